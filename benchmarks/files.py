@@ -1,4 +1,4 @@
-"""The command line on a large file: rows a second on one core, and peak memory."""
+"""The command line on a large file, and ``evaluate`` of tables: rows a second, and peak memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+import streameval as se
 from benchmarks.memory import measured
-from benchmarks.timing import Row
+from benchmarks.timing import Row, faster
 
 _CHUNK = 200_000
 # Of the index: score, positives and negatives of each distinct score.
@@ -84,3 +86,50 @@ def _run(path: Path) -> tuple[float, float]:
     result, peak = done.stdout.rsplit("\n", 2)[:2]
     assert json.loads(result)["metrics"]["roc_auc"]["value"] > 0
     return taken, float(peak) / 2**20
+
+
+def evaluate_tables(rows: int, repeats: int) -> list[Row]:
+    """``streameval.evaluate`` of a table, against scikit-learn on the arrays that it is made of."""
+    import pandas
+    import polars
+    import pyarrow
+    from sklearn import metrics
+
+    rng = np.random.default_rng(7)
+    labels = rng.random(rows) < 0.3
+    scores = rng.random(rows)
+    frame = pandas.DataFrame({"label": labels, "score": scores})
+    tables = {
+        "pandas": frame,
+        "polars": polars.DataFrame({"label": labels, "score": scores}),
+        "Arrow": pyarrow.table({"label": labels, "score": scores}),
+        "numpy": {"label": labels, "score": scores},
+    }
+
+    def peer() -> list[float]:
+        predicted = scores >= 0.5
+        return [
+            metrics.accuracy_score(labels, predicted),
+            metrics.f1_score(labels, predicted),
+            metrics.roc_auc_score(labels, scores),
+            metrics.log_loss(labels, scores),
+        ]
+
+    def ours(table: object) -> list[float]:
+        ev = se.evaluate(table, y_true="label", score="score")
+        return [ev[name] for name in ("accuracy", "f1", "roc_auc", "log_loss")]
+
+    expected = peer()
+    for table in tables.values():
+        np.testing.assert_allclose(ours(table), expected, rtol=1e-9)
+    return [
+        faster(
+            f"evaluate() of a {name} table, {rows:,} rows: accuracy, F1, AUC, log loss",
+            partial(ours, table),
+            peer,
+            target=2,
+            repeats=repeats,
+            peer_name="scikit-learn on the arrays",
+        )
+        for name, table in tables.items()
+    ]

@@ -61,6 +61,7 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     yield "Bounded memory", bounded.parts(quick)
     yield "Windows", windows.parts(quick)
     yield "Files", [partial(files.evaluate_file, many, 1 if quick else 3)]
+    yield "Tables", [partial(files.evaluate_tables, 500_000 if quick else 2_000_000, repeats)]
     yield "The service", service.parts(quick)
 
 

@@ -23,8 +23,10 @@ from streameval.errors import (
     StreamevalError,
 )
 from streameval.evaluator.comparison import Comparison, Difference
-from streameval.evaluator.evaluator import Evaluator, from_bytes, load, merge
+from streameval.evaluator.evaluator import Evaluator, from_bytes, load
+from streameval.evaluator.merging import merge
 from streameval.prequential import prequential
+from streameval.records.evaluate import evaluate, from_counts
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
@@ -54,7 +56,9 @@ __all__ = [
     "StreamevalError",
     "__version__",
     "backend",
+    "evaluate",
     "from_bytes",
+    "from_counts",
     "load",
     "merge",
     "metrics",

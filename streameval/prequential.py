@@ -21,7 +21,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streameval.errors import InputError, StateError, listed, shown
 from streameval.evaluator.comparison import Comparison
-from streameval.evaluator.evaluator import Evaluator, merge
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.merging import merge
 from streameval.evaluator.reports import (
     html_table,
     json_number,

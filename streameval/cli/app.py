@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from streameval.cli.output import BAD_INPUT, INTERRUPTED, exit_code, say, write_version
-from streameval.errors import StreamevalError
+from streameval.errors import InputError, StreamevalError
 
 # Module and member of each command. A module is imported for its command only: the
 # others may take longer to load than the command to run.
@@ -88,5 +88,20 @@ def run(arguments: list[str]) -> int:
             say(f"{message.rstrip('.')}; see {command} --help")
         return BAD_INPUT
     except (StreamevalError, OSError, MemoryError) as error:
-        say(str(error) or "out of memory")
+        say(str(_in_options(error)) or "out of memory")
         return exit_code(error)
+
+
+def _in_options(error: BaseException) -> BaseException:
+    """The error with its remedy in the options of the command line."""
+    if not isinstance(error, InputError) or not error.remedy_code:
+        return error
+    from streameval.records.chunk import remedy_text
+
+    return InputError(
+        error.field,
+        expected=error.expected,
+        got=error.got,
+        position=error.position,
+        remedy=remedy_text(error.remedy, error.remedy_code),
+    )

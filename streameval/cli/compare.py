@@ -12,9 +12,7 @@ from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
-from streameval.cli.feed import BadRecordError, Feed
 from streameval.cli.output import Format, check_target, say
-from streameval.cli.request import MAX_SLICES, Request
 from streameval.cli.result import comparison_result
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.comparison import Comparison
@@ -24,7 +22,9 @@ from streameval.events.values import Label, canonical_label, is_missing
 from streameval.records.chunk import KEPT, BadRecords, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import Column, EventColumns, joined
+from streameval.records.feed import BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
+from streameval.records.request import MAX_SLICES, Request
 from streameval.records.sources import FORMATS, Source, find_sources
 
 
@@ -196,7 +196,7 @@ class _Join:
             parts = []
             for chunk in read_chunks([source], wanted, types, progress=progress):
                 if chunk.bad.count and not skip:
-                    raise BadRecordError(str(chunk.bad.first[0]))
+                    raise BadRecordError(chunk.bad.first[0])
                 bad.count_only(chunk.bad.reasons)
                 bad.first.extend(chunk.bad.first[: KEPT - len(bad.first)])
                 parts.append(chunk.events)

@@ -11,7 +11,6 @@ from itertools import accumulate
 import typer
 
 from streameval.cli import options
-from streameval.cli.feed import BadRecordError, Feed
 from streameval.cli.output import (
     BAD_INPUT,
     FAILURE,
@@ -22,15 +21,16 @@ from streameval.cli.output import (
     say_bad_records,
     say_reasons,
 )
-from streameval.cli.request import MAX_SLICES, Request
 from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import OptionError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
+from streameval.records.feed import BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
-from streameval.records.sources import FORMATS, Source, find_sources, read_source
+from streameval.records.request import MAX_SLICES, Request
+from streameval.records.sources import FORMATS, Source, column_names, find_sources, read_source
 from streameval.state_files.provenance import Shard
 
 _MAX_BAD = 0.01
@@ -99,10 +99,13 @@ def evaluate(
         slices=options.parse_slices(slice) or (),
         max_slices=max_slices or MAX_SLICES,
         max_scores=max_scores,
-        details=details,
+        intervals=details.intervals is not None,
+        also_kept=details.metrics,
     )
+    details.check_window(request.window)
     chosen = next((f for f in FORMATS if f == input_format), None)
     sources = find_sources(files, chosen)
+    request = request.with_columns(column_names(sources[0]), sources[0].name)
     details.check_plot()
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:

@@ -13,6 +13,7 @@ import typer
 from streameval.cli.output import Format
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.slices import Slicer
+from streameval.records.request import Dimensions
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.windows.kinds import KINDS, window_forms
@@ -25,9 +26,6 @@ OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
 TimeUnit = StrEnum("TimeUnit", ["S", "MS", "US", "NS"])
 
 _SEQUENCE = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
-
-Dimensions = tuple[tuple[str, ...], ...]
-"""Names of the fields that make each kind of slice."""
 
 _field: Any = partial(typer.Option, metavar="FIELD", rich_help_panel="Fields of a record")
 _task: Any = partial(typer.Option, rich_help_panel="The task")

@@ -26,6 +26,9 @@ from streameval.evaluator.reports import (
 from streameval.evaluator.slices import SliceKey
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import BadRecords
+from streameval.records.request import Dimensions
+from streameval.windows.kinds import kind_of
+from streameval.windows.window import WindowSpec
 
 _SHOWN_SLICES = 20
 """Slices in a table without ``--worst``."""
@@ -74,6 +77,16 @@ class Details:
     def metrics(self) -> tuple[str, ...]:
         """The metrics that these details need."""
         return tuple(name for name in (self.by, self.series) if name is not None)
+
+    def check_window(self, window: WindowSpec | None) -> None:
+        """Raise OptionError where the window does not have what these details show."""
+        if self.anytime and window is not None:
+            remedy = "such intervals cover all events since a start; leave one out"
+            raise OptionError.conflicts("--anytime", "--window", remedy=remedy)
+        kind = kind_of(window)
+        if self.series is not None and (kind is None or kind.widest is None):
+            remedy = "add --window panes:1h --time FIELD"
+            raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
 
     def slice_options(self) -> list[str]:
         """The given options that require slices."""
@@ -298,7 +311,7 @@ def result_of(
     evaluator: Evaluator,
     names: Sequence[str] | None,
     details: Details,
-    dimensions: options.Dimensions | None = None,
+    dimensions: Dimensions | None = None,
 ) -> Result:
     """The result of an evaluator.
 
@@ -345,7 +358,7 @@ def result_of(
 
 
 def _slices(
-    evaluator: Evaluator, report: Report, details: Details, wanted: options.Dimensions | None
+    evaluator: Evaluator, report: Report, details: Details, wanted: Dimensions | None
 ) -> SliceReport | None:
     if "slices" not in evaluator.retained:
         given = ["--slice"] if wanted is not None else details.slice_options()

@@ -18,9 +18,11 @@ from streameval.cli.result import (
     result_of,
     with_details,
 )
-from streameval.errors import InputError, StateError
+from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison, load_any, provenances_of
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.merging import merged
+from streameval.records.request import Dimensions
 from streameval.records.sources import find_paths
 from streameval.state_files.provenance import ON_COMMAND_LINE, Collection, Shard
 
@@ -43,15 +45,9 @@ def merge(
     if save is not None:
         check_target(save)
     expected = None if expect is None else options.expected_shards(expect)
-    first, *others = _chosen(find_paths(states), expected, allow_overlap=allow_overlap)
-    total = load_any(first)
-    for path in others:
-        # One state after another: many shards take the memory of two.
-        state = load_any(path)
-        try:
-            total.merge(state, allow_overlap=allow_overlap)  # type: ignore[arg-type]
-        except StateError as error:
-            raise StateError(f"{path}: {error}") from None
+    chosen = _chosen(find_paths(states), expected, allow_overlap=allow_overlap)
+    # Each is loaded when its turn comes: of n states log n are held at once.
+    total = merged(((path, load_any(path)) for path in chosen), allow_overlap=allow_overlap)
     result = _result(total, options.metric_names(metrics), details, dimensions)
     is_written = save is None or saved(total, save)
     result.write(format)
@@ -112,7 +108,7 @@ def _result(
     state: Evaluator | Comparison,
     names: Sequence[str] | None,
     details: Details,
-    dimensions: options.Dimensions | None,
+    dimensions: Dimensions | None,
 ) -> Result | ComparisonResult:
     """The result of an evaluator or a comparison; errors as of :func:`result_of`."""
     if isinstance(state, Evaluator):

@@ -323,7 +323,8 @@ def quarantine(
         for _ in each_unit(opened):
             rows += listed(connection, reason=reason, most=limit)
             counts.update(reasons(connection))
-    if len(opened.units()) > 1:
+        several = len(opened.units()) > 1
+    if several:
         rows.sort(key=lambda row: (row["at"], row["partition"], row["id"]), reverse=True)
         del rows[limit:]
     if format is _ListFormat.JSON:

@@ -6,7 +6,6 @@ import copy
 import itertools
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,7 +47,7 @@ from streameval.metrics.metric import undefined_number
 from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
-from streameval.state_files.provenance import Collection, Provenance
+from streameval.state_files.provenance import Provenance
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Cumulative, window_note, window_spec
@@ -1051,61 +1050,3 @@ def load(path: str | os.PathLike[str]) -> Evaluator:
         StateError: As :func:`from_bytes`, or the file cannot be read.
     """
     return Evaluator.from_parts(read_one_of(path, (EVALUATOR_KIND,)))
-
-
-def merge(evaluators: Iterable[Evaluator], *, allow_overlap: bool = False) -> Evaluator:
-    """One evaluator of all the shards' events; the operands are unchanged.
-
-    The result's bits do not depend on the order of the shards while all weights
-    are whole. A weight that is not makes sums floats, whose last bits depend on
-    the order in which they are added.
-
-    Of a shard with several epochs (:meth:`~Evaluator.name_shard`) the newest counts, and a
-    UserWarning names each evaluator that is left out. An iterator has to yield the newest first.
-
-    Args:
-        evaluators: A list, or an iterator, which may load one after another.
-        allow_overlap: Merge all of them, without looking at shards and epochs.
-
-    Raises:
-        StateError: There are none, they were set up differently, or events of one
-            would count twice: one object or shard is given twice.
-
-    >>> shards = [Evaluator(), Evaluator()]
-    >>> shards[0].update(True, score=0.9)
-    >>> shards[1].update(False, score=0.4)
-    >>> merge(shards)["roc_auc"]
-    1.0
-    """
-    result: Evaluator | None = None
-    known: list[tuple[str, Provenance]] = []
-    if not isinstance(evaluators, Iterator):
-        evaluators = listed(evaluators, "merge", "a list of evaluators")
-        known = [
-            (_position(number), one._provenance)
-            for number, one in enumerate(evaluators)
-            if isinstance(one, Evaluator)
-        ]
-    together = Collection(known)
-    for number, evaluator in enumerate(evaluators):
-        if not isinstance(evaluator, Evaluator):
-            got = type(evaluator).__name__
-            remedy = "; call the method merge of the first one" if got == "Comparison" else ""
-            raise StateError(f"{_position(number)}: expected an Evaluator, got {got}{remedy}")
-        if not allow_overlap:
-            live = not evaluator.is_empty
-            replaced = together.replaced(_position(number), evaluator._provenance, live=live)
-            if replaced is not None:
-                warnings.warn(replaced, stacklevel=2)
-                continue
-        if result is None:
-            result = evaluator.copy()
-        else:
-            result.merge(evaluator, allow_overlap=allow_overlap)
-    if result is None:
-        raise StateError("expected at least one evaluator to merge, got none")
-    return result
-
-
-def _position(number: int) -> str:
-    return f"evaluators[{number}]"

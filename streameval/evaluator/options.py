@@ -37,8 +37,8 @@ def check_arguments(
         raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
 
 
-def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
-    """The specification of the windows, which every state of the plan can be kept in."""
+def known_window(window: WindowSpec | None) -> WindowSpec:
+    """The specification of a window; raises InputError where the argument is none."""
     spec: WindowSpec = Cumulative() if window is None else window
     if kind_of(spec) is None:
         # A number of events or a length is the usual mistake.
@@ -52,6 +52,12 @@ def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
             if likely
             else "",
         )
+    return spec
+
+
+def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
+    """The specification of the windows, which every state of the plan can be kept in."""
+    spec = known_window(window)
     if plan.max_scores is not None and kind_of(spec) is LAST:
         raise InputError(
             "max_scores",

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from streameval.errors import shown
+from streameval.errors import InputError, did_you_mean, shown
 from streameval.events.values import MAX_WEIGHT, BoolArray
 from streameval.records.event_columns import EventColumns
 from streameval.records.times import time_column, time_error
@@ -50,6 +50,13 @@ _REMEDIES: Mapping[str, str] = {
     "task": "give --task multiclass for more than two labels",
     "unit": "give --on-bad skip to leave such records out, or no --unit",
     "time_unit": "declare the unit with --time-unit s, ms, us or ns",
+    "label_type": "choose the type with --label-type",
+    "label_types": "say which with --label-type str, int or bool",
+    "input_format": "say what it is with --input-format jsonl, csv or parquet",
+    "y_true": "name the field of the true labels with --y-true",
+    "proba_column": "for one column a label give --proba label=column,label=column",
+    "proba_text": "give --proba label=column,label=column, or --positive LABEL "
+    "where the column is that label's probability",
 }
 """Remedies by code, in the options of the command line."""
 
@@ -70,6 +77,33 @@ def remedy_text(remedy: str, code: str) -> str:
     'declare the unit with --time-unit s, ms, us or ns'
     """
     return _REMEDIES.get(code, remedy)
+
+
+def no_column(
+    source: str, path: str, columns: Sequence[str], paths: Sequence[str] | None = None
+) -> InputError:
+    """The error of a column that the source lacks, or has twice.
+
+    Args:
+        source: Its name.
+        path: The column.
+        columns: The names that it has.
+        paths: Names like which the column may be meant; None: the columns.
+    """
+    count = columns.count(path)
+    listed = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
+    remedy, code = did_you_mean(path, columns if paths is None else paths), ""
+    if count:
+        remedy = "rename one of them"
+    elif not remedy and path == "y_true":  # where no other name was given
+        remedy, code = "name the column of the true labels with y_true=", "y_true"
+    return InputError(
+        source,
+        expected=f"one column {path!r}",
+        got=f"{count or 'none'} among {shown(listed)[1:-1]}",
+        remedy=remedy,
+        remedy_code=code,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +138,8 @@ class BadRecord:
     expected: str
     got: str
     remedy: str = ""
+    remedy_code: str = ""
+    """Names a remedy that the command line words in its options, as texts of a record do."""
 
     @property
     def reason(self) -> Reason:
@@ -111,7 +147,8 @@ class BadRecord:
         return self.field.partition("[")[0], self.expected
 
     def __str__(self) -> str:
-        remedy = f"; {self.remedy}" if self.remedy else ""
+        remedy = remedy_text(self.remedy, self.remedy_code)
+        remedy = f"; {remedy}" if remedy else ""
         return (
             f"{self.source}:{self.line}: {self.field}: "
             f"expected {self.expected}, got {self.got}{remedy}"
@@ -120,6 +157,8 @@ class BadRecord:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: source, line, field, expected, got and, if any, remedy."""
         values = asdict(self)
+        del values["remedy_code"]
+        values["remedy"] = remedy_text(self.remedy, self.remedy_code)
         return values if self.remedy else {k: v for k, v in values.items() if k != "remedy"}
 
 
@@ -215,8 +254,8 @@ def checked_chunk(
 def _bad_value(source: str, line: int, want: Wanted, value: Any) -> BadRecord:
     if want.kind == "time":
         error = time_error(value, want.unit)
-        remedy = remedy_text(error.remedy, error.remedy_code)
-        return BadRecord(source, line, want.path, EXPECTED[want.kind], error.got, remedy)
+        expected, got = EXPECTED[want.kind], error.got
+        return BadRecord(source, line, want.path, expected, got, error.remedy, error.remedy_code)
     number = float(value)
     remedy = "leave events of weight 0 out" if want.kind == "weight" and number == 0 else ""
     got = str(int(number)) if number.is_integer() and abs(number) < 1e15 else shown(number)

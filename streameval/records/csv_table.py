@@ -11,10 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import InputError, did_you_mean, shown
+from streameval.errors import InputError, shown
 from streameval.events.values import BoolArray, FloatArray
 from streameval.records.blocks import Readable, line_blocks
-from streameval.records.chunk import EXPECTED, BadRecord, BadRecords, Chunk, Wanted, checked_chunk
+from streameval.records.chunk import (
+    EXPECTED,
+    BadRecord,
+    BadRecords,
+    Chunk,
+    Wanted,
+    checked_chunk,
+    no_column,
+)
 from streameval.records.event_columns import Column, EventColumns, RecordPlaces
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.times import number_or_text
@@ -59,7 +67,8 @@ class LabelTypes:
                 source,
                 expected="label columns of one type",
                 got=names,
-                remedy="say which with --label-type str, int or bool",
+                remedy='say which with label_type="str", "int" or "bool"',
+                remedy_code="label_types",
             )
 
     def of(self, path: str) -> LabelType:
@@ -94,8 +103,9 @@ def read_csv(
                 source,
                 expected="one column for each label's probability",
                 got=f"the one column {want.path!r}",
-                remedy="give --proba label=column,label=column, or --positive LABEL "
+                remedy="give proba={label: column, ...}, or positive= "
                 "where the column is that label's probability",
+                remedy_code="proba_text",
             )
     table = _CsvRows(stream, source)
     indices = {want.path: _index(table.header, want.path, source) for want in wanted}
@@ -105,6 +115,11 @@ def read_csv(
         if len(rows.lines) or bad.count:
             # In a function of its own, which frees the cells before the next are read.
             yield _chunk(source, wanted, indices, label_types, rows, bad)
+
+
+def csv_columns(stream: Readable, source: str) -> list[str]:
+    """The names in the header; raises InputError where there is none."""
+    return _CsvRows(stream, source).header
 
 
 def _chunk(
@@ -141,16 +156,9 @@ def _chunk(
 
 
 def _index(header: list[str], path: str, source: str) -> int:
-    count = header.count(path)
-    if count == 1:
+    if header.count(path) == 1:
         return header.index(path)
-    listed = ", ".join(header[:12]) + (", …" if len(header) > 12 else "")
-    raise InputError(
-        source,
-        expected=f"one column {path!r}",
-        got=f"{count or 'none'} among {shown(listed)[1:-1]}",
-        remedy="" if count else did_you_mean(path, header),
-    )
+    raise no_column(source, path, header)
 
 
 def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]:
@@ -203,7 +211,15 @@ def _bad_cell(
     try:
         label_from_text(text, label_types.of(want.path))
     except InputError as error:
-        return BadRecord(source, line, want.path, error.expected, error.got, error.remedy)
+        return BadRecord(
+            source,
+            line,
+            want.path,
+            error.expected,
+            error.got,
+            error.remedy,
+            error.remedy_code,
+        )
     raise AssertionError("a cell that reads is not bad")
 
 

@@ -18,7 +18,6 @@ from streameval.records.chunk import (
     Chunk,
     Wanted,
     checked_chunk,
-    remedy_text,
 )
 from streameval.records.event_columns import (
     Column,
@@ -140,9 +139,7 @@ class _Decoder:
                 pass
             record = self._rejected(line)
             if isinstance(record, Fault):
-                field, expected, got, remedy, code = record
-                remedy = remedy_text(remedy, code)
-                bad.add(BadRecord(self._source, number, field, expected, got, remedy))
+                bad.add(BadRecord(self._source, number, *record))
             else:
                 good[number] = record
         return [*good.values()], np.fromiter(good, np.int64, len(good))

@@ -45,7 +45,8 @@ def label_from_text(text: str, label_type: LabelType) -> str | int:
         "label",
         expected=f"{_EXPECTED[label_type]}, as the type of the labels is {label_type}",
         got=shown(text),
-        remedy="choose the type with --label-type",
+        remedy='choose the type with label_type="str", "int" or "bool"',
+        remedy_code="label_type",
     )
 
 

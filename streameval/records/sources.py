@@ -9,15 +9,17 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import BinaryIO, Literal, TypeAlias, get_args
 
 from streameval.errors import InputError, shown
+from streameval.records.arrow import parquet_columns, read_parquet
+from streameval.records.blocks import Readable
 from streameval.records.chunk import Chunk, Wanted
-from streameval.records.csv_table import LabelTypes, read_csv
+from streameval.records.csv_table import LabelTypes, csv_columns, read_csv
 from streameval.records.jsonl import read_jsonl
-from streameval.records.parquet import read_parquet
+from streameval.records.remote import is_remote, open_remote, remote_files, remote_size
 
 Format: TypeAlias = Literal["jsonl", "csv", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -49,8 +51,12 @@ class Source:
     @property
     def size(self) -> int | None:
         """Bytes on disk; None where that is unknown."""
+        if self.path == "-":
+            return None
+        if is_remote(self.path):
+            return remote_size(self.path)
         try:
-            return None if self.path == "-" else os.path.getsize(self.path) or None
+            return os.path.getsize(self.path) or None
         except OSError:
             return None
 
@@ -72,7 +78,7 @@ def find_paths(arguments: Sequence[str]) -> list[str]:
     """The files that paths and patterns name, in their order; a pattern's files sorted.
 
     Args:
-        arguments: Paths, or patterns with ``*``, ``?``, ``[…]`` or ``**`` (a
+        arguments: Paths or URLs, or patterns with ``*``, ``?``, ``[…]`` or ``**`` (a
             file of exactly that name comes first).
 
     Raises:
@@ -83,7 +89,7 @@ def find_paths(arguments: Sequence[str]) -> list[str]:
     seen: set[str] = set()
     for argument in arguments:
         for path in _paths(argument):
-            identity = path if path == "-" else os.path.realpath(path)
+            identity = path if path == "-" or is_remote(path) else os.path.realpath(path)
             if identity in seen:
                 raise InputError(
                     path, expected="each file once", got="it twice; its events would count twice"
@@ -96,6 +102,8 @@ def find_paths(arguments: Sequence[str]) -> list[str]:
 def _paths(argument: str) -> list[str]:
     if argument == "-":
         return [argument]
+    if is_remote(argument):
+        return remote_files(argument)
     if os.path.isdir(argument):
         pattern = os.path.join(argument, "*.jsonl")
         raise InputError(argument, expected="a file", got="a directory", remedy=f"give '{pattern}'")
@@ -120,7 +128,8 @@ def _source(path: str, format: Format | None) -> Source:
             path,
             expected="a name that ends in .jsonl, .csv or .parquet",
             got=shown(ending) if ending else "no ending",
-            remedy="say what it is with --input-format jsonl, csv or parquet",
+            remedy='say what it is with input_format="jsonl", "csv" or "parquet"',
+            remedy_code="input_format",
         )
     if gzipped and chosen == "parquet":
         raise InputError(
@@ -130,6 +139,21 @@ def _source(path: str, format: Format | None) -> Source:
             remedy="Parquet is compressed inside; run gunzip first",
         )
     return Source(path, chosen, gzipped)
+
+
+def column_names(source: Source) -> list[str] | None:
+    """The columns of a CSV or Parquet file; None where records have none before they are read.
+
+    Raises:
+        InputError: The file cannot be read.
+        MissingExtraError: Parquet without pyarrow.
+    """
+    if source.path == "-" or source.format == "jsonl":
+        return None
+    with _unpacked(source), _opened(source.path) as file:
+        if source.format == "parquet":
+            return parquet_columns(file, source.name)
+        return csv_columns(_stream(source, file), source.name)
 
 
 def read_source(
@@ -145,11 +169,21 @@ def read_source(
         InputError: The file as a whole cannot be read.
         MissingExtraError: Parquet without pyarrow.
     """
+    sized = bool(source.size)
+    with (
+        _unpacked(source),
+        nullcontext(stdin) if source.path == "-" else _opened(source.path) as file,
+    ):
+        for chunk in _chunks(source, file, wanted, label_types):
+            yield chunk
+            progress(file.tell() if sized else 0)
+
+
+@contextmanager
+def _unpacked(source: Source) -> Iterator[None]:
+    """Raise InputError where the gzip file read inside is damaged."""
     try:
-        with nullcontext(stdin) if source.path == "-" else _opened(source.path) as file:
-            for chunk in _chunks(source, file, wanted, label_types):
-                yield chunk
-                progress(file.tell() if source.size else 0)
+        yield
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(
             source.name, expected="a whole gzip file", got=f"damage: {error}"
@@ -157,6 +191,8 @@ def read_source(
 
 
 def _opened(path: str) -> BinaryIO:
+    if is_remote(path):
+        return open_remote(path)
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
@@ -177,8 +213,12 @@ def _chunks(
             copy.seek(0)
             yield from read_parquet(copy, source.name, wanted)
         return
-    stream = gzip.GzipFile(fileobj=file) if source.gzipped else file
+    stream = _stream(source, file)
     if source.format == "jsonl":
         yield from read_jsonl(stream, source.name, wanted)
     else:
         yield from read_csv(stream, source.name, wanted, label_types)
+
+
+def _stream(source: Source, file: BinaryIO) -> Readable:
+    return gzip.GzipFile(fileobj=file) if source.gzipped else file

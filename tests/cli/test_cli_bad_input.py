@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from streameval.cli import feed
-from streameval.records import chunk
+from streameval.records import chunk, feed
 from tests.cli.test_cli_evaluate import write_jsonl, written
 from tests.support.command_runs import COMMAND, Command, in_process, own_process
 
@@ -142,8 +141,35 @@ def test_remedies_name_options(run: Command, tmp_path: Path, code: str) -> None:
     assert f"; {remedy}" in result.err
 
 
+INTEGERS = (*LABELS, "--label-type", "int")
+# The same of whole files: their names, texts, options, and the remedy.
+FILE_REMEDIES: dict[str, tuple[str, str, tuple[str, ...], str]] = {
+    "input_format": ("a.txt", "{}", LABELS, "say what it is with --input-format jsonl, csv or"),
+    "label_type": ("a.csv", "label,p\nx,1\n", INTEGERS, "choose the type with --label-type"),
+    "label_types": ("a.csv", "label,p\n1,x\n", LABELS, "say which with --label-type str, int or"),
+    "proba_text": ("a.csv", "label,p\n1,1\n", PROBA, "give --proba label=column,label=column, or"),
+    "y_true": ("a.csv", "label,p\n1,1\n", ("--y-pred", "p"), "name the field of the true labels"),
+}
+
+
+@pytest.mark.parametrize("code", sorted(FILE_REMEDIES))
+def test_remedies_of_files_name_options(run: Command, tmp_path: Path, code: str) -> None:
+    name, text, options, remedy = FILE_REMEDIES[code]
+    (tmp_path / name).write_text(text)
+    result = run("evaluate", tmp_path / name, *options)
+    assert result.code == 2
+    assert f"; {remedy}" in result.err
+
+
+def test_a_remedy_of_parquet_names_options(run: Command, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", [{"label": "x", "p": "y"}])
+    result = run("evaluate", path, *PROBA)
+    assert result.code == 2
+    assert "; for one column a label give --proba label=column,label=column" in result.err
+
+
 def test_each_remedy_with_a_code_is_tested() -> None:
-    assert set(REMEDIES) == set(chunk._REMEDIES)
+    assert {*REMEDIES, *FILE_REMEDIES, "proba_column"} == set(chunk._REMEDIES)
 
 
 @pytest.mark.parametrize("weight", ["-1", "0", "NaN", '"2"', "1e300"])
@@ -489,9 +515,15 @@ def test_one_true_label_that_is_never_predicted_is_an_accuracy_of_0(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("lable", "expected a column 'lable', got none among label, m; did you mean 'label'?"),
-        ("m.scor", "expected a column 'm.scor', got none among label, m; did you mean 'm.score'?"),
-        ("label.x", "expected a column 'label.x', got none among label, m; did you mean 'label'?"),
+        ("lable", "expected one column 'lable', got none among label, m; did you mean 'label'?"),
+        (
+            "m.scor",
+            "expected one column 'm.scor', got none among label, m; did you mean 'm.score'?",
+        ),
+        (
+            "label.x",
+            "expected one column 'label.x', got none among label, m; did you mean 'label'?",
+        ),
     ],
 )
 def test_a_misspelt_column_of_parquet(

@@ -18,7 +18,7 @@ import pytest
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import streameval as se
-from streameval.cli import feed
+from streameval.records import feed
 from tests.support.command_runs import Command, in_process, own_process
 
 

@@ -106,7 +106,7 @@ def test_states_that_do_not_belong_together(run: Command, tmp_path: Path) -> Non
     run("evaluate", paths[1], *BINARY, "--threshold", "0.25", "--save", b)
     result = run("merge", a, b)
     assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"streameval: {b}: ")
+    assert result.err.startswith(f"streameval: {a} and {b}: ")
     assert "threshold is 0.5 here and 0.25 there" in result.err
     result = run("merge", a, a)
     assert result.code == 2

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import streameval as se
-from streameval.cli import feed
 from streameval.cli.options import parse_slices, parse_window
 from streameval.errors import InputError
+from streameval.records import feed
 from tests.support.command_runs import Command, in_process, own_process
 
 Events = list[dict[str, Any]]

@@ -269,7 +269,10 @@ def test_merge_leaves_the_operands_alone() -> None:
         shards[0].merge(se.Evaluator(threshold=0.4))
     with pytest.raises(se.StateError, match="at least one"):
         se.merge([])
-    with pytest.raises(se.StateError, match=r"evaluators\[1\]: expected an Evaluator, got int"):
+    with pytest.raises(
+        se.StateError,
+        match=r"evaluators\[1\]: expected an Evaluator, its bytes or its path, got int",
+    ):
         se.merge([shards[0], 3])  # type: ignore[list-item]
     left, right = se.Evaluator(positive="a"), se.Evaluator(positive="a")
     left.update("b", "a")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from streameval.errors import InputError, MissingExtraError
+from streameval.records.arrow import read_parquet
 from streameval.records.chunk import BadRecord, Chunk, Wanted
-from streameval.records.parquet import read_parquet
 
 pytestmark = pytest.mark.backend_independent
 
@@ -127,11 +127,11 @@ def test_probabilities_as_struct_and_as_map(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Wanted("z", "label"), "a.parquet: expected a column 'z', got none among y, t"),
-        (Wanted("y.z", "label"), "expected a column 'y.z'"),
+        (Wanted("z", "label"), "a.parquet: expected one column 'z', got none among y, t"),
+        (Wanted("y.z", "label"), "expected one column 'y.z'"),
         (Wanted("y", "number"), "expected a finite number in column 'y', got a column of type str"),
         (Wanted("t", "label"), "in column 't', got a column of type timestamp"),
-        (Wanted("y", "probabilities"), "for one column a label give --proba label=column"),
+        (Wanted("y", "probabilities"), "for one column a label give proba={label: column"),
     ],
 )
 def test_columns_that_do_not_do(tmp_path: Path, wanted: Wanted, message: str) -> None:
@@ -172,7 +172,7 @@ def test_pandas_is_not_imported(tmp_path: Path) -> None:
     code = f"""
 import sys
 from streameval.records.chunk import Wanted
-from streameval.records.parquet import read_parquet
+from streameval.records.arrow import read_parquet
 wanted = [Wanted("y", "label"), Wanted("s", "number"), Wanted("t", "label")]
 rows = sum(chunk.events.rows for chunk in read_parquet(open({str(path)!r}, "rb"), "a", wanted))
 sys.exit(rows != 2 or "pandas" in sys.modules)

@@ -246,6 +246,7 @@ class Tables:
             return next(rows, None), rows
 
         row, rows = self._store.executed(begun)
+        self._store.streaming = rows
         while row is not None:
             yield row
             with worded(self._store.session.address, "cannot be read"):
@@ -318,6 +319,8 @@ class _Session:
     def lost(self, error: BaseException | None) -> bool:
         """Whether an error is that of a connection or server that has gone."""
         state = getattr(error, "sqlstate", None) or ""
+        if not self.users:
+            return False  # it was closed by its stores
         return self.raw.closed or state.startswith(_LOST) or state in _LOST_STATES
 
 
@@ -342,6 +345,8 @@ class PostgresStore:
         self._commits = 0
         self._written: list[_Call[Any]] | None = None
         self._reading = False
+        self.streaming: Any = None
+        """The rows that are being read; the connection is theirs until they are closed."""
         self.repeats = True
         """Whether a transaction is repeated after a lost connection; it is kept until then."""
 
@@ -381,6 +386,7 @@ class PostgresStore:
         Raises:
             StoreError: It failed.
         """
+        self._end_stream()
         what = "cannot be read" if self._written is None else "cannot be written"
         while True:
             try:
@@ -436,7 +442,15 @@ class PostgresStore:
             self._leave()
             raise self._fenced()
 
+    def _end_stream(self) -> None:
+        """End the reading of rows that an error has interrupted; nobody else can."""
+        rows, self.streaming = self.streaming, None
+        if rows is not None:
+            with suppress(StoreError), worded(self.session.address, "cannot be read"):
+                rows.close()
+
     def _leave(self) -> None:
+        self._end_stream()
         with suppress(StoreError), worded(self.session.address, "cannot be read"):
             self.session.raw.execute("ROLLBACK")
 

@@ -1,4 +1,4 @@
-"""``streameval evaluate`` and ``compare``: an evaluator updated with the chunks of its files."""
+"""An evaluator updated with chunks of records: which columns, which labels, which is positive."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from streameval.cli.request import Request, probability_pairs
 from streameval.errors import InputError, StreamevalError, shown
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.time import NANOSECONDS, iso_time, unit_remedy
 from streameval.events.values import MAX_CLASSES, Label, is_missing
-from streameval.records.chunk import KEPT, BadRecord, BadRecords, Chunk, remedy_text
+from streameval.records.chunk import KEPT, BadRecord, BadRecords, Chunk
 from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
 from streameval.records.label_text import is_fraction, label_from_text, likely_type
-from streameval.windows import Bootstrap
+from streameval.records.request import Request
 
 BATCH_ROWS = 1 << 18
 """Records passed to the evaluator at once: a larger batch takes memory, a smaller one
@@ -33,12 +32,16 @@ _LISTED = 8
 class BadRecordError(StreamevalError):
     """The first bad record, where bad records stop the run."""
 
+    def __init__(self, record: BadRecord) -> None:
+        super().__init__(str(record))
+        self.record = record
+
 
 class Feed:
     """Counts the records of chunks with one evaluator.
 
     Args:
-        request: The options of the command.
+        request: What to read, and how to evaluate it.
         skip: Skip and count bad records; otherwise the first one raises
             BadRecordError.
     """
@@ -48,7 +51,7 @@ class Feed:
         self._skip = skip
         self._chunks: list[Chunk] = []
         self._pending = 0
-        self._pairs = probability_pairs(request.proba)
+        self._pairs = request.proba_pairs
         self._evaluator: Evaluator | Comparison | None = None
         self._read_label: Any = None
         self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
@@ -91,7 +94,7 @@ class Feed:
         found.sort(key=lambda pair: (pair[0], pair[1].line))
         self.bad.first.extend(record for _, record in found[: KEPT - len(self.bad.first)])
         if self.bad.first and not self._skip:
-            raise BadRecordError(str(self.bad.first[0]))
+            raise BadRecordError(self.bad.first[0])
 
     def _count(
         self, events: EventColumns, sources: list[str], ends: list[int]
@@ -138,15 +141,17 @@ class Feed:
             return
         true, predicted = (sorted(labels, key=str)[:3] for labels in self._apart)
         fractions = all(isinstance(one, str) and is_fraction(one) for one in predicted)
+        wording = self._request.wording
         raise InputError(
-            "--y-pred",
+            wording.where("y_pred"),
             expected=f"some of the labels in {self._request.y_true!r}: "
             + ", ".join(map(shown, true)),
             got=", ".join(map(shown, predicted)),
-            remedy="a fraction is a score: name its field with --score, and the positive label "
-            "with --positive"
+            remedy=f"a fraction is a score: name its field with {wording.option('score')}, and the "
+            f"positive label with {wording.option('positive')}"
             if fractions
-            else "if they are labels of the same task, list all of them with --labels",
+            else "if they are labels of the same task, list all of them with "
+            + wording.option("labels"),
         )
 
     def _open(self, columns: dict[str, Column]) -> None:
@@ -174,7 +179,7 @@ class Feed:
                 positive = self._evaluator.labels[1]
                 if positive not in shares:
                     raise InputError(
-                        "--proba",
+                        request.wording.where("proba"),
                         expected=f"a column for the positive label {shown(positive)}",
                         got=", ".join(map(shown, shares)),
                     )
@@ -182,13 +187,14 @@ class Feed:
                     # A column of numbers: records need no probability of the other label.
                     named["proba"] = shares[positive]
         elif request.proba is not None:
+            assert isinstance(request.proba, str)
             named["proba"] = self._relabelled(columns[request.proba])
         return named
 
     def _relabelled(self, column: Column) -> Column:
         """Probabilities under labels of the true labels' type: a JSON key is always text."""
         if isinstance(column, np.ndarray):
-            return column
+            return column if column.ndim == 1 else self._labelled(column)
         if isinstance(column, dict):
             return {self._key(text): values for text, values in column.items()}
         return [
@@ -198,18 +204,40 @@ class Feed:
             for shares in column
         ]
 
+    def _labelled(self, block: Any) -> Column:
+        """A block of probabilities under the labels, whose order its columns have."""
+        request = self._request
+        assert self._evaluator is not None
+        labels = self._evaluator.labels if request.labels is None else request.labels
+        if request.labels is None and not request.binary:
+            raise InputError(
+                request.wording.where("proba"),
+                expected=f"{request.wording.option('labels')} with the labels of its columns",
+                got=f"{block.shape[1]} probabilities without labels",
+                remedy=f"add {request.wording.option('labels', '[LABEL, ...]')}, in their order",
+            )
+        if block.shape[1] != len(labels):
+            raise InputError(
+                request.wording.where("proba"),
+                expected=f"{len(labels)} probabilities, of {', '.join(map(shown, labels[:8]))}",
+                got=f"{block.shape[1]}",
+            )
+        return {self._key(label): block[:, n] for n, label in enumerate(labels)}
+
     def _key(self, text: Any) -> Any:
         try:
             return self._read_label(text)
         except InputError:
             return text  # the evaluator rejects it beside numbers, with its position
 
-    def _proba_label(self, text: str) -> Any:
+    def _proba_label(self, text: Any) -> Any:
         try:
             return self._read_label(text)
         except InputError as error:
             raise InputError(
-                "--proba", expected="labels that are numbers, as the true labels are", got=error.got
+                self._request.wording.where("proba"),
+                expected="labels that are numbers, as the true labels are",
+                got=error.got,
             ) from None
 
     def _bad_record(self, source: str, line: int, error: InputError) -> BadRecord:
@@ -217,7 +245,7 @@ class Feed:
         paths = {
             **request.fields,
             "event_time": request.time,
-            "proba": None if self._pairs else request.proba,
+            "proba": request.proba if isinstance(request.proba, str) and not self._pairs else None,
             **{f"slices[{path!r}]": path for path in request.slice_fields},
             **{
                 f"{name}[{model!r}]": path
@@ -227,8 +255,9 @@ class Feed:
         }
         name, bracket, key = error.field.partition("[")  # proba['cat']
         field = paths.get(error.field) or (paths.get(name) or name) + bracket + key
-        remedy = remedy_text(error.remedy, error.remedy_code)
-        return BadRecord(source, line, field, error.expected, error.got, remedy)
+        return BadRecord(
+            source, line, field, error.expected, error.got, error.remedy, error.remedy_code
+        )
 
 
 def _of_one_batch(one: EventColumns, other: EventColumns) -> bool:
@@ -240,6 +269,8 @@ def _of_one_batch(one: EventColumns, other: EventColumns) -> bool:
 
 
 def _share_labels(column: Column) -> list[Any] | None:
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return [column.shape[1]]
     return list(column) if isinstance(column, dict) else None
 
 
@@ -247,14 +278,18 @@ def _width(column: Column) -> int:
     """Numbers a record: one, or one for each label."""
     if isinstance(column, dict):
         return len(column)
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return int(column.shape[1])
     if isinstance(column, list) and column and isinstance(column[0], dict):
         # Mappings that differ: a dict takes as much memory as ten numbers a label.
         return 10 * len(column[0]) + 10
     return 1
 
 
-def _label_reader(sample: object) -> Callable[[str], Label]:
+def _label_reader(sample: object) -> Callable[[Any], Label]:
     """Reads text of the command line, or a JSON key, as a label of the type of ``sample``.
+
+    What is no text is returned as it is: the evaluator checks it.
 
     >>> _label_reader(0)("1"), _label_reader("ham")("1")
     (1, '1')
@@ -262,7 +297,9 @@ def _label_reader(sample: object) -> Callable[[str], Label]:
     if isinstance(sample, str):
         return lambda text: text
 
-    def number(text: str) -> Label:
+    def number(text: Any) -> Label:
+        if not isinstance(text, str):
+            return text  # type: ignore[no-any-return]
         if text.lower() in ("true", "false"):
             return int(text.lower() == "true")
         return int(label_from_text(text, "int"))
@@ -271,7 +308,7 @@ def _label_reader(sample: object) -> Callable[[str], Label]:
 
 
 def _check_time_unit(request: Request, times: Any) -> None:
-    """Reject a ``--time-unit`` by which half of the first records are in early 1970.
+    """Reject a unit of times by which half of the first records are in early 1970.
 
     Raises:
         InputError: By another unit they are between 1990 and 2100.
@@ -283,7 +320,7 @@ def _check_time_unit(request: Request, times: Any) -> None:
     remedy = unit_remedy(moment * 1_000 // NANOSECONDS[request.time_unit], request.time_unit)
     if remedy:
         raise InputError(
-            "--time-unit",
+            request.wording.where("time_unit"),
             expected=f"the unit of the times in {request.time!r}",
             got=f"{request.time_unit}, by which a typical one is {iso_time(moment)}",
             remedy=remedy,
@@ -294,44 +331,29 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
     """The evaluator for a request; a comparison where it names models.
 
     Args:
-        request: The options of the command.
+        request: What to read, and how to evaluate it.
         first: True labels of the first records; None where there are none.
 
     Raises:
         InputError: The positive label is not known.
-        MetricError: ``--metrics`` names a metric that the task does not have.
+        MetricError: A metric that the task does not have.
     """
-    options: dict[str, Any] = {
-        "metrics": request.kept_metrics,
-        "window": request.window,
-        "slices": request.slices,
-        "max_slices": request.max_slices,
-        "max_scores": request.max_scores,
-        "time_unit": request.time_unit,
-    }
+    options = request.arguments
     if request.labels is not None:
         options["labels"] = _labels(request.labels, first, request)
     if request.binary:
         options["positive"] = _positive(request, first)
-        if request.threshold is not None:
-            options["threshold"] = request.threshold
     if request.models:
         return Comparison(list(request.models), request.kind, **options)
-    return Evaluator(
-        request.kind,
-        temporal=request.temporal,
-        intervals=request.details.intervals is not None,
-        bootstrap=None if request.unit is None else Bootstrap(unit=request.unit),
-        **options,
-    )
+    return Evaluator(request.kind, **options)
 
 
-def _labels(texts: tuple[str, ...], first: Column | None, request: Request) -> list[Label]:
-    """The labels of ``--labels`` or ``--positive``, of the records' type."""
-    option = "--labels" if texts is request.labels else "--positive"
+def _labels(texts: tuple[Any, ...], first: Column | None, request: Request) -> list[Label]:
+    """The labels of ``labels`` or ``positive``, of the records' type."""
+    option = request.wording.where("labels" if texts is request.labels else "positive")
     if first is None:
         # No record has a label: numbers are assumed to be of 0 and 1.
-        sample: Any = "" if likely_type(texts) == "str" else 0
+        sample: Any = "" if likely_type(map(str, texts)) == "str" else 0
     else:
         sample = _first(first)
     read = _label_reader(sample)
@@ -353,6 +375,7 @@ def _positive(request: Request, first: Column | None) -> Label:
         labels = _labels(request.labels, first, request)
     elif first is not None:
         labels = sorted(_distinct(first), key=lambda label: (str(type(label)), label))
+        labels = [label for label in labels if not is_missing(label)]
     else:
         return 1
     # Beside 0 and 1 another label is a bad record, which the evaluator rejects.
@@ -361,10 +384,10 @@ def _positive(request: Request, first: Column | None) -> Label:
     listed = ", ".join(shown(label) for label in labels[:_LISTED])
     more = f" and {len(labels) - _LISTED} more" if len(labels) > _LISTED else ""
     raise InputError(
-        "--positive",
+        request.wording.where("positive"),
         expected="the label that counts as positive",
         got=f"nothing; the labels of {request.y_true!r} are {listed}{more}",
-        remedy="give --positive LABEL",
+        remedy=f"give {request.wording.option('positive', 'LABEL')}",
     )
 
 

@@ -1,14 +1,18 @@
-"""Parquet through pyarrow, a batch of rows at a time. The only module that imports it."""
+"""Arrow through pyarrow: Parquet files and tables, a batch of rows at a time.
+
+The only module that imports it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError, MissingExtraError, did_you_mean, shown
+from streameval.errors import InputError, MissingExtraError
 from streameval.events.values import BoolArray
 from streameval.records.chunk import (
     EXPECTED,
@@ -18,6 +22,7 @@ from streameval.records.chunk import (
     Chunk,
     Wanted,
     checked_chunk,
+    no_column,
 )
 from streameval.records.event_columns import Column, EventColumns, probability_columns
 from streameval.records.json_record import split_path
@@ -38,14 +43,7 @@ def read_parquet(file: BinaryIO, source: str, wanted: Sequence[Wanted]) -> Itera
         InputError: The file is not Parquet or is damaged, lacks a column, or
             a column has a type that its kind cannot have.
     """
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise MissingExtraError("reading Parquet", package="pyarrow", extra="files") from None
-    try:
-        # buffer_size: read a column in steps instead of a row group at once.
-        table = parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    with _parquet(file, source) as table:
         schema = table.schema_arrow
         paths = {want.path: _names(schema, want, source) for want in wanted}
         first = 1
@@ -56,10 +54,104 @@ def read_parquet(file: BinaryIO, source: str, wanted: Sequence[Wanted]) -> Itera
         ):
             yield _chunk(batch, first, source, wanted, paths)
             first += batch.num_rows
+
+
+def parquet_columns(file: BinaryIO, source: str) -> list[str]:
+    """The names of a Parquet file's columns; raises as :func:`read_parquet`."""
+    with _parquet(file, source) as table:
+        return list(table.schema_arrow.names)
+
+
+@contextmanager
+def _parquet(file: BinaryIO, source: str) -> Iterator[Any]:
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtraError("reading Parquet", package="pyarrow", extra="files") from None
+    try:
+        # buffer_size: read a column in steps instead of a row group at once.
+        yield parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (arrow.ArrowException, OSError) as error:
         raise InputError(
             source, expected="a whole Parquet file", got=f"damage: {' '.join(str(error).split())}"
         ) from None
+
+
+class Table(NamedTuple):
+    """Columns that can be read as Arrow batches, whatever holds them."""
+
+    names: list[str]
+    """Of all columns."""
+    batches: Callable[[list[str]], Iterator[Any]]
+    """The rows in order, as objects with Arrow's C interface, of these columns at least."""
+
+
+def arrow_table(data: Any) -> Table | None:
+    """What implements Arrow's C interface, or a data set of pyarrow; None for anything else.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    streams = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+    if not streams and not hasattr(data, "to_batches"):
+        return None
+    arrow = _arrow()
+    if not streams:  # a pyarrow.dataset.Dataset
+
+        def scanned(names: list[str]) -> Iterator[Any]:
+            return iter(data.to_batches(columns=names, batch_size=_ROWS))
+
+        return Table(list(data.schema.names), scanned)
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            reader = arrow.RecordBatchReader.from_stream(data)
+        else:
+            batch = arrow.record_batch(data)
+            reader = arrow.RecordBatchReader.from_batches(batch.schema, [batch])
+    except arrow.ArrowException:  # an array or a series, which has no columns
+        return None
+    return Table(list(reader.schema.names), lambda names: iter(reader))
+
+
+def read_table(table: Table, source: str, wanted: Sequence[Wanted]) -> Iterator[Chunk]:
+    """Chunks of 65,536 rows at most, as :func:`read_parquet`; rows are numbered from 0.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        InputError: The table lacks a column, or a column has a type that its kind cannot have.
+    """
+    arrow = _arrow()
+    columns: list[str] = []
+    for want in wanted:
+        name = want.path if want.path in table.names else split_path(want.path)[0]
+        if table.names.count(name) != 1:
+            raise no_column(source, name, table.names)
+        columns.append(name)
+    first = 0
+    try:
+        for piece in table.batches(list(dict.fromkeys(columns))):
+            for batch in arrow.table(piece).to_batches():
+                paths = {want.path: _names(batch.schema, want, source) for want in wanted}
+                for start in range(0, batch.num_rows, _ROWS):
+                    part = batch.slice(start, _ROWS)
+                    yield _chunk(part, first, source, wanted, paths)
+                    first += part.num_rows
+    except arrow.ArrowException as error:
+        raise InputError(
+            source,
+            expected="columns of one type each",
+            got=" ".join(" ".join(map(str, error.args)).split()),
+            remedy="convert such a column to one type: text, numbers, true/false or timestamps",
+        ) from None
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError("evaluating tables", package="pyarrow", extra="tables") from None
+    return pyarrow
 
 
 def _names(schema: Any, want: Wanted, source: str) -> tuple[str, ...]:
@@ -76,12 +168,7 @@ def _names(schema: Any, want: Wanted, source: str) -> tuple[str, ...]:
             kind = inner[name]
         else:
             return names
-    raise InputError(
-        source,
-        expected=f"a column {want.path!r}",
-        got=f"none among {shown(', '.join(schema.names))[1:-1]}",
-        remedy=did_you_mean(want.path, _paths(schema)),
-    )
+    raise no_column(source, want.path, schema.names, _paths(schema))
 
 
 def _paths(fields: Any, before: str = "") -> list[str]:
@@ -142,8 +229,18 @@ def _column(values: Any, want: Wanted, source: str) -> Column:
     if types.is_dictionary(kind):
         values = values.dictionary_decode()
         kind = values.type
+    if types.is_null(kind):  # no value at all: each is missing, whatever its type
+        values = values.cast("int64")
+        kind = values.type
+    if str(kind) == "string_view" or (want.kind == "slice" and types.is_date(kind)):
+        values = values.cast("string")
+        kind = values.type
+    if want.kind == "time" and types.is_date(kind):
+        values = values.cast("timestamp[us]" if types.is_date32(kind) else "timestamp[ms]")
+        kind = values.type
     if want.kind == "probabilities" or (
-        want.kind == "probability" and (types.is_struct(kind) or types.is_map(kind))
+        want.kind == "probability"
+        and (types.is_struct(kind) or types.is_map(kind) or _is_list(kind))
     ):
         return _probabilities(values, want, source)
     if want.kind == "time" and types.is_timestamp(kind):
@@ -167,6 +264,7 @@ def _column(values: Any, want: Wanted, source: str) -> Column:
         source,
         expected=f"{EXPECTED[want.kind]} in column {want.path!r}",
         got=f"a column of type {kind}",
+        remedy="convert the column, or name another one",
     )
 
 
@@ -201,11 +299,39 @@ def _probabilities(values: Any, want: Wanted, source: str) -> Column:
             # A null inside becomes nan, which is not a probability.
             columns[name] = _as_numpy(_filled(shares, np.nan))
         return columns
+    if _is_list(kind):
+        return _block(values, want, source)
     if types.is_map(kind):
         return probability_columns([dict(pairs or ()) for pairs in values.to_pylist()])
     raise InputError(
         source,
         expected=f"a struct or map label -> probability in column {want.path!r}",
         got=f"a column of type {kind}",
-        remedy="for one column a label give --proba label=column,label=column",
+        remedy="for one column a label give proba={label: column, ...}",
+        remedy_code="proba_column",
     )
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _block(values: Any, want: Wanted, source: str) -> Column:
+    """Lists of one length as the rows of a two-dimensional array; null gives ``nan``."""
+    from pyarrow import compute
+
+    given = values.drop_null()
+    lengths = np.unique(_as_numpy(compute.list_value_length(given).cast("int64")))
+    if len(lengths) > 1:
+        raise InputError(
+            source,
+            expected=f"lists of one length in column {want.path!r}",
+            got=f"lists of {lengths[0]} and of {lengths[-1]}",
+            remedy="give each list one probability for each of labels=, in their order",
+        )
+    shares = given.flatten().cast("float64", safe=False)
+    block = np.full((len(values), lengths[0] if len(lengths) else 0), np.nan)
+    block[_truths(values.is_valid())] = _as_numpy(_filled(shares, np.nan)).reshape(len(given), -1)
+    return block

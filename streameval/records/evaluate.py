@@ -1,0 +1,490 @@
+"""One call over any table: :func:`evaluate`, and :func:`from_counts` of what SQL has counted."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import InputError, listed, shown
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.options import known_window
+from streameval.evaluator.slices import Slicer
+from streameval.events.values import MAX_WEIGHT, check_same_length, column_array
+from streameval.metrics.registry import metric_names
+from streameval.records.arrow import read_table
+from streameval.records.chunk import BadRecord, Chunk, Wanted
+from streameval.records.csv_table import LabelTypes
+from streameval.records.feed import BATCH_ROWS, BadRecordError, Feed
+from streameval.records.label_text import LABEL_TYPES
+from streameval.records.request import CALL, MAX_SLICES, Dimensions, Request, checked_proba
+from streameval.records.sources import FORMATS, column_names, find_sources, read_source
+from streameval.records.tables import find_table, probability_block, read_columns
+from streameval.windows.replicated import Bootstrap
+from streameval.windows.window import WindowSpec
+
+_ENGINES = {"pyspark": "spark", "dask": "dask"}
+"""Packages of distributed tables, and the modules of ``integrations`` that evaluate them."""
+
+_DATA = "data"
+_BLOCK = "proba"
+
+_TASKS = ("auto", "binary", "multiclass")
+_MAX_COUNT = 2**62 - 1
+
+
+def evaluate(
+    data: Any,
+    *,
+    y_true: str = "y_true",
+    y_pred: str | None = None,
+    score: str | None = None,
+    proba: Any = None,
+    weight: str | None = None,
+    time: str | None = None,
+    time_unit: str | None = None,
+    by: str | Iterable[str | Iterable[str]] | None = None,
+    max_slices: int = MAX_SLICES,
+    window: WindowSpec | None = None,
+    task: str = "auto",
+    positive: object = None,
+    labels: Iterable[object] | None = None,
+    threshold: float | None = None,
+    metrics: str | Iterable[str] | None = None,
+    bins: int = 10,
+    max_scores: int | None = None,
+    intervals: bool = False,
+    bootstrap: Bootstrap | None = None,
+    temporal: bool = False,
+    undefined: float | None = None,
+    input_format: str | None = None,
+    label_type: str | None = None,
+) -> Evaluator:
+    """Evaluate the predictions in any table, file or query.
+
+    The same events give the same state, to the last byte, whatever carried them. What can be
+    streamed is read in bounded memory: lazy polars frames, DuckDB relations, Arrow data sets and
+    readers batch by batch, files block by block.
+
+    Args:
+        data: A data frame (pandas, polars, and what narwhals knows), a polars LazyFrame, a DuckDB
+            relation, a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, anything with
+            Arrow's C interface, a mapping name -> array, a Spark or Dask DataFrame; or a path, a
+            pattern such as ``"day-*.parquet"``, a URL (``"s3://bucket/day-*.parquet"``), or a
+            list of them, of JSONL, CSV and Parquet files.
+        y_true: The column of the true labels. In JSONL, Parquet and Arrow a dot separates levels
+            (``"meta.label"``).
+        y_pred: The column of the predicted labels.
+        score: Binary: the column of the positive label's scores.
+        proba: The probabilities: a column of objects label -> number, a struct, or a list (in
+            the order of ``labels``); ``"p_*"``, for columns named ``p_LABEL``; a list of columns
+            (in the order of ``labels``, or named as the labels); a mapping label -> column; or
+            an (n, K) array with a row for each of the table's. Binary: also the column of the
+            positive label's probability.
+        weight: The column of the weights.
+        time: The column of the event times, for windows of event time. A timestamp without a
+            zone is UTC.
+        time_unit: Of numeric times: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        by: The column to evaluate by as well, or several; a tuple of columns is one slice for
+            each combination. Null counts as ``(missing)``.
+        max_slices: As of :class:`~streameval.Evaluator`.
+        window: As of :class:`~streameval.Evaluator`.
+        task: ``"binary"``, ``"multiclass"`` or ``"auto"``: binary with ``score`` or ``positive``.
+        positive: Binary: the positive label; needed where the labels are not 0 and 1 (or
+            false and true).
+        labels: All labels, as of :class:`~streameval.Evaluator`.
+        threshold: As of :class:`~streameval.Evaluator`.
+        metrics: As of :class:`~streameval.Evaluator`.
+        bins: As of :class:`~streameval.Evaluator`.
+        max_scores: As of :class:`~streameval.Evaluator`.
+        intervals: As of :class:`~streameval.Evaluator`.
+        bootstrap: As of :class:`~streameval.Evaluator`; ``Bootstrap(unit="user")`` names the
+            column of the units.
+        temporal: As of :class:`~streameval.Evaluator`.
+        undefined: As of :class:`~streameval.Evaluator`.
+        input_format: Of files: ``"jsonl"``, ``"csv"`` or ``"parquet"``; None goes by the names.
+        label_type: Of the labels in CSV files: ``"str"``, ``"int"`` or ``"bool"``; None infers
+            it.
+
+    Returns:
+        An evaluator of all events, which counts further ones and merges with others.
+
+    Cost:
+        About 0.1 µs an event with a label and a score in a data frame, beside the evaluator's
+        own work; a copy of 65,536 rows at a time.
+
+    Raises:
+        InputError: A column that does not exist or has another type, a bad value (with its
+            position), no rows, or data of an unknown kind; nothing is returned.
+        MissingExtraError: A package is not installed; the message names the command.
+
+    >>> table = {"spam": [1, 0, 1, 0], "score": [0.9, 0.4, 0.3, 0.2], "country": list("PDPD")}
+    >>> ev = evaluate(table, y_true="spam", score="score", by="country")
+    >>> ev["roc_auc"], {key[0][1]: view["recall"] for key, view in ev.slices().items()}
+    (0.75, {'D': nan, 'P': 0.5})
+    """
+    given = {name: value for name, value in locals().items() if name != "data"}
+    paths = _paths(data)
+    if paths is None:
+        _check_of_files(data, input_format=input_format, label_type=label_type)
+    for name in _lineage(data):
+        if name in _ENGINES:
+            # Beside this layer, and loaded for such a table only.
+            engine = importlib.import_module(f"streameval.integrations.{_ENGINES[name]}")
+            evaluator: Evaluator = engine.evaluate(data, **_of_engine(given))
+            return evaluator
+    for name in ("y_true", "y_pred", "score", "weight", "time"):
+        if not isinstance(given[name], str) and (given[name] is not None or name == "y_true"):
+            raise InputError(name, expected="the name of a column", got=shown(given[name]))
+    block = None if _plain(proba) else probability_block(proba, "proba")
+    request = Request(
+        y_true=y_true,
+        y_pred=y_pred,
+        score=score,
+        proba=checked_proba(proba) if block is None else _BLOCK,
+        weight=weight,
+        unit=bootstrap.unit if isinstance(bootstrap, Bootstrap) else None,
+        time=time,
+        time_unit=time_unit,
+        positive=positive,
+        labels=None if labels is None else tuple(listed(labels, "labels", "a list of labels")),
+        threshold=threshold,
+        task=_one_of("task", task, _TASKS),
+        metrics=None if metrics is None else tuple(metric_names(metrics)),
+        window=None if window is None else known_window(window),
+        slices=() if by is None else _dimensions(by, max_slices),
+        max_slices=max_slices,
+        max_scores=max_scores,
+        intervals=intervals,
+        more={
+            "bins": bins,
+            "bootstrap": bootstrap,
+            "temporal": temporal,
+            "undefined": undefined,
+        },
+        wording=CALL,
+    )
+    request, chunks = _opened(data, paths, request, block, input_format, label_type)
+    return _counted(request, chunks)
+
+
+def _counted(request: Request, chunks: Iterable[Chunk]) -> Evaluator:
+    """The evaluator of all chunks' events; raises InputError at the first bad one."""
+    feed = Feed(request, skip=False)
+    try:
+        for chunk in chunks:
+            feed.add(chunk)
+        result = feed.finish()
+    except BadRecordError as error:
+        raise _as_input_error(error.record) from None
+    if not feed.rows:
+        raise InputError(
+            _DATA,
+            expected="at least one row",
+            got="none",
+            remedy="correct the filter or the path that gives the rows",
+        )
+    assert isinstance(result, Evaluator)
+    return result
+
+
+def _opened(
+    data: Any,
+    paths: list[str] | None,
+    request: Request,
+    block: Any,
+    input_format: str | None,
+    label_type: str | None,
+) -> tuple[Request, Iterator[Chunk]]:
+    """The request in terms of the data's columns, and the chunks of the data."""
+    if paths is not None:
+        if block is not None:
+            raise InputError(
+                "proba",
+                expected="the name of a field of the files",
+                got=f"an array of shape {block.shape}",
+            )
+        return _files(paths, request, input_format, label_type)
+    if isinstance(data, Mapping):
+        request = request.with_columns(map(str, data), _DATA)
+        wanted = _wanted(request, block)
+        return request, _with_block(read_columns(data, _DATA, wanted, BATCH_ROWS), block)
+    table = find_table(data)
+    if table is None:
+        raise InputError(
+            _DATA,
+            expected="a data frame, a pyarrow table, data set or reader, a DuckDB relation, a "
+            "mapping name -> array, a path, or a list of paths",
+            got=shown(data) if type(data).__module__ == "builtins" else f"a {_class_name(data)}",
+        )
+    request = request.with_columns(table.names, _DATA)
+    return request, _with_block(read_table(table, _DATA, _wanted(request, block)), block)
+
+
+def _check_of_files(data: Any, **given: str | None) -> None:
+    """Raise InputError for an argument that is about files only."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                name,
+                expected="files",
+                got=f"a {_class_name(data)}",
+                remedy=f"leave {name}= out: a table has types of its own",
+            )
+
+
+def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were given, for an engine, which has the same defaults."""
+    defaults = evaluate.__kwdefaults__ or {}
+    return {name: value for name, value in given.items() if value is not defaults[name]}
+
+
+def _files(
+    paths: list[str], request: Request, input_format: str | None, label_type: str | None
+) -> tuple[Request, Iterator[Chunk]]:
+    chosen = None if input_format is None else _one_of("input_format", input_format, FORMATS)
+    kind = None if label_type is None else _one_of("label_type", label_type, LABEL_TYPES)
+    sources = find_sources(paths, chosen)  # type: ignore[arg-type]
+    request = request.with_columns(column_names(sources[0]), sources[0].name)
+    types = LabelTypes(kind)  # type: ignore[arg-type]
+    wanted = request.wanted()
+
+    def chunks() -> Iterator[Chunk]:
+        for source in sources:
+            yield from read_source(source, wanted, types, sys.stdin.buffer)
+
+    return request, chunks()
+
+
+def _wanted(request: Request, block: Any) -> list[Wanted]:
+    return [want for want in request.wanted() if block is None or want.path != _BLOCK]
+
+
+def _with_block(chunks: Iterator[Chunk], block: Any) -> Iterator[Chunk]:
+    """The chunks, each with its rows of the block of probabilities."""
+    rows = 0
+    for chunk in chunks:
+        if block is not None:
+            places = np.asarray(chunk.events.places)
+            rows = int(places[-1]) + 1 if len(places) else rows
+            if rows > len(block):
+                break
+            chunk.events.columns[_BLOCK] = block[places]
+        yield chunk
+    if block is not None and rows != len(block):
+        raise InputError(
+            _BLOCK,
+            expected=f"a row for each of the table's, which has {rows} or more",
+            got=f"{len(block)}",
+        )
+
+
+def _paths(data: Any) -> list[str] | None:
+    """The paths that the data names; None where it is no path."""
+    given = data if isinstance(data, (list, tuple)) and data else [data]
+    if not all(isinstance(one, (str, os.PathLike)) for one in given):
+        return None
+    return [os.fspath(one) for one in given]
+
+
+def _class_name(data: Any) -> str:
+    package = type(data).__module__.partition(".")[0]
+    name = type(data).__name__
+    return name if package == "builtins" else f"{package}.{name}"
+
+
+def _lineage(data: Any) -> set[str]:
+    """The packages of an object's class and of the classes that it derives from."""
+    return {kind.__module__.partition(".")[0] for kind in type(data).__mro__}
+
+
+def _plain(proba: Any) -> bool:
+    """Whether it names columns, rather than holds a row of numbers for each event."""
+    if isinstance(proba, (list, tuple)):
+        return not any(isinstance(row, (list, tuple, np.ndarray)) for row in proba)
+    return len(getattr(proba, "shape", ())) != 2
+
+
+def _dimensions(by: Any, max_slices: int) -> Dimensions:
+    try:
+        return Slicer(by, max_slices).dimensions
+    except InputError as error:
+        field = "by" if error.field == "slices" else error.field
+        raise InputError(field, expected=error.expected, got=error.got) from None
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in known:
+        expected = ", ".join(map(shown, known[:-1])) + f" or {shown(known[-1])}"
+        raise InputError(name, expected=expected, got=shown(value))
+    return value
+
+
+def _as_input_error(record: BadRecord) -> InputError:
+    """The error of a row of a table, or of a line of a file."""
+    of_table = record.source == _DATA
+    return InputError(
+        record.field if of_table else f"{record.source}:{record.line}: {record.field}",
+        expected=record.expected,
+        got=record.got,
+        position=record.line if of_table else None,
+        remedy=record.remedy,
+        remedy_code=record.remedy_code,
+    )
+
+
+def from_counts(
+    score: object = None,
+    label: object = None,
+    count: object = None,
+    *,
+    y_pred: object = None,
+    by: Mapping[str, object] | None = None,
+    max_slices: int = MAX_SLICES,
+    task: str = "auto",
+    positive: object = None,
+    labels: Iterable[object] | None = None,
+    threshold: float | None = None,
+    metrics: str | Iterable[str] | None = None,
+    bins: int = 10,
+    max_scores: int | None = None,
+    undefined: float | None = None,
+) -> Evaluator:
+    """An evaluator of events that a database has counted: ``GROUP BY score, label``.
+
+    The state is that of the events one by one, to the last byte: a warehouse scans and counts,
+    and only a row for each distinct score and label leaves it.
+
+    Args:
+        score: The scores, a column; None with ``y_pred``.
+        label: The true labels, a column.
+        count: How many events each row stands for: whole numbers from 0, all together below 2⁶².
+        y_pred: The predicted labels, a column, for ``GROUP BY y_pred, label``; beside scores,
+            where they do not follow from ``threshold``.
+        by: Key -> column, for ``GROUP BY …, country``: slices. An event beyond ``max_slices``
+            is counted in ``(other)``, and a row of several as one in
+            :attr:`~streameval.Evaluator.slices_overflowed`.
+        max_slices: As of :class:`~streameval.Evaluator`; and so are the others.
+        task: As of :func:`evaluate`.
+        positive: As of :func:`evaluate`.
+        labels: As of :class:`~streameval.Evaluator`.
+        threshold: As of :class:`~streameval.Evaluator`.
+        metrics: As of :class:`~streameval.Evaluator`.
+        bins: As of :class:`~streameval.Evaluator`.
+        max_scores: As of :class:`~streameval.Evaluator`.
+        undefined: As of :class:`~streameval.Evaluator`.
+
+    There is no ``intervals=``: the score index has what intervals read, and what that argument
+    keeps, the sum of squared weights, cannot be told from counts.
+
+    Cost:
+        That of as many weighted events as there are rows, not as many as they stand for.
+
+    Raises:
+        InputError: A count that is negative, not whole or too large, or a value that an
+            evaluator refuses, with its position.
+
+    >>> ev = from_counts(score=[0.9, 0.4, 0.4], label=[1, 1, 0], count=[2_000_000, 1_000, 3_000])
+    >>> ev["roc_auc"], ev.confusion.total
+    (0.99975012..., 2004000)
+    """
+    for name, column in (("label", label), ("count", count)):
+        if column is None:
+            raise InputError(
+                name, expected="a column", got="none", remedy=f"pass {name}= with each row's"
+            )
+    if score is None and y_pred is None:
+        raise InputError(
+            "score", expected="scores, or y_pred=", got="none", remedy="pass each row's score"
+        )
+    counts = _counts(count)
+    rows, weights = _events_of(counts)
+    table: dict[str, Any] = {"count": weights}
+    given = {"label": label, "score": score, "y_pred": y_pred}
+    for name, column in [*given.items(), *(by or {}).items()]:
+        if name in table:
+            raise InputError("by", expected="another name for the slices", got=shown(name))
+        if column is not None:
+            array = column_array(column, name)
+            check_same_length(len(counts), len(array), name)
+            table[name] = array[rows]
+    request = Request(
+        y_true="label",
+        score=None if score is None else "score",
+        y_pred=None if y_pred is None else "y_pred",
+        weight="count",
+        task=_one_of("task", task, _TASKS),
+        positive=positive,
+        labels=None if labels is None else tuple(listed(labels, "labels", "a list of labels")),
+        threshold=threshold,
+        metrics=None if metrics is None else tuple(metric_names(metrics)),
+        slices=Slicer(tuple(by or ()), max_slices).dimensions,
+        max_slices=max_slices,
+        max_scores=max_scores,
+        more={"bins": bins, "undefined": undefined},
+        wording=CALL,
+    )
+    try:
+        return _counted(request, read_columns(table, _DATA, request.wanted(), BATCH_ROWS))
+    except InputError as error:
+        if error.position is None:
+            raise
+        raise error.at(int(rows[error.position])) from None
+
+
+def _counts(count: object) -> Any:
+    """The column of counts as int64; raises InputError."""
+    array = column_array(count, "count")
+    if array.dtype.kind == "b":
+        array = array.astype(object)
+    if array.dtype.kind in "iu":
+        good = (array >= 0) & (array <= _MAX_COUNT)
+    elif array.dtype.kind == "f":
+        # Beyond 2^53 a float may stand for another whole number than was counted.
+        good = (array >= 0) & (array <= MAX_WEIGHT) & (array == np.floor(array))
+    else:
+        good = np.array([_is_count(value) for value in array.tolist()], dtype=np.bool_)
+    if not good.all():
+        position = int(np.argmin(good))
+        value = array[position]
+        large = isinstance(value, (float, np.floating)) and MAX_WEIGHT < value < np.inf
+        raise InputError(
+            "count",
+            expected="a whole number from 0, below 2**62",
+            got=shown(value.item() if isinstance(value, np.generic) else value),
+            position=position,
+            remedy="floats hold whole numbers to 2**53 only: cast it, CAST(... AS BIGINT)"
+            if large
+            else "pass COUNT(*) of each group",
+        )
+    return array.astype(np.int64)
+
+
+def _is_count(value: object) -> bool:
+    """Whether a Python value, such as a Decimal of SUM(...), is a count."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return False
+    most = MAX_WEIGHT if isinstance(value, float) else _MAX_COUNT
+    return bool(0 <= value <= most) and value == int(value)
+
+
+def _events_of(counts: Any) -> tuple[Any, Any]:
+    """The rows of the counts and the weights that stand for them.
+
+    A weight is at most 2⁵³, so a larger count has several; one of 0 has none.
+
+    >>> rows, weights = _events_of(np.array([3, 0, 2**53 + 5]))
+    >>> rows.tolist(), weights.tolist()
+    ([0, 2, 2], [3, 9007199254740992, 5])
+    """
+    parts = -(-counts // MAX_WEIGHT)
+    rows = np.repeat(np.arange(len(counts)), parts)
+    weights = np.full(len(rows), MAX_WEIGHT, dtype=np.int64)
+    last = np.cumsum(parts)[parts > 0] - 1
+    weights[last] = (counts - (parts - 1) * MAX_WEIGHT)[parts > 0]
+    return rows, weights

@@ -1,0 +1,103 @@
+"""Files at URLs through fsspec: ``s3://``, ``gs://``, ``https://``, ``memory://``.
+
+The only module that imports it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, BinaryIO
+
+from streameval.errors import InputError, MissingExtraError
+
+_MAGIC = frozenset("*?[")
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is a URL of another scheme than ``file``.
+
+    >>> is_remote("s3://bucket/a.parquet"), is_remote("day-1.jsonl"), is_remote("C:\\\\a.csv")
+    (True, False, False)
+    """
+    scheme, separator, _ = path.partition("://")
+    return bool(separator) and scheme.isidentifier() and scheme != "file"
+
+
+def remote_files(url: str) -> list[str]:
+    """The files that a URL, or a pattern of URLs, names; a pattern's files sorted.
+
+    Raises:
+        InputError: No such file, a directory, or a scheme that cannot be read.
+        MissingExtraError: fsspec is not installed.
+    """
+    fs, path = _file_system(url)
+    try:
+        if _MAGIC & set(path):
+            found = sorted(name for name in fs.glob(path) if not fs.isdir(name))
+            if not found:
+                raise InputError(url, expected="a pattern that some file matches", got="no match")
+            return [fs.unstrip_protocol(name) for name in found]
+        # Without a request more for each file of a web server, which may not tell.
+        if url.partition("://")[0] in ("http", "https") or fs.isfile(path):
+            return [url]
+        if fs.isdir(path):
+            raise InputError(
+                url,
+                expected="a file",
+                got="a directory",
+                remedy=f"give '{url.rstrip('/')}/*.parquet'",
+            )
+    except InputError:
+        raise
+    except Exception as error:
+        raise _unreadable(url, error) from None
+    raise InputError(url, expected="a file", got="no such file")
+
+
+def open_remote(url: str) -> BinaryIO:
+    """The file at a URL, read in blocks.
+
+    Raises:
+        InputError: It cannot be read.
+        MissingExtraError: fsspec is not installed.
+    """
+    fs, path = _file_system(url)
+    try:
+        file: BinaryIO = fs.open(path, "rb")
+    except Exception as error:
+        raise _unreadable(url, error) from None
+    return file
+
+
+def remote_size(url: str) -> int | None:
+    """Bytes at a URL; None where the server does not say."""
+    fs, path = _file_system(url)
+    try:
+        size = fs.size(path)
+    except Exception:
+        return None
+    return int(size) if size else None
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    try:
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+    except ImportError:
+        raise MissingExtraError(f"reading {url}", package="fsspec", extra="remote") from None
+    try:
+        fs, path = url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        # An unknown scheme, or one whose own package (s3fs, gcsfs, aiohttp) is not installed.
+        raise InputError(
+            url,
+            expected="a URL of a scheme that fsspec can read",
+            got=f"{url.partition('://')[0]}: {' '.join(str(error).split())}",
+            remedy="correct the scheme, or install the package that reads it "
+            "(s3: s3fs, gs: gcsfs, https: aiohttp)",
+        ) from None
+    return fs, str(path)
+
+
+def _unreadable(url: str, error: Exception) -> InputError:
+    # Each file system has its own errors: of its client, of credentials, of the network.
+    got = " ".join(str(error).split()) or type(error).__name__
+    return InputError(url, expected="a file that can be read", got=got)

@@ -1,0 +1,174 @@
+"""Tables in memory and queries, of any library, as columns of events.
+
+The only module that imports narwhals, which knows the data frames of pandas, polars, DuckDB, Modin,
+Ibis and others. None of these is imported here: whoever has such a table has imported its library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import InputError, MissingExtraError, shown
+from streameval.events.time import event_times
+from streameval.events.values import (
+    FloatArray,
+    check_same_length,
+    column_array,
+    is_missing,
+    named_columns,
+)
+from streameval.records.arrow import Table, arrow_table
+from streameval.records.chunk import (
+    EXPECTED,
+    MISSING,
+    BadRecord,
+    BadRecords,
+    Chunk,
+    Wanted,
+    no_column,
+)
+from streameval.records.event_columns import Column, EventColumns
+
+_ROWS = 1 << 16
+"""Rows of a data frame converted at once."""
+
+_STREAMS = ("collect_batches", "to_arrow_reader", "fetch_arrow_reader", "to_pyarrow_batches")
+"""Methods of lazy tables that give batch after batch: of polars, DuckDB (two versions), Ibis."""
+
+
+def find_table(data: Any) -> Table | None:
+    """A data frame, a query, or an object of Arrow; None where ``data`` is none of them.
+
+    Raises:
+        MissingExtraError: narwhals or pyarrow is not installed.
+    """
+    if type(data).__module__.partition(".")[0] == "pyarrow":
+        return arrow_table(data)
+    try:
+        import narwhals
+    except ImportError:
+        if not hasattr(data, "columns"):
+            return arrow_table(data)
+        raise MissingExtraError("evaluating tables", package="narwhals", extra="tables") from None
+    frame: Any = narwhals.from_native(data, pass_through=True)
+    if isinstance(frame, narwhals.DataFrame):
+        names = list(frame.columns)
+
+        def sliced(chosen: list[str]) -> Iterator[Any]:
+            # Slice after slice: the frame is not held in memory a second time.
+            some = frame.select(chosen)
+            for start in range(0, len(some), _ROWS):
+                yield some[start : start + _ROWS].to_arrow()
+
+        return Table(names, sliced)
+    if isinstance(frame, narwhals.LazyFrame):
+        return Table(list(frame.collect_schema().names()), lambda chosen: _streamed(frame, chosen))
+    return arrow_table(data)
+
+
+def _streamed(frame: Any, names: list[str]) -> Iterator[Any]:
+    native = frame.select(names).to_native()
+    for method in _STREAMS:
+        if hasattr(native, method):
+            yield from getattr(native, method)()
+            return
+    # Its library has no way to give a part: the wanted columns as a whole.
+    yield frame.select(names).collect(backend="pyarrow").to_native()
+
+
+def read_columns(
+    columns: Mapping[Any, Any], source: str, wanted: Sequence[Wanted], rows: int
+) -> Iterator[Chunk]:
+    """Chunks of columns by name, each of what :meth:`Evaluator.update_many` takes.
+
+    Args:
+        columns: Arrays, lists and series of one length; probabilities also an (n, K) array, a
+            data frame, or a mapping label -> column.
+        source: Its name in errors.
+        wanted: The columns to read.
+        rows: Rows of a chunk.
+
+    Raises:
+        InputError: A column is missing, or has another length.
+    """
+    read: dict[str, Column] = {}
+    length: int | None = None
+    for want in wanted:
+        if want.path not in columns:
+            raise no_column(source, want.path, list(map(str, columns)))
+        read[want.path] = column = _column(columns[want.path], want)
+        own = _length(column)
+        length = own if length is None else length
+        check_same_length(length, own, want.path)
+    events = EventColumns(read, range(length or 0))
+    for start in range(0, events.rows, rows):
+        yield _chunk(source, events.take(slice(start, start + rows)), wanted)
+
+
+def _chunk(source: str, events: EventColumns, wanted: Sequence[Wanted]) -> Chunk:
+    """The chunk of these events, those without a value for a field left out as bad."""
+    bad = BadRecords()
+    keep = np.ones(events.rows, dtype=np.bool_)
+    for want in wanted:
+        column = events.columns[want.path]
+        if want.kind == "slice" or not isinstance(column, list):
+            continue
+        missing = np.fromiter(map(is_missing, column), np.bool_, len(column))
+        new = missing & keep
+        bad.add_column(
+            np.flatnonzero(new).tolist(),
+            lambda n, w=want, c=column: BadRecord(  # type: ignore[misc]
+                source,
+                int(events.places[n]),
+                w.path,
+                EXPECTED[w.kind],
+                shown(c[n]),
+                MISSING.get(w.kind, ""),
+            ),
+        )
+        keep &= ~missing
+    return Chunk(source, events if keep.all() else events.take(keep), bad)
+
+
+def _column(values: Any, want: Wanted) -> Column:
+    """The column as it is counted: the evaluator checks all but times."""
+    if want.kind == "time":
+        given = values if hasattr(values, "dtype") or isinstance(values, list) else list(values)
+        times = event_times(given, len(given), want.unit, want.path)
+        return times.view("datetime64[us]")
+    if want.kind in ("probability", "probabilities"):
+        table = values if isinstance(values, Mapping) else named_columns(values)
+        if table is not None:
+            return {label: column_array(column, want.path) for label, column in table.items()}
+        if isinstance(values, list) and any(isinstance(value, Mapping) for value in values):
+            rows: list[Any] = values
+            return rows
+        if np.ndim(values) == 2:
+            return probability_block(values, want.path)
+    array = column_array(values, want.path)
+    if array.dtype.kind in "biuf":
+        return array
+    values_of: list[Any] = array.tolist()
+    return values_of
+
+
+def probability_block(values: Any, field: str) -> FloatArray:
+    """An (n, K) array of numbers; raises InputError."""
+    try:
+        block: FloatArray = np.asarray(values).astype(np.float64, casting="same_kind")
+    except (TypeError, ValueError):
+        raise InputError(
+            field,
+            expected="probabilities: an array of numbers with a row for each event",
+            got=f"a {type(values).__name__} of something else",
+        ) from None
+    return block
+
+
+def _length(column: Column) -> int:
+    if isinstance(column, dict):
+        return max(map(len, column.values()), default=0)
+    return len(column)

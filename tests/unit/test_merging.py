@@ -1,0 +1,94 @@
+"""``merge`` of many shards: whatever they are given as, and how many are held at once."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streameval as se
+from streameval.cli import main
+
+SHARDS = 10_000
+
+
+METRICS = "accuracy"
+
+
+def _shard(n: int) -> se.Evaluator:
+    ev = se.Evaluator(metrics=METRICS)
+    ev.update(n % 3 == 0, n % 7 < 4)
+    return ev
+
+
+def test_of_ten_thousand_shards_fourteen_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    live: dict[int, weakref.ref[se.Evaluator]] = {}
+    most = made = 0
+    begin = se.Evaluator.__init__
+
+    def counted(self: se.Evaluator, *given: Any, **named: Any) -> None:
+        nonlocal most, made
+        begin(self, *given, **named)
+        key = made = made + 1
+        live[key] = weakref.ref(self, lambda _: live.pop(key))
+        most = max(most, len(live))
+
+    monkeypatch.setattr(se.Evaluator, "__init__", counted)
+    total = se.merge(_shard(n) for n in range(SHARDS))
+    assert made >= SHARDS
+    # 2**14 > 10,000: a state for each digit, the new shard, and the copy of one.
+    assert most <= 14 + 2
+    whole = se.Evaluator(metrics=METRICS)
+    numbers = range(SHARDS)
+    whole.update_many([n % 3 == 0 for n in numbers], [n % 7 < 4 for n in numbers])
+    assert total.to_bytes() == whole.to_bytes()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8])
+def test_shards_in_every_form(tmp_path: Path, count: int) -> None:
+    shards = [_shard(n) for n in range(count)]
+    one_by_one = shards[0].copy()
+    for shard in shards[1:]:
+        one_by_one.merge(shard)
+    before = [shard.to_bytes() for shard in shards]
+    paths = [tmp_path / f"{n:03d}.state" for n in range(count)]
+    for shard, path in zip(shards, paths, strict=True):
+        shard.save(path)
+    forms: tuple[list[Any], ...] = (shards, before, paths, list(map(str, paths)))
+    mixed = [forms[n % 4][n] for n in range(count)]
+    for given in (shards, iter(shards), before, paths, map(str, paths), mixed):
+        # Some are alike, and bytes and files carry the shards that they are of.
+        merged = se.merge(given, allow_overlap=True)
+        assert merged.confusion == one_by_one.confusion
+    assert [shard.to_bytes() for shard in shards] == before
+    saved = tmp_path / "all.state"
+    assert main(["merge", str(tmp_path / "0*.state"), "--allow-overlap", "--save", str(saved)]) == 0
+    assert se.load(saved).confusion == one_by_one.confusion
+
+
+def test_the_shard_that_differs_is_named(tmp_path: Path) -> None:
+    shards = [_shard(n) for n in range(4)]
+    other = se.Evaluator(metrics="f1")
+    for position, pair in enumerate(((0, 1), (0, 1), (2, 3), (2, 3), (0, 4))):
+        given = [*shards[:position], other, *shards[position:]]
+        message = rf"^evaluators\[{pair[0]}\] and evaluators\[{pair[1]}\]: .*metrics"
+        with pytest.raises(se.StateError, match=message):
+            se.merge(given)
+    other.save(tmp_path / "other.state")
+    with pytest.raises(se.StateError, match=r"evaluators\[0\] and .*other\.state: .*metrics"):
+        se.merge([shards[0], tmp_path / "other.state"])
+    with pytest.raises(se.StateError, match="at least one evaluator to merge, got none"):
+        se.merge(iter(()))
+    with pytest.raises(se.StateError, match=r"missing\.state"):
+        se.merge([tmp_path / "missing.state"])
+
+
+def test_shards_that_die_are_not_taken_for_others() -> None:
+    def shards() -> Iterator[se.Evaluator]:
+        for n in range(100):
+            yield _shard(n)
+
+    assert se.merge(shards()).confusion.total == 100
