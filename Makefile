@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: coverage soak test-engines bench-engines test-kafka kill kill-broker help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -111,6 +111,11 @@ kill: $(VENV)/.stamp-test  ## kill a run KILLS times at random, of each source; 
 	$(BIN)/python -m tests.crash.model_files --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.crash.kill_runs --source http --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
+
+WORKER_KILLS ?= 100
+
+kill-workers: $(VENV)/.stamp-test  ## disturb four workers on Apache Kafka and PostgreSQL KILLS times; SEED=
+	$(BIN)/python -m tests.crash.kill_workers --kills $(if $(filter command line,$(origin KILLS)),$(KILLS),$(WORKER_KILLS)) --seed $(SEED)
 
 BROKER_KILLS ?= 20
 

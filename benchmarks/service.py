@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import statistics
 import subprocess
@@ -11,9 +12,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,6 +25,7 @@ from benchmarks.dashboard import first_paint
 from benchmarks.memory import measured
 from benchmarks.timing import Part, Row
 from benchmarks.topics import bare_loop, fill
+from streameval.errors import StoreError
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import settings_from_text
 from streameval.service.decode.decoder import RecordDecoder
@@ -30,7 +33,8 @@ from streameval.service.loop import Runner
 from streameval.service.service import run_service
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.raw import LagUnit, PartitionStatus, RawBatch
-from streameval.service.store.store import open_store
+from streameval.service.store.store import open_store, read_store
+from tests.crash.kill_runs import read_so_far
 from tests.support.brokers import Broker, free_port, running_broker
 from tests.support.postgres_server import running_postgres
 
@@ -65,6 +69,7 @@ def parts(quick: bool) -> list[Part]:
     return [
         partial(_with_a_broker, without_join, 300_000 if quick else 2_000_000, repeats),
         partial(_with_a_broker, with_join, pairs, repeats),
+        partial(_with_a_broker, by_two_workers, 600_000 if quick else 6_000_000, repeats),
         partial(joined_from_files, pairs, repeats),
         partial(on_postgresql, 300_000 if quick else 2_000_000, repeats),
         partial(checkpointed, 100 if quick else 1000),
@@ -159,6 +164,99 @@ predictions = ["{{folder}}/predictions.jsonl"]
 labels = ["{{folder}}/labels.jsonl"]
 follow = false
 """
+
+
+_WORKERS = """
+[kafka]
+records = "{topic}"
+assignment = "group"
+[kafka.properties]
+"bootstrap.servers" = "{bootstrap}"
+"group.id" = "{topic}"
+"group.instance.id" = ""
+# They stand still until the topic is full.
+"session.timeout.ms" = 120000
+"""
+
+_PARTITIONS = 12
+
+
+def by_two_workers(broker: Broker, records: int, repeats: int) -> list[Row]:
+    """Two workers of one group beside one, on two cores that broker and database use as well."""
+    found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        postgres = stack.enter_context(running_postgres(folder / "postgres"))
+        for n in range(repeats):
+            for workers, rows in found.items():
+                store = postgres.address(f"workers_{n}_{workers}")
+                rows.append(_by_workers(broker, folder / f"{n}-{workers}", store, records, workers))
+    wall, cpu = (
+        {workers: statistics.median(row[part] for row in rows) for workers, rows in found.items()}
+        for part in (0, 1)
+    )
+    measures = []
+    for what, seconds, ratio, target, reached in (
+        ("", wall, wall[1] / wall[2], "≥ 1.6×", wall[1] / wall[2] >= 1.6),
+        (", CPU time of the workers", cpu, cpu[2] / cpu[1], "≤ 1.25×", cpu[2] <= 1.25 * cpu[1]),
+    ):
+        measures.append(
+            Row(
+                f"Kafka, {_PARTITIONS} partitions, two workers and PostgreSQL{what}",
+                seconds[2] / records * 1e6,
+                seconds[1] / records * 1e6,
+                ratio,
+                target,
+                reached,
+                "one worker",
+                "µs a record",
+            )
+        )
+    return measures
+
+
+def _by_workers(
+    broker: Broker, place: Path, store: str, records: int, workers: int
+) -> tuple[float, float]:
+    """Seconds, and CPU seconds of the workers, from a full topic to the last checkpoint."""
+    topic = f"shared-{time.time_ns()}"
+    broker.make_topic(topic, _PARTITIONS)
+    text = _RUN.format(store=store) + _WORKERS.format(topic=topic, bootstrap=broker.bootstrap)
+    with ExitStack() as stack:
+        lives = []
+        for n in range(workers):
+            folder = place / str(n)
+            folder.mkdir(parents=True)
+            lives.append(stack.enter_context(run(folder, text)))
+        until(lambda: _shares(store) == [_PARTITIONS // workers] * workers)
+        for life in lives:
+            life.send_signal(signal.SIGSTOP)
+        lines = list(_records(records // _PARTITIONS, labels=True))
+        for partition in range(_PARTITIONS):
+            fill(broker.bootstrap, topic, lines, partition)
+        before = sum(map(_cpu_seconds, lives))
+        begun = time.perf_counter()
+        for life in lives:
+            life.send_signal(signal.SIGCONT)
+        until(lambda: read_so_far(place, store) >= len(lines) * _PARTITIONS)
+        seconds = time.perf_counter() - begun
+        return seconds, sum(map(_cpu_seconds, lives)) - before
+
+
+def _shares(store: str) -> list[int]:
+    """How many units each worker has claimed, of the claims that are the newest."""
+    try:
+        with closing(read_store(store)) as opened:
+            holders = opened.connection.execute("SELECT worker FROM claims").fetchall()
+    except StoreError:
+        return []
+    return sorted(Counter(worker for (worker,) in holders).values())
+
+
+def _cpu_seconds(life: subprocess.Popen[bytes]) -> float:
+    """Of a process that runs."""
+    fields = Path(f"/proc/{life.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def joined_from_files(pairs: int, repeats: int) -> Row:

@@ -92,7 +92,7 @@ def run(arguments: list[str]) -> int:
         return exit_code(error)
 
 
-def _in_options(error: Exception) -> Exception:
+def _in_options(error: BaseException) -> BaseException:
     """The error with its remedy in the options of the command line."""
     if not isinstance(error, InputError) or not error.remedy_code:
         return error

@@ -10,6 +10,7 @@ import typer
 from streameval.cli.logs import LogFormat, LogFormatOption, log_to_stderr
 from streameval.errors import OptionError
 from streameval.service.config.load import load_settings
+from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.kept_settings import kept_settings
 
@@ -39,14 +40,18 @@ def serve(
     ] = None,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Serve what runs have counted in a store, which is only read; any number may serve one."""
+    """Serve what runs have counted in a store; any number of processes may serve one.
+
+    The store is only read. Where workers share it, one of those that were started with --config
+    judges the alerts, and writes their states.
+    """
     if store is None and config is None:
         raise OptionError.requires("serve", "--store or --config")
     overrides = list(set or [])
     if listen is not None:
         overrides.append(f"serve.listen={listen}")
-    path = load_settings(config).store if store is None and config is not None else store
-    assert path is not None
+    given = load_settings(config).store if store is None and config is not None else store
+    path = secret(given or "", "store")
 
     def settings_of(meta: Mapping[str, str]) -> RunSettings:
         if config is None:
@@ -57,4 +62,4 @@ def serve(
     from streameval.service.follow import serve_store
 
     with log_to_stderr(log_format):
-        serve_store(path, settings_of)
+        serve_store(path, settings_of, judges=config is not None)

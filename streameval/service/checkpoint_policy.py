@@ -14,7 +14,7 @@ _EVENTS_AT_MOST = 8
 """A checkpoint is made at the latest after this multiple of ``events`` records, which are in memory
 until then."""
 
-_QUIET_SECONDS = 10.0
+QUIET_SECONDS = 10.0
 """While nothing is read, a join is written once in this time: predictions and labels also expire by
 the clock."""
 
@@ -79,7 +79,7 @@ class CheckpointPolicy:
 
     def is_quiet(self, now: float) -> bool:
         """Whether it is too early to write a join in which nothing but the time has changed."""
-        return now - self._written_at < max(_QUIET_SECONDS, _COSTS * self.seconds)
+        return now - self._written_at < max(QUIET_SECONDS, _COSTS * self.seconds)
 
     def skipped(self, now: float) -> None:
         """Note a checkpoint that had nothing to write."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,7 +21,8 @@ import msgspec
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import duration, iso_time, wall_time
-from streameval.service.alerts.rules import AlertReader
+from streameval.service.alerts.shared import AlertReader, SharedAlerts, are_shared
+from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.evaluators import (
     evaluation_of,
     fingerprint,
@@ -143,6 +145,8 @@ class Follower:
         path: Of the store.
         settings_of: From the store's properties to the settings of its run.
         publisher: Receives a snapshot after each :meth:`read`.
+        judges: Judge the alerts of a store that workers share, while no other process does;
+            the settings have to have the webhook.
         now: Microseconds since 1970.
         clock: Seconds; it never goes backwards.
 
@@ -157,10 +161,13 @@ class Follower:
         settings_of: Callable[[Mapping[str, str]], RunSettings],
         publisher: Publisher,
         *,
+        judges: bool = False,
         now: Callable[[], int] = wall_time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
+        self._judges = judges
+        self._shared: SharedAlerts | None = None
         self._settings_of = settings_of
         self._publisher = publisher
         self._now = now
@@ -174,11 +181,14 @@ class Follower:
         self.close()
         self._file = file_of(self._path)
         store = self._store = read_store(self._path)
+        self.name = store.path
         self._set_up(store)
         return store
 
     def _set_up(self, store: Store) -> None:
         """Begin anew under the settings that the store has now."""
+        if not store.units():
+            raise StoreError(f"{store.path}: holds nothing yet; start its run first")
         meta = store.meta()
         settings = settled(self._settings_of(meta), stored_beside(meta))
         check_same_run(store.path, meta, fingerprint(settings))
@@ -189,12 +199,26 @@ class Follower:
         self._states = MergedStates(settings)
         self._snapshots = SnapshotBuilder(settings, self._states.evaluators, begins, self._clock)
         self._alerts = AlertReader(settings, self._states.evaluators, self._clock)
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+        if self._judges and settings.alert and are_shared(settings):
+            self._shared = SharedAlerts(
+                self._path,
+                settings,
+                self._states.evaluators,
+                partial(_opened_webhook, settings),
+                self._now,
+                self._clock,
+            )
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store, and leave the alerts to another process."""
+        if self._shared is not None:
+            self._shared.close()
         if self._store is not None:
             self._store.close()
-        self._store = None
+        self._store = self._shared = None
 
     def read(self) -> None:
         """Read what is new and publish it.
@@ -225,7 +249,8 @@ class Follower:
             store.select(name)
             if first and _described(store.meta()) != self._set_up_from:
                 self._set_up(store)
-                return self._read(store)
+                self._read(store)
+                return
             first = False
             if self._states.read(name, store.connection):
                 self._snapshots.changed()
@@ -236,7 +261,9 @@ class Follower:
                 published(store.connection),
                 store.counters(),
             )
-        return None
+        if self.settings.alert:
+            store.select(self._alerts.unit)
+            self._alerts.read(store.connection)
 
     def _publish(self) -> None:
         self._published += 1
@@ -263,8 +290,14 @@ class Follower:
                 None,
             ),
         )
-        alerts = self._alerts.states(snapshot, now)
+        alerts = None if self._shared is None else self._shared.judge(snapshot)
+        if alerts is None:
+            alerts = self._alerts.states(snapshot, now)
         self._publisher.publish(msgspec.structs.replace(snapshot, alerts=alerts))
+
+
+def _opened_webhook(settings: RunSettings) -> Webhook | None:
+    return None if settings.webhook is None else Webhook(settings.webhook)
 
 
 def _described(meta: Mapping[str, str]) -> dict[str, str]:
@@ -280,6 +313,7 @@ def serve_store(
     path: str,
     settings_of: Callable[[Mapping[str, str]], RunSettings],
     *,
+    judges: bool = False,
     started: Callable[[str], None] = lambda url: None,
     stopping: threading.Event | None = None,
 ) -> None:
@@ -288,6 +322,7 @@ def serve_store(
     Args:
         path: Of the store.
         settings_of: From the store's properties to the settings of its run.
+        judges: As of :class:`Follower`.
         started: Called once with the server's address, when the first numbers are published.
         stopping: Ends it when set, as SIGTERM and Ctrl-C do in the main thread.
 
@@ -302,7 +337,7 @@ def serve_store(
     with ExitStack() as stack:
         stack.enter_context(on_signals(stop.set, lambda: None))
         publisher = Publisher()
-        follower = Follower(path, settings_of, publisher)
+        follower = Follower(path, settings_of, publisher, judges=judges)
         stack.callback(follower.close)
         serve = follower.settings.serve
         every = duration(serve.read_every, "serve.read_every") / 1e6
@@ -313,7 +348,7 @@ def serve_store(
             serve, None, publisher, None, token=token, progress=progress, following=True
         )
         stack.callback(server.stop)
-        log.info("serving %s at %s", path, server.url)
+        log.info("serving %s at %s", follower.name, server.url)
         started(server.url)
         problem = ""
         while True:
@@ -328,5 +363,5 @@ def serve_store(
                     log.error("the numbers stay as they are: %s", problem)
             else:
                 if problem:
-                    log.info("%s is read again", path)
+                    log.info("%s is read again", follower.name)
                 problem = ""

@@ -49,11 +49,16 @@ class LateShare:
 
 
 class LateLog:
-    """Logs each stage of which most records begin, or cease, to be late, once for each change."""
+    """Logs each stage of which most records begin, or cease, to be late, once for each change.
 
-    __slots__ = ("_is_late",)
+    Args:
+        of: What the stages belong to, where there are several of a name.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_is_late", "_of")
+
+    def __init__(self, of: str = "") -> None:
+        self._of = of
         self._is_late: set[str] = set()
 
     def log(self, shares: Mapping[str, LateShare]) -> None:
@@ -64,10 +69,11 @@ class LateLog:
             self._is_late ^= {stage}
             if share.is_most:
                 log.warning(
-                    "%s: %.0f %% of the recent records are too late to be counted: a clock was "
+                    "%s%s: %.0f %% of the recent records are too late to be counted: a clock was "
                     "ahead, or a source is far behind; see streameval store watermark",
+                    self._of,
                     stage,
                     100 * share.value,
                 )
             else:
-                log.info("%s: most records are in time again", stage)
+                log.info("%s%s: most records are in time again", self._of, stage)

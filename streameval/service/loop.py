@@ -3,38 +3,170 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
-import numpy as np
 
 from streameval.errors import SourceError
 from streameval.events.time import duration, iso_time, wall_time
 from streameval.service.alerts.rules import Alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.checkpoint_policy import CheckpointPolicy
-from streameval.service.config.evaluators import kept_metrics, open_evaluators
 from streameval.service.config.settings import RunSettings
-from streameval.service.counting import Counting
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.decode.labels import LabelKind
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.lateness import LateLog
 from streameval.service.progress import Progress
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
-from streameval.service.sources.raw import Decoded, Position, RawBatch, Source
-from streameval.service.store.begins import read_begins
-from streameval.service.store.positions import Positions
-from streameval.service.store.quarantine import Quarantine
-from streameval.service.store.state_rows import StateRows, read_rows
-from streameval.service.store.store import CHECKPOINT_AT, Store
+from streameval.service.sources.raw import Position, RawBatch, Source
+from streameval.service.store.store import Store
+from streameval.service.unit import Unit
 
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
 """Longest that the loop waits for records: as long as a stop may have to wait."""
 
-_LABEL_KIND = "run.label_kind"
+
+class Counter(Protocol):
+    """What the loop reads for: it counts the batches, and writes them at checkpoints."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to write besides the records that were taken."""
+
+    def take(self, batch: RawBatch) -> bool:
+        """Collect a batch; whether a checkpoint is due at once."""
+
+    def checkpoint(self, enough: Callable[[], bool]) -> Mapping[str, Position]:
+        """Write all that was collected; returns the positions that are durable now."""
+
+    def publish(self, *, force: bool = False) -> None:
+        """Make what was written visible, after a checkpoint or one that had nothing to write."""
+
+
+class ReadLoop:
+    """Reads sources into a counter, with checkpoints when they are due.
+
+    One thread calls :meth:`run`.
+
+    Args:
+        counter: Receives the batches.
+        settings: The run's.
+        clock: Seconds; it never goes backwards.
+        keeps_time: Whether a checkpoint without records may have something to write, because
+            entries expire with the time.
+        progress: Notes the steps of the loop, for probes.
+    """
+
+    def __init__(
+        self,
+        counter: Counter,
+        settings: RunSettings,
+        clock: Callable[[], float],
+        *,
+        keeps_time: bool,
+        progress: Progress | None = None,
+    ) -> None:
+        self._counter = counter
+        self._clock = clock
+        self._keeps_time = keeps_time
+        self._progress = progress or Progress()
+        every, events = _checkpoint_settings(settings)
+        self.policy = CheckpointPolicy(every, events, clock())
+        self.sources: Sequence[Source] = ()
+        self._stopping = False
+        self._rereading = False
+        self.reread: Callable[[], None] = lambda: None
+        """Called by :meth:`run` after :meth:`request_reread`."""
+
+    def stop(self) -> None:
+        """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
+        self._stopping = True
+
+    def request_reread(self) -> None:
+        """Make :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
+        self._rereading = True
+
+    def configure(self, settings: RunSettings) -> None:
+        """Replace the settings of checkpoints."""
+        self.policy.every, self.policy.events = _checkpoint_settings(settings)
+
+    def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
+        """Read until :meth:`stop`, or until every source has finished.
+
+        Args:
+            sources: Opened at the positions of the counter.
+            until_end: End as well when nothing is left to read for now.
+
+        Raises:
+            SourceError: A source cannot continue; records read before are counted.
+            StoreError: The store cannot be written; the last checkpoint holds.
+        """
+        self.sources = sources
+        self._counter.publish(force=True)
+        try:
+            self._read(until_end)
+        except SourceError:
+            self._checkpoint()
+            raise
+        self._checkpoint()
+        self._counter.publish(force=True)
+
+    def _read(self, until_end: bool) -> None:
+        while not self._stopping:
+            self._progress.step()
+            if self._rereading:
+                self._rereading = False
+                self.reread()
+            got = self._read_some()
+            if self._due_in() <= 0.0:
+                self._checkpoint()
+                self._counter.publish()
+            if not got and self._is_finished(until_end):
+                return
+
+    def _read_some(self) -> bool:
+        """Whether there were records to read."""
+        wait = min(_WAIT_SECONDS, self._due_in()) / len(self.sources)
+        # The wait is divided among several sources, after a look at all of them.
+        for share in (wait,) if len(self.sources) == 1 else (0.0, wait):
+            got = [self._read_from(source, share) for source in self.sources]
+            if any(got):
+                return True
+        return False
+
+    def _read_from(self, source: Source, timeout: float) -> bool:
+        batches = source.read(_READ_MOST, timeout)
+        for batch in batches:
+            self.policy.count(batch.records)
+            if self._counter.take(batch):
+                self.policy.hurry()
+        return bool(batches)
+
+    def _due_in(self) -> float:
+        """Seconds until the next checkpoint is due."""
+        return self.policy.due_in(self._clock(), self._has_changed)
+
+    def _has_changed(self) -> bool:
+        return bool(self.policy.records or self._counter.changed)
+
+    def _is_finished(self, until_end: bool) -> bool:
+        return all(
+            source.finished or (until_end and all(status.lag == 0 for status in source.status()))
+            for source in self.sources
+        )
+
+    def _checkpoint(self) -> None:
+        begun = self._clock()
+        if (not self._keeps_time or self.policy.is_quiet(begun)) and not self._has_changed():
+            # All that was read is in the store already.
+            self.policy.skipped(begun)
+            return
+        changed = self._counter.checkpoint(lambda: self._clock() - begun > self.policy.every / 4)
+        for source in self.sources:
+            source.checkpointed(changed)
+        self.policy.wrote(begun, self._clock())
 
 
 class Runner:
@@ -75,64 +207,40 @@ class Runner:
     ) -> None:
         self._settings = settings
         self._store = store
-        self._decoder = decoder
         self._publisher = publisher
-        self._join = join
         self._now = now
         self._clock = clock
-        every, events = _checkpoint_settings(settings)
-        self._policy = CheckpointPolicy(every, events, clock())
         self._wait = 0 if settings.join is None else duration(settings.join.wait, "join.wait")
+        self._unit = Unit(settings, store, decoder, join=join, now=now)
+        self._evaluators = self._unit.counting.evaluators
         with store.reading() as connection:
-            self._begins = read_begins(connection)
-            self._counting = Counting(
-                open_evaluators(settings),
-                settings.fields,
-                in_order=join is None,
-                begins=self._begins,
-            )
-            self._counting.recover(read_rows(connection))
-            self._rows = StateRows(connection)
-            self._positions = Positions(connection)
-            self._quarantine = Quarantine(connection, settings.quarantine, now)
-            self._alerts = Alerts(
-                settings, connection, webhook, self._counting.evaluators, now, clock
-            )
-        counters = store.counters()
-        kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
-        self._label_kind = decoder.label_kind = kind
-        self._sequence = counters.get("checkpoints", 0)
-        self._events = counters.get("events", 0)
-        self._replayed = counters.get("replayed", 0)
-        self._snapshots = SnapshotBuilder(settings, self._counting.evaluators, self._begins, clock)
+            self._alerts = Alerts(settings, connection, webhook, self._evaluators, now, clock)
+        self.loop = ReadLoop(self, settings, clock, keeps_time=join is not None, progress=progress)
+        self._open_snapshots()
         self._published = 0
         self._checkpoint_at = now()
+        """When all that had been read was in the store."""
         self._table = PartitionRows()
         self._late = LateLog()
-        self._progress = progress or Progress()
-        self._stopping = False
-        self._rereading = False
-        self.reread: Callable[[], None] = lambda: None
-        """Called by :meth:`run` after :meth:`request_reread`."""
-        self._sources: Sequence[Source] = ()
+
+    def _open_snapshots(self) -> None:
+        self._snapshots = SnapshotBuilder(
+            self._settings, self._evaluators, self._unit.begins, self._clock
+        )
 
     @property
     def positions(self) -> dict[str, Position]:
         """The position next to read of each partition."""
-        return self._positions.next_to_read
+        return self._unit.positions.next_to_read
 
     @property
     def events(self) -> int:
         """Events counted, over all runs on this store."""
-        return self._events
+        return self._unit.events
 
     def stop(self) -> None:
         """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
-        self._stopping = True
-
-    def request_reread(self) -> None:
-        """Make :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
-        self._rereading = True
+        self.loop.stop()
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
         """Replace the settings that may change during a run; called by the run's own thread.
@@ -145,19 +253,15 @@ class Runner:
         Raises:
             MetricError: A metric whose states are not kept; nothing has changed.
         """
-        for evaluator in self._counting.evaluators.values():
-            evaluator.show(kept_metrics(settings))
+        self._unit.configure(settings)
         self._settings = settings
-        self._policy.every, self._policy.events = _checkpoint_settings(settings)
-        self._quarantine.settings = settings.quarantine
+        self.loop.configure(settings)
         self._alerts.configure(settings, webhook)
-        self._snapshots = SnapshotBuilder(
-            settings, self._counting.evaluators, self._begins, self._clock
-        )
-        self._publish(force=True)
+        self._open_snapshots()
+        self.publish(force=True)
 
     def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
-        """Read until :meth:`stop`, or until every source has finished.
+        """Read until :meth:`stop`, or until every source has finished; as :meth:`ReadLoop.run`.
 
         Args:
             sources: Opened at :attr:`positions`.
@@ -167,168 +271,60 @@ class Runner:
             SourceError: A source cannot continue; records read before are counted.
             StoreError: The store cannot be written; the last checkpoint holds.
         """
-        self._sources = sources
-        for batch in self._quarantine.to_replay():
-            self._take(batch)
-        self._publish(force=True)
-        try:
-            self._loop(until_end)
-        except SourceError:
-            self._checkpoint()
-            raise
-        self._checkpoint()
-        self._publish(force=True)
+        self.loop.policy.count(self._unit.replay())
+        self.loop.run(sources, until_end=until_end)
         if self._alerts.changed:
             with self._store.transaction() as connection:
                 self._alerts.write(connection)
 
-    def _loop(self, until_end: bool) -> None:
-        while not self._stopping:
-            self._progress.step()
-            if self._rereading:
-                self._rereading = False
-                self.reread()
-            got = self._read_some()
-            if self._due_in() <= 0.0:
-                self._checkpoint()
-                self._publish()
-            if not got and self._is_finished(until_end):
-                return
+    # What the loop calls.
 
-    def _read_some(self) -> bool:
-        """Whether there were records to read."""
-        wait = min(_WAIT_SECONDS, self._due_in()) / len(self._sources)
-        # The wait is divided among several sources, after a look at all of them.
-        for share in (wait,) if len(self._sources) == 1 else (0.0, wait):
-            got = [self._read_from(source, share) for source in self._sources]
-            if any(got):
-                return True
-        return False
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to write besides the records that were taken."""
+        return self._unit.changed or self._alerts.changed
 
-    def _read_from(self, source: Source, timeout: float) -> bool:
-        batches = source.read(_READ_MOST, timeout)
-        for batch in batches:
-            newest = self._take(batch)
-            records = len(batch.messages) + len(batch.bad)
-            if not records and batch.partition not in self._positions.partitions:
-                # The first position of a partition is stored at once, so that a file that is
-                # rotated before the next checkpoint is found again.
-                self._policy.hurry()
-            self._positions.advance(batch.partition, batch.next, records, newest)
-        return bool(batches)
+    def take(self, batch: RawBatch) -> bool:
+        """Collect a batch; whether a checkpoint is due at once."""
+        return self._unit.take(batch)
 
-    def _due_in(self) -> float:
-        """Seconds until the next checkpoint is due."""
-        return self._policy.due_in(self._clock(), self._has_changed)
-
-    def _take(self, batch: RawBatch) -> int | None:
-        """Decode and collect a batch; returns its newest event time."""
-        decoded = self._decoder.decode(batch)
-        self._quarantine.note_batch(batch, decoded.bad)
-        self._policy.count(len(batch.messages) + len(batch.bad))
-        if self._join is not None:
-            self._join.add(decoded)
-        elif decoded.complete is not None:
-            self._counting.add(batch.partition, decoded.complete, batch)
-        return _newest(decoded)
-
-    def _has_changed(self) -> bool:
-        return bool(
-            self._policy.records
-            or self._quarantine.pending
-            or self._positions.changed
-            or self._alerts.changed
+    def checkpoint(self, enough: Callable[[], bool]) -> Mapping[str, Position]:
+        """Count what was collected, and write it."""
+        statuses = [status for source in self.loop.sources for status in source.status()]
+        changed = self._unit.checkpoint(
+            [status.partition for status in statuses], enough, self._alerts.write
         )
-
-    def _is_finished(self, until_end: bool) -> bool:
-        return all(
-            source.finished or (until_end and all(status.lag == 0 for status in source.status()))
-            for source in self._sources
-        )
-
-    def _checkpoint(self) -> None:
-        begun = self._clock()
-        if (self._join is None or self._policy.is_quiet(begun)) and not self._has_changed():
-            # All that was read is in the store already.
-            self._policy.skipped(begun)
-            self._checkpoint_at = self._now()
-            return
-        number = self._sequence + 1
-        if self._join is not None:
-            # Partitions that were not read at all may hold old records: nothing expires before.
-            self._join.expect(
-                status.partition for source in self._sources for status in source.status()
-            )
-        at = self._now()
-        with self._store.transaction() as connection:
-            counted = self._count(number)
-            if self._join is not None:
-                self._join.write(connection)
-            self._alerts.write(connection)
-            changed = self._positions.write()
-            replayed = self._quarantine.write()
-            self._events += counted
-            self._replayed += replayed
-            self._store.set_counters(
-                {
-                    "checkpoints": number,
-                    "events": self._events,
-                    "replayed": self._replayed,
-                    CHECKPOINT_AT: at,
-                }
-            )
-            if self._decoder.label_kind != self._label_kind:
-                self._label_kind = self._decoder.label_kind
-                self._store.set_meta(_LABEL_KIND, str(self._label_kind))
-            self._rows.compact(lambda: self._clock() - begun > self._policy.every / 4)
-        self._sequence = number
-        for source in self._sources:
-            source.checkpointed(changed)
-        self._checkpoint_at = at
-        self._policy.wrote(begun, self._clock())
+        self._checkpoint_at = self._now()
         self._snapshots.changed()
-        self._log_late()
+        self._late.log(self._unit.late)
+        return changed
 
-    def _log_late(self) -> None:
-        shares = {f"window {name}": share for name, share in self._counting.late.items()}
-        if self._join is not None:
-            shares["the join"] = self._join.late
-        self._late.log(shares)
-
-    def _count(self, number: int) -> int:
-        if self._join is not None:
-            outcome = self._join.take()
-            for partition, columns in outcome.counted.items():
-                self._counting.add_columns(partition, columns)
-            for partition, event in outcome.reverted:
-                self._counting.take_back(partition, event)
-        counted, refused = self._counting.checkpoint(self._rows, number)
-        for one in refused:
-            self._quarantine.note(one.partition, one.kind, one.event, one.time, cut=one.cut)
-        return counted
-
-    def _publish(self, *, force: bool = False) -> None:
+    def publish(self, *, force: bool = False) -> None:
+        """Publish a snapshot, and judge the alerts."""
+        if not force:
+            self._checkpoint_at = self._now()
         if self._publisher is None:
             return
+        unit = self._unit
         self._published += 1
-        coverage = None if self._join is None else self._join.coverage()
-        until = self._positions.newest if self._join is None else self._join.watermark
+        coverage = None if unit.join is None else unit.join.coverage()
+        until = unit.positions.newest if unit.join is None else unit.join.watermark
         with self._store.reading():
-            quarantine = self._quarantine.published()
+            quarantine = unit.quarantine.published()
         self._publisher.open_slice = self._snapshots.open_slice
         snapshot = self._snapshots.build(
             sequence=self._published,
             now=self._now(),
             labelled_until=None if until is None else until - self._wait,
-            late=self._counting.late,
+            late=unit.counting.late,
             join=coverage,
-            partitions=self._table.rows(self._positions.partitions, self._sources),
+            partitions=self._table.rows(unit.positions.partitions, self.loop.sources),
             quarantine=quarantine,
             checkpoint=Checkpoint(
-                self._sequence,
+                unit.checkpoints,
                 iso_time(self._checkpoint_at),
-                self._events,
-                self._policy.seconds,
+                unit.events,
+                self.loop.policy.seconds,
             ),
             force=force,
         )
@@ -340,9 +336,3 @@ def _checkpoint_settings(settings: RunSettings) -> tuple[float, int]:
     """Seconds between two checkpoints, and the number of records that makes one due earlier."""
     every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
     return every, settings.checkpoint.events
-
-
-def _newest(decoded: Decoded) -> int | None:
-    parts = [part.columns for part in decoded.parts() if "time" in part.columns]
-    times = [np.asarray(columns["time"]) for columns in parts]
-    return max((int(column.max()) for column in times), default=None)

@@ -15,13 +15,13 @@ import msgspec
 from streameval.errors import ConfigError, StreamevalError
 from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
-from streameval.service.config.checks import check_store_key
+from streameval.service.config.checks import check_store_key, check_workers
 from streameval.service.config.evaluators import fingerprint, settled, window_spec_of
 from streameval.service.config.secrets import resolved_secrets, secret, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
+from streameval.service.loop import ReadLoop, Runner
 from streameval.service.probes import probes
 from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
@@ -35,10 +35,15 @@ from streameval.service.store.evolution import (
     while_running,
 )
 from streameval.service.store.kept_settings import keep_settings
+from streameval.service.store.postgres import ONE_UNIT
+from streameval.service.store.postgres import parse_address as store_address
 from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
+from streameval.service.unit import Unit
 
 if TYPE_CHECKING:
     from streameval.service.http.server import Server
+    from streameval.service.sources.kafka import KafkaSettings
+    from streameval.service.worker import Worker
 
 log = logging.getLogger("streameval.run")
 
@@ -70,16 +75,23 @@ def run_service(
         ConfigError, StoreError, SourceError, MissingExtraError: It cannot be
             run, or not any longer; what was checkpointed is safe.
     """
+    is_worker = settings.kafka is not None and settings.kafka.assignment == "group"
+    if until_end and is_worker:
+        raise ConfigError(
+            '--until-end conflicts with kafka.assignment = "group"; stop the workers when their '
+            "lag is 0"
+        )
     if until_end:
         ending = {name: source.ending() for name, source in settings.sources.items()}
         settings = msgspec.structs.replace(settings, **ending)
     resolve = resolved_secrets(settings)
     settings = with_store(settings, resolve)
     check_store_key(settings)
+    check_workers(settings)
     token = settings.serve.token
     if token is not None:
         token = resolve(token, "serve.token")
-    stop, hangup = _Signalled(Runner.stop), _Signalled(Runner.request_reread)
+    stop, hangup = _Signalled(ReadLoop.stop), _Signalled(ReadLoop.request_reread)
     with ExitStack() as stack:
         # From the start: a stop while it opens its store is a stop like any other.
         stack.enter_context(on_signals(stop, hangup))
@@ -87,19 +99,12 @@ def run_service(
         # Before the store is opened, which may take long: a probe waits meanwhile.
         progress = Progress()
         stack.enter_context(probes(settings.serve, progress))
-        store = open_store(
-            settings.store, fingerprint(settings), evolve=partial(_evolve, settings, drop)
-        )
+        if settings.kafka is not None and settings.kafka.assignment == "group":
+            _run_worker(settings, settings.kafka, drop, resolve, reread, stop, hangup, progress)
+            return
+        settings, store = _open_settled(settings, drop)
         stack.callback(store.close)
-        settings = settled(settings, stored_beside(store.meta()))
-        keep_window_order(store, settings)
-        keep_settings(store, settings)
-        longest = _LONGEST_RECORD
-        if settings.http is not None:
-            longest = max(longest, settings.http.max_line_bytes)
-        decoder = RecordDecoder(
-            settings.fields, settings.evaluator, settings.join is not None, longest
-        )
+        decoder = _decoder_of(settings)
         # Without a server and alerts no snapshot is read, so none is built.
         publisher = Publisher() if settings.serve.enabled or settings.alert else None
         webhook = None
@@ -109,10 +114,10 @@ def run_service(
         runner = Runner(
             settings, store, decoder, publisher, join=join, webhook=webhook, progress=progress
         )
-        parts = _Parts(settings, store, runner, webhook)
+        parts = _Parts(settings, runner, webhook)
         stack.callback(parts.close)
-        stop.set_runner(runner)
-        hangup.set_runner(runner)
+        stop.set_loop(runner.loop)
+        hangup.set_loop(runner.loop)
         log.info(
             "%s: %s events counted so far, in %d partitions",
             store.path,
@@ -142,10 +147,83 @@ def run_service(
             url = server.url
             log.info("listening at %s", url)
         if reread is not None:
-            runner.reread = partial(parts.reread, reread)
+            runner.loop.reread = partial(parts.reread, reread)
         started(runner, url)
         runner.run(sources, until_end=until_end)
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
+
+
+def _open_settled(
+    settings: RunSettings,
+    drop: Callable[[Mapping[str, str]], Collection[str]],
+    unit: str = ONE_UNIT,
+    worker: str | None = None,
+) -> tuple[RunSettings, Store]:
+    """A store or one of its units, open for writing; and the settings beside what it keeps."""
+    store = open_store(
+        settings.store,
+        fingerprint(settings),
+        evolve=partial(_evolve, settings, drop),
+        unit=unit,
+        worker=worker,
+    )
+    try:
+        settings = settled(settings, stored_beside(store.meta()))
+        keep_window_order(store, settings)
+        keep_settings(store, settings)
+    except BaseException:
+        store.close()
+        raise
+    return settings, store
+
+
+def _decoder_of(settings: RunSettings) -> RecordDecoder:
+    longest = _LONGEST_RECORD
+    if settings.http is not None:
+        longest = max(longest, settings.http.max_line_bytes)
+    return RecordDecoder(settings.fields, settings.evaluator, settings.join is not None, longest)
+
+
+def _run_worker(
+    settings: RunSettings,
+    kafka: KafkaSettings,
+    drop: Callable[[Mapping[str, str]], Collection[str]],
+    resolve: Callable[[str, str], str],
+    reread: Callable[[], RunSettings] | None,
+    stop: _Signalled,
+    hangup: _Signalled,
+    progress: Progress,
+) -> None:
+    """Run as one of several workers on a shared store, until a signal."""
+    # Imported only when it is used: its client is an extra.
+    from streameval.service.worker import Worker
+
+    address = store_address(settings.store)
+    opening = Opening({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
+
+    def open_unit(number: int, name: str) -> Unit:
+        settled_here, store = _open_settled(settings, drop, str(number), name)
+        try:
+            join = open_join(settled_here, store, time.monotonic, wall_time)
+            return Unit(settled_here, store, _decoder_of(settled_here), join=join)
+        except BaseException:
+            store.close()
+            raise
+
+    worker = Worker(
+        settings,
+        lambda worker: kafka.open_group(worker, opening, address.name),
+        open_unit,
+        progress=progress,
+    )
+    parts = _Parts(settings, worker, None)
+    if reread is not None:
+        worker.loop.reread = partial(parts.reread, reread)
+    stop.set_loop(worker.loop)
+    hangup.set_loop(worker.loop)
+    log.info("%s: a worker of the group %s", address.shown, kafka.properties["group.id"])
+    worker.run()
+    log.info("ended after a checkpoint")
 
 
 def open_sources(
@@ -164,12 +242,7 @@ def open_sources(
         ConfigError, SourceError, StoreError: One of them cannot be opened; none is open then.
         MissingExtraError: The client of one is not installed.
     """
-    timed = settings.join is not None or any(
-        window_spec_of(window, settings.join).needs_time for window in settings.window
-    )
-    opening = Opening(
-        positions, resolve, settings.fields.time is None and timed, inbox_of(settings.store)
-    )
+    opening = Opening(positions, resolve, _needs_stamps(settings), inbox_of(settings.store))
     opened: list[Source] = []
     try:
         for source in settings.sources.values():
@@ -179,6 +252,14 @@ def open_sources(
             one.close()
         raise
     return opened
+
+
+def _needs_stamps(settings: RunSettings) -> bool:
+    """Whether the time at which a record was written is its own."""
+    timed = settings.join is not None or any(
+        window_spec_of(window, settings.join).needs_time for window in settings.window
+    )
+    return settings.fields.time is None and timed
 
 
 def _evolve(
@@ -218,10 +299,9 @@ class _Parts:
     """The parts of a run whose settings may change while it runs."""
 
     def __init__(
-        self, settings: RunSettings, store: Store, runner: Runner, webhook: Webhook | None
+        self, settings: RunSettings, runner: Runner | Worker, webhook: Webhook | None
     ) -> None:
         self._settings = settings
-        self._store = store
         self._runner = runner
         self._webhook = webhook
         self.inbox: Inbox | None = None
@@ -252,7 +332,6 @@ class _Parts:
         changed = differences(self._settings, settings)
         self._settings = settings
         self._runner.configure(settings, webhook)
-        keep_settings(self._store, settings)
         if self.inbox is not None and settings.http is not None:
             self.inbox.max_bytes = settings.http.max_inbox_bytes
         if self.server is not None:
@@ -263,23 +342,23 @@ class _Parts:
 
 
 class _Signalled:
-    """Calls a method of the runner on a signal, also on one that arrived before the runner."""
+    """Calls a method of the loop on a signal, also on one that arrived before the loop."""
 
-    def __init__(self, call: Callable[[Runner], None]) -> None:
+    def __init__(self, call: Callable[[ReadLoop], None]) -> None:
         self._call = call
         self._signalled = False
-        self._runner: Runner | None = None
+        self._loop: ReadLoop | None = None
 
     def __call__(self) -> None:
         self._signalled = True
-        if self._runner is not None:
-            self._call(self._runner)
+        if self._loop is not None:
+            self._call(self._loop)
 
-    def set_runner(self, runner: Runner) -> None:
-        """Set the runner."""
-        self._runner = runner
+    def set_loop(self, loop: ReadLoop) -> None:
+        """Set the loop."""
+        self._loop = loop
         if self._signalled:
-            self._call(runner)
+            self._call(loop)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -491,8 +491,7 @@ class PartitionRows:
         statuses = {
             row.partition: (row, one.lag_unit) for one in sources or () for row in one.status()
         }
-        for status, _ in statuses.values():
-            self._log(status)
+        self.log(status for status, _ in statuses.values())
         # A name that ends with a colon holds other data of a source, and is no partition.
         read = {name: one for name, one in partitions.items() if not name.endswith(":")}
         lag = None if sources is None else 0
@@ -516,14 +515,16 @@ class PartitionRows:
             )
         return rows
 
-    def _log(self, status: PartitionStatus) -> None:
-        if status.problem == self._problems.get(status.partition, ""):
-            return
-        self._problems[status.partition] = status.problem
-        if status.problem:
-            log.warning("%s: %s", status.partition, status.problem)
-        else:
-            log.info("%s: is being read again", status.partition)
+    def log(self, statuses: Iterable[PartitionStatus]) -> None:
+        """Log the problems that are new, and those that have ended."""
+        for status in statuses:
+            if status.problem == self._problems.get(status.partition, ""):
+                continue
+            self._problems[status.partition] = status.problem
+            if status.problem:
+                log.warning("%s: %s", status.partition, status.problem)
+            else:
+                log.info("%s: is being read again", status.partition)
 
 
 class Part(Generic[_T]):

@@ -255,8 +255,8 @@ def go_on(now: RunSettings, lists: Partitions, rng: random.Random) -> dict[str, 
         join = open_join(now, store, time.monotonic, wall_time)
         runner = Runner(now, store, decoder, Publisher(), join=join)
         runner.run([Lists(lists, runner.positions, rng, 0)])
-        assert runner._quarantine.reasons == {}
-        evaluators = runner._counting.evaluators
+        assert runner._unit.quarantine.reasons == {}
+        evaluators = runner._unit.counting.evaluators
         with store.reading() as connection:
             for name, evaluator in merged_windows(connection).items():
                 assert actual(evaluator) == actual(evaluators[name])
@@ -624,7 +624,7 @@ def test_a_restart_after_corrections(task: str, tmp_path: Path) -> None:
             join = open_join(now, store, time.monotonic, wall_time)
             runner = Runner(now, store, decoder, Publisher(), join=join)
             runner.run([Lists(lists, runner.positions, rng, 0)])
-            running = runner._counting.evaluators["all"]
+            running = runner._unit.counting.evaluators["all"]
             with store.reading() as connection:
                 restarted = merged_windows(connection)["all"]
         exact = se.Evaluator(task)  # type: ignore[arg-type]

@@ -411,11 +411,11 @@ def test_problems_are_reported_once(bench: Make, caplog: pytest.LogCaptureFixtur
     run = bench()
     caplog.set_level(logging.INFO, "streameval")
     source = Failing("the broker\nis away")
-    run.runner._sources = [source]
+    run.runner.loop.sources = [source]
     for _ in range(3):
-        run.runner._publish()
+        run.runner.publish()
     source.problem = ""
-    run.runner._publish()
+    run.runner.publish()
     assert run.data["partitions"][0]["problem"] == ""
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "kafka:a/0: the broker\nis away"),
@@ -437,7 +437,7 @@ def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:
     with pytest.raises(StoreError, match="the disk is full"):
         run.run()
     run.start()
-    run.runner._publish(force=True)
+    run.runner.publish(force=True)
     assert run.data["reports"] == before
     run.run()
     assert run.data["checkpoint"]["events"] == 5050
@@ -471,7 +471,7 @@ def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
         sequence=1,
         now=now,
         labelled_until=None,
-        late=run.runner._counting.late,
+        late=run.runner._unit.counting.late,
         join=None,
         partitions=[],
         quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
@@ -513,7 +513,7 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
     run.append(*events(10))
     run.run()
     snapshots = run.runner._snapshots
-    evaluator = run.runner._counting.evaluators["all"]
+    evaluator = run.runner._unit.counting.evaluators["all"]
     part = snapshots._totals["all"]
     made = part._make
 
@@ -556,7 +556,7 @@ def test_a_run_of_bounded_memory_goes_on_after_a_restart(bench: Make) -> None:
         score=[row["score"] for row in rows],
         slices={"country": [row["country"] for row in rows]},
     )
-    evaluator = run.runner._counting.evaluators["all"]
+    evaluator = run.runner._unit.counting.evaluators["all"]
     assert evaluator.total.distinct_scores <= 1024
     assert evaluator["roc_auc"] == whole["roc_auc"]
     assert evaluator.bounds("roc_auc") == whole.bounds("roc_auc")
@@ -639,7 +639,7 @@ def test_a_store_of_an_older_release_stays_exact(bench: Make) -> None:
     whole = se.Evaluator()
     rows = events(200) + events(200, seed=1)
     whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
-    evaluator = run.runner._counting.evaluators["all"]
+    evaluator = run.runner._unit.counting.evaluators["all"]
     assert evaluator.plan == whole.plan
     assert evaluator.report() == whole.report()
 
@@ -667,7 +667,7 @@ def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
         name: msgspec.to_builtins(report.answer(snapshot, [("window", name)]))["report"]["metrics"]
         for name in ("all", "exact")
     }
-    assert run.runner._counting.evaluators["all"].total.distinct_scores <= 65_536
+    assert run.runner._unit.counting.evaluators["all"].total.distinct_scores <= 65_536
     for name in ("roc_auc", "average_precision"):
         low, high = answers["all"][name]["bounds"]
         assert low < whole[name] < high
@@ -706,5 +706,5 @@ def test_weights_and_half_lives_have_intervals_in_a_new_run(
     without = bench(fields=fields, window=[window], intervals=False, store=run.settings.store + "2")
     without.run()
     assert not any(
-        "weights" in n for n in without.runner._counting.evaluators[window.name].plan.keeps
+        "weights" in n for n in without.runner._unit.counting.evaluators[window.name].plan.keeps
     )

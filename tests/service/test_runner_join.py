@@ -180,7 +180,7 @@ def _without_country(line: bytes, rng: random.Random) -> bytes:
 
 
 def states(runner: Runner) -> dict[str, bytes]:
-    return {name: each.to_bytes() for name, each in runner._counting.evaluators.items()}
+    return {name: each.to_bytes() for name, each in runner._unit.counting.evaluators.items()}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -211,7 +211,7 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
     assert first["checkpoint"]["events"] == first["join"]["joined"] + first["join"]["corrected"]
     assert again.events == whole.events
     # What was taken back is out again: each prediction counts once.
-    assert whole._counting.evaluators["all"].confusion.total == first["join"]["joined"]
+    assert whole._unit.counting.evaluators["all"].confusion.total == first["join"]["joined"]
 
 
 def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any) -> None:
@@ -257,7 +257,7 @@ def test_what_cannot_be_taken_back_exactly_is_not_counted(tmp_path: Path) -> Non
     fields = FieldSettings(id="id", score="score", time="time", time_unit="s", weight="w")
     settings = settings_in(tmp_path, "run.db", fields=fields)
     runner, data = run(settings, lists, random.Random(0))
-    assert runner._counting.evaluators["all"].confusion.total == 3
+    assert runner._unit.counting.evaluators["all"].confusion.total == 3
     (row,) = data["quarantine"]["recent"]
     assert row["detail"].startswith("weight: expected a whole number, so that a corrected label")
     # Of the record itself only what the join had is left.

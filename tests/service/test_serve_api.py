@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import jsonschema
 import msgspec
 import pytest
@@ -19,8 +20,11 @@ from streameval.metrics.registry import find
 from streameval.service.config.settings import ServeSettings
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness
+from streameval.service.http.server import Server
+from streameval.service.probes import probes
+from streameval.service.progress import Progress
 from tests.support import write_schema
-from tests.support.published_sample import HOSTILE, published, published_data
+from tests.support.published_sample import HOSTILE, SamplePublisher, published, published_data
 from tests.support.serve_runs import Running, serving
 
 pytestmark = pytest.mark.backend_independent
@@ -57,7 +61,9 @@ ASKED = [
     "/api/alerts",
     "/api/status",
     "/healthz",
+    "/livez",
     "/readyz",
+    "/caughtup",
 ]
 REFUSED = [
     ("/api/view?window=nope", 400),
@@ -348,37 +354,81 @@ def test_before_the_first_snapshot() -> None:
         assert "streameval_ready 0.0" in running.client.get("/metrics").text
 
 
-def test_ready_only_while_caught_up_and_checkpointing() -> None:
+def test_caught_up_only_while_read_and_checkpointing() -> None:
     with serving(published_data(lag=100)) as running:
-        assert running.json("/readyz") == {"ready": True, "reasons": []}
+        assert running.json("/caughtup") == {"caught_up": True, "reasons": []}
         running.clock.now += 24
-        assert running.json("/readyz")["ready"]
+        assert running.json("/caughtup")["caught_up"]
         running.clock.now += 2
-        answer = running.json("/readyz", 503)
+        # What is behind can serve all the same.
+        assert running.json("/readyz") == {"ready": True, "reasons": []}
+        answer = running.json("/caughtup", 503)
         assert answer["reasons"] == ["the last checkpoint is 31 s old; expected at most 30 s"]
         running.publisher.publish(published_data(sequence=2, at=running.clock.time))
-        assert running.json("/readyz")["ready"]
+        assert running.json("/caughtup")["caught_up"]
         for sequence, lag in ((3, 100_001), (4, None)):
             running.publisher.publish(
                 published_data(sequence=sequence, at=running.clock.time, lag=lag)
             )
-            (reason,) = running.json("/readyz", 503)["reasons"]
+            (reason,) = running.json("/caughtup", 503)["reasons"]
             assert reason.startswith("http:predictions: ")
         running.publisher.publish(published_data(sequence=5, at=running.clock.time, lag=100_000))
-        assert running.json("/readyz")["ready"]
+        assert running.json("/caughtup")["caught_up"]
 
 
-def test_a_partition_with_a_problem_is_not_ready() -> None:
+def test_a_partition_with_a_problem_is_not_caught_up() -> None:
     data = published_data()
     data["partitions"] = [
         {**data["partitions"][0], "partition": f"p{number}", "problem": "no broker"}
         for number in range(50)
     ]
     with serving(data) as running:
-        reasons = running.json("/readyz", 503)["reasons"]
+        reasons = running.json("/caughtup", 503)["reasons"]
     assert reasons[0] == "p0: no broker"
     assert reasons[-1] == "and 30 more"
     assert len(reasons) == 21
+
+
+def test_alive_while_the_loop_makes_steps() -> None:
+    seconds = 0.0
+    progress = Progress(lambda: seconds)
+    server = Server(
+        ServeSettings(listen="127.0.0.1:0"), None, SamplePublisher(None), None, progress=progress
+    )
+    try:
+        assert httpx.get(f"{server.url}livez").json() == {"alive": True}
+        progress.step()
+        seconds = 119.0
+        assert httpx.get(f"{server.url}livez").status_code == 200
+        seconds = 121.0
+        assert httpx.get(f"{server.url}livez").status_code == 503
+        progress.step()
+        assert httpx.get(f"{server.url}livez").status_code == 200
+    finally:
+        server.stop()
+
+
+def test_probes_of_a_process_without_pages() -> None:
+    seconds = 0.0
+    progress = Progress(lambda: seconds)
+    with probes(ServeSettings(probes="127.0.0.1:0"), progress) as url:
+        # A store that is being restored is no reason to be killed, and cannot serve.
+        assert [httpx.get(f"{url}{path}").status_code for path in PROBES] == [200, 503, 404]
+        progress.step()
+        assert [httpx.get(f"{url}{path}").status_code for path in PROBES] == [200, 200, 404]
+        seconds = 121.0
+        assert [httpx.get(f"{url}{path}").status_code for path in PROBES] == [503, 503, 404]
+        taken = str(url)[len("http://") : -1]
+        with (
+            pytest.raises(ConfigError, match=r"serve\.probes: cannot listen at "),
+            probes(ServeSettings(probes=taken), progress),
+        ):
+            pass
+    with probes(ServeSettings(), progress) as url:
+        assert url is None
+
+
+PROBES = ("livez", "readyz", "metrics")
 
 
 def test_an_age_that_is_none_is_refused() -> None:

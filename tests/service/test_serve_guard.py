@@ -129,9 +129,9 @@ def test_probes_need_no_token_and_learn_no_names(guarded: Running) -> None:
     assert httpx.get(url(guarded, "/healthz")).json() == {"alive": True}
     guarded.clock.now += 1000
     try:
-        answer = httpx.get(url(guarded, "/readyz"))
-        assert (answer.status_code, answer.json()) == (503, {"ready": False, "reasons": []})
-        assert guarded.json("/readyz", 503)["reasons"]
+        answer = httpx.get(url(guarded, "/caughtup"))
+        assert (answer.status_code, answer.json()) == (503, {"caught_up": False, "reasons": []})
+        assert guarded.json("/caughtup", 503)["reasons"]
     finally:
         guarded.clock.now -= 1000
 

@@ -100,7 +100,8 @@ transaction.state.log.min.isr=1
 
 def main(command: list[str]) -> int:
     if not command:
-        command = [sys.executable, "-m", "pytest", "-q", "tests/service/test_source_kafka.py"]
+        tests = ("tests/service/test_source_kafka.py", "tests/service/test_workers.py")
+        command = [sys.executable, "-m", "pytest", "-q", *tests]
     with tempfile.TemporaryDirectory(prefix="kafka-") as directory:
         try:
             kafka = ApacheKafka(Path(directory))

@@ -39,11 +39,11 @@ OPTIONAL = {
     "uvicorn": {"service/http/server.py"},
     "prometheus_client": {"service/http/prometheus.py"},
     "plotly": set(),
+    "psycopg": {"service/store/postgres.py"},
     "pyspark": {"integrations/spark.py"},
     "dask": {"integrations/dask.py"},
     "distributed": set(),
     "apache_beam": {"integrations/beam.py"},
-    "psycopg": {"service/store/postgres.py"},
     "duckdb": set(),
     "fsspec": {"records/remote.py"},
     "narwhals": {"records/tables.py"},
@@ -126,7 +126,7 @@ SUFFIXES = ("py", "pyx", "pxd", "pyi", "hpp", "md", "js", "yml")
 PATH = re.compile(rf"(?<![\w/.:%-])(?:[\w-]+/)+[\w-]+\.(?:{'|'.join(SUFFIXES)})\b")
 FOLDER = re.compile(r"`((?:[\w-]+/)+)`")
 DOTTED = re.compile(r"\bstreameval(?:\.[A-Za-z_]\w*)+(?![\w/])")
-NOT_MODULES = {"streameval.db", "streameval.unit", "streameval.toml", "streameval.webhook"}
+NOT_MODULES = {"streameval.db", "streameval.toml", "streameval.webhook"}
 """Names of files and of an event, which look like names in the package."""
 
 
@@ -158,7 +158,7 @@ def docstrings(path: Path) -> str:
 def all_paths() -> set[str]:
     """Every path of the tree, and each of its ends: ``states/fields.py`` is one."""
     found = set()
-    for top in ("streameval", "tests", "docs", "benchmarks", "demos"):
+    for top in ("streameval", "tests", "docs", "deploy", "benchmarks", "demos"):
         for path in [REPOSITORY / top, *(REPOSITORY / top).rglob("*")]:
             parts = path.relative_to(REPOSITORY).parts
             if "node_modules" in parts:

@@ -369,33 +369,6 @@ def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
     return text
 
 
-class AlertReader:
-    """The states of alerts that another process judges, as its store has them.
-
-    Args:
-        settings: Of the run.
-        evaluators: The windows'; they are read for what alerts are shown with.
-        clock: Seconds, monotonic.
-    """
-
-    def __init__(
-        self,
-        settings: RunSettings,
-        evaluators: Mapping[str, Evaluation],
-        clock: Callable[[], float],
-    ) -> None:
-        self._book = AlertBook(settings.alert, settings.window[0].name, settings)
-        self._observer = Observer(settings, evaluators, clock)
-
-    def read(self, connection: Connection) -> None:
-        """Read the states; raises StoreError where they are damaged."""
-        restore_alerts(self._book, connection)
-
-    def states(self, snapshot: Snapshot, now: int) -> list[AlertState]:
-        """The states as they were read, beside the values of a snapshot."""
-        return self._book.states(self._observer.observe(snapshot, now))
-
-
 class Alerts:
     """Evaluates alerts with each snapshot; logs and posts their transitions.
 
@@ -427,6 +400,7 @@ class Alerts:
         self._read(settings)
         stored = restore_alerts(self._book, connection)
         self._written = self._state() if stored is None else stored
+        self._judged: list[Transition] = []
         for transition in self._book.unsent:
             self._post(transition)
 
@@ -452,17 +426,34 @@ class Alerts:
             for transition in self._book.unsent:
                 self._post(transition)
 
-    def judge(self, snapshot: Snapshot) -> list[AlertState]:
-        """The alerts' states under a snapshot; logs and posts those that changed."""
+    def judge(self, snapshot: Snapshot, *, post: bool = True) -> list[AlertState]:
+        """The alerts' states under a snapshot; logs those that changed.
+
+        Args:
+            snapshot: The newest.
+            post: Post them at once; else :meth:`post` does, after :meth:`write`.
+        """
         now = self._now()
         judgement = self._book.judge(self._observer.observe(snapshot, now), now)
         for transition in judgement.transitions:
             level = logging.WARNING if transition.event == "firing" else logging.INFO
             log.log(level, "alert %s", transition.text)
-            self._post(transition)
+        self._judged += judgement.transitions
+        if post:
+            self.post()
         if self._webhook is not None:
             self._book.discard(self._webhook.finished())
         return judgement.states
+
+    def discard(self, numbers: Iterable[int]) -> None:
+        """Forget transitions that were delivered or given up."""
+        self._book.discard(numbers)
+
+    def post(self) -> None:
+        """Post what was judged since the last call."""
+        for transition in self._judged:
+            self._post(transition)
+        self._judged.clear()
 
     def _post(self, transition: Transition) -> None:
         if self._webhook is None:

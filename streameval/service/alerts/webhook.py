@@ -92,9 +92,17 @@ class Webhook:
         """The numbers of transitions that were posted or given up since the last call."""
         return [self._finished.popleft() for _ in range(len(self._finished))]
 
-    def close(self, timeout: float = 5.0) -> None:
-        """Post what waits, without further repetitions, for ``timeout`` seconds at most."""
+    def close(self, timeout: float = 5.0, *, post: bool = True) -> None:
+        """Post what waits, without further repetitions, for ``timeout`` seconds at most.
+
+        Args:
+            timeout: Seconds.
+            post: False: post nothing more, because another process does.
+        """
         self._stop.set()
+        with contextlib.suppress(queue.Empty):
+            while not post:
+                self._waiting.get_nowait()
         with contextlib.suppress(queue.Full):  # the thread also checks the event
             self._waiting.put_nowait(None)
         self._thread.join(timeout)

@@ -75,6 +75,7 @@ def check_settings(settings: RunSettings) -> None:
         _check_ahead,
         _check_sources,
         _check_join,
+        check_workers,
         _check_alerts,
         _check_serve,
         _check_webhook,
@@ -297,6 +298,30 @@ def _check_join(settings: RunSettings) -> None:
             expected="the field of the id by which records are joined",
             got="nothing",
             remedy='add id = "id" under [fields]',
+        )
+
+
+def check_workers(settings: RunSettings) -> None:
+    """Raise InputError for what many workers of one evaluation cannot share."""
+    if settings.kafka is None or settings.kafka.assignment != "group":
+        return
+    key = 'kafka.assignment = "group"'
+    if not is_postgres(settings.store) and not is_reference(settings.store):
+        raise OptionError.requires(
+            key,
+            'store = "postgresql://…"',
+            remedy="a file cannot be shared by many workers",
+        )
+    for other in settings.sources.keys() - {"kafka"}:
+        raise OptionError.conflicts(
+            f"[{other}]", key, remedy="a group assigns partitions of Kafka only: run it by itself"
+        )
+    if settings.evaluator.task == "multiclass" and settings.evaluator.labels is None:
+        raise OptionError.requires(
+            key,
+            "evaluator.labels",
+            remedy="otherwise the first label of each partition would decide whether its labels "
+            "are text or numbers",
         )
 
 

@@ -6,14 +6,17 @@ The client is an extra, so what uses it is in a module that is imported when the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from streameval.errors import InputError, shown
+from streameval.errors import InputError, OptionError, shown
 from streameval.service.config.secrets import HIDDEN, is_reference, is_secret
 from streameval.service.sources.raw import KINDS, Kind, Opening, Source
 from streameval.service.sources.turns import PredictionsFirst
+
+if TYPE_CHECKING:
+    from streameval.service.sources.kafka_group import HeldUnits, KafkaGroup
 
 # Any other property of librdkafka is passed through.
 _DEFAULTS: dict[str, Any] = {
@@ -32,6 +35,10 @@ _FIXED: dict[str, Any] = {
     "auto.offset.reset": "error",
 }
 
+STRATEGY = "partition.assignment.strategy"
+COOPERATIVE = "cooperative-sticky"
+"""The strategy of a group: a rebalance moves as few partitions as it can, the others go on."""
+
 _LONGEST = 300
 """Characters of librdkafka's messages that are shown."""
 
@@ -46,6 +53,9 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     predictions: str | None = None
     labels: str | None = None
     partitions: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
+    assignment: Literal["own", "group"] = "own"
+    """Which partitions are read: all, or those of ``partitions``; or those that the group of
+    ``group.id`` assigns to this worker."""
     start: Literal["earliest", "latest"] = "earliest"
     """Of a topic that is new to the store; partitions added later are read from their beginning."""
     out_of_range: Literal["stop", "earliest", "latest"] = "stop"
@@ -59,6 +69,9 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 #labels = "labels"
 # Off, all of them, new ones as they are added.
 #partitions = [0, 1]
+# With "group" many workers share one evaluation, and the consumer group of "group.id" says
+# which of them reads which partitions; the store is a PostgreSQL database.
+#assignment = "own"
 # Where reading begins in a topic that is new to the store: "earliest", "latest".
 #start = "earliest"
 # If the broker no longer has the position: "stop", or continue at "earliest" or
@@ -70,6 +83,10 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 # Anything that librdkafka takes.
 #[kafka.properties]
 #"bootstrap.servers" = "localhost:9092"
+# For assignment = "group": of all workers, and the name of this one, which keeps its
+# partitions when it starts again within session.timeout.ms; off, from the machine's name.
+#"group.id" = "streameval"
+#"group.instance.id" = "env:HOSTNAME"
 #"security.protocol" = "SASL_SSL"
 #"sasl.mechanism" = "PLAIN"
 #"sasl.username" = "streameval"
@@ -96,6 +113,38 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
                 expected='"bootstrap.servers", the brokers to connect to',
                 got=shown(sorted(self.properties)),
             )
+        if self.assignment == "group":
+            self._check_group(table)
+
+    def _check_group(self, table: str) -> None:
+        key = f'{table}.assignment = "group"'
+        if not self.properties.get("group.id"):
+            raise OptionError.requires(
+                key,
+                f'{table}.properties."group.id"',
+                remedy="give all workers of one evaluation the same, and no other evaluation",
+            )
+        if self.partitions is not None:
+            raise OptionError.conflicts(
+                f"{table}.partitions", key, remedy="leave partitions out: the group assigns them"
+            )
+        if self.start == "latest":
+            raise OptionError.conflicts(
+                f'{table}.start = "latest"',
+                f"{key}, with which no worker knows whether another has begun the topic",
+                remedy='leave start out, or set assignment = "own"',
+            )
+        if self.stop_at_end:
+            raise OptionError.conflicts(
+                f"{table}.stop_at_end",
+                f"{key}, with which other workers take over what one leaves",
+                remedy="stop the workers when their lag is 0",
+            )
+        strategy = self.properties.get(STRATEGY, COOPERATIVE)
+        if strategy != COOPERATIVE:
+            raise InputError(
+                f'{table}.properties."{STRATEGY}"', expected=COOPERATIVE, got=shown(strategy)
+            )
 
     def secrets(self) -> Mapping[str, str]:
         """Any property of the client."""
@@ -109,6 +158,19 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """With ``stop_at_end``."""
         return msgspec.structs.replace(self, stop_at_end=True)
 
+    def open_group(self, units: HeldUnits, opening: Opening, owner: str) -> KafkaGroup:
+        """The source of a worker that the group assigns partitions to.
+
+        Args:
+            units: Opens and closes what it keeps of each partition number.
+            opening: As :meth:`open` takes it, without positions.
+            owner: The name of the evaluation, which no other one has.
+        """
+        # Imported only when it is used: its client is an extra.
+        from streameval.service.sources.kafka_group import KafkaGroup
+
+        return KafkaGroup(self, units, secret=opening.resolve, stamps=opening.stamps, owner=owner)
+
     def open(self, opening: Opening) -> list[Source]:
         """One source; two topics are read by a consumer each."""
         # Imported only when it is used: its client is an extra.
@@ -116,7 +178,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
         opened: list[Source] = []
         try:
-            for one in self._topics():
+            for one in self.by_topic():
                 opened.append(
                     KafkaSource(
                         one, opening.positions, secret=opening.resolve, stamps=opening.stamps
@@ -128,7 +190,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise
         return opened if len(opened) == 1 else [PredictionsFirst(*opened)]
 
-    def _topics(self) -> list[KafkaSettings]:
+    def by_topic(self) -> list[KafkaSettings]:
+        """Settings with one topic each, predictions before labels."""
         if self.predictions is None or self.labels is None:
             return [self]
         replace = msgspec.structs.replace

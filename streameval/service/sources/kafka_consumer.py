@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress, groupby
 from operator import itemgetter
@@ -32,6 +32,7 @@ from streameval.service.sources.raw import (
 try:
     from confluent_kafka import (
         OFFSET_BEGINNING,
+        OFFSET_END,
         Consumer,
         KafkaError,
         KafkaException,
@@ -42,6 +43,18 @@ except ImportError:
     raise MissingExtraError(
         "reading from Kafka", package="confluent-kafka", extra="kafka"
     ) from None
+
+__all__ = [
+    "OFFSET_END",
+    "Consumer",
+    "KafkaError",
+    "KafkaException",
+    "KafkaSource",
+    "TopicPartition",
+    "is_known",
+    "partition_name",
+    "quiet_logger",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -110,6 +123,8 @@ class KafkaSource:
         self._positions = dict(positions)
         self._clock = clock
         self._topics = {topic: kind for kind, (topic,) in settings.names().items()}
+        chosen = settings.partitions
+        self._chosen: set[int] | None = None if chosen is None else set(chosen)
         self._properties = KafkaProperties(settings.properties, secret)
         self._scrubbed = self._properties.scrubbed
         self._informs_group = "group.id" in settings.properties
@@ -121,7 +136,7 @@ class KafkaSource:
         self._look_at = self._loss_at = clock()
         try:
             self._consumer = Consumer(
-                {**self._properties.values, "error_cb": self._on_error}, logger=_quiet()
+                {**self._properties.values, "error_cb": self._on_error}, logger=quiet_logger()
             )
         except (KafkaException, ValueError, TypeError) as error:
             raise ConfigError(f"kafka.properties: {self._scrubbed(str(error))}") from None
@@ -178,8 +193,8 @@ class KafkaSource:
             return True
         there = set(there)
         ends: dict[str, Position] = {}
-        chosen = self._settings.partitions
-        for number in (sorted(there) or [0]) if chosen is None else chosen:
+        chosen = self._chosen
+        for number in (sorted(there) or [0]) if chosen is None else sorted(chosen):
             end = 0
             if number in there:
                 try:
@@ -194,13 +209,38 @@ class KafkaSource:
         return True
 
     def _wanted(self, topic: str, there: Iterable[int]) -> list[int]:
-        chosen = self._settings.partitions
-        if chosen is None:
+        if self._chosen is None:
             return sorted(there)
-        absent = sorted(set(chosen) - set(there))
+        absent = sorted(self._chosen - set(there))
         if absent:
             self._missing[topic] = f"waiting for partitions {absent} to be made"
-        return sorted(set(chosen) & set(there))
+        return sorted(self._chosen & set(there))
+
+    def add(self, number: int, positions: Mapping[str, Position]) -> None:
+        """Read a partition number of each topic from now on; for a source with ``partitions``.
+
+        Args:
+            number: Not read now.
+            positions: Where, by partition; one without a position is read from its beginning.
+        """
+        assert self._chosen is not None
+        for topic in self._topics:
+            name = partition_name(topic, number)
+            self._positions.pop(name, None)
+            if name in positions:
+                self._positions[name] = positions[name]
+        self._chosen.add(number)
+        self._look_at = self._clock()
+
+    def remove(self, numbers: Collection[int]) -> None:
+        """Read these partition numbers no longer; messages that were fetched are dropped."""
+        assert self._chosen is not None
+        self._chosen.difference_update(numbers)
+        gone = [key for key in self._partitions if key[1] in numbers]
+        names = {self._partitions.pop(key).name for key in gone}
+        self._moves = [batch for batch in self._moves if batch.partition not in names]
+        if gone:
+            self._consumer.incremental_unassign([TopicPartition(*key) for key in gone])
 
     # Reading
 
@@ -404,7 +444,7 @@ def _assignment(partition: Partition) -> Any:
     return TopicPartition(partition.topic, partition.number, start)
 
 
-def _quiet() -> logging.Logger:
+def quiet_logger() -> logging.Logger:
     """librdkafka's own log repeats :meth:`KafkaSource.status`, and may hold secrets."""
     logger = logging.getLogger(f"{__name__}.librdkafka")
     logger.setLevel(logging.CRITICAL)

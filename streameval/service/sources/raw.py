@@ -59,6 +59,11 @@ class RawBatch:
     times: Sequence[int] | IntArray | None = None
     bad: list[BadEvent] = field(default_factory=list)
 
+    @property
+    def records(self) -> int:
+        """The number of records, with the bad ones."""
+        return len(self.messages) + len(self.bad)
+
 
 class PartitionStatus(NamedTuple):
     """How far a partition has been read."""

@@ -46,7 +46,7 @@ class LabelTurns:
 
 
 def _records(batches: list[RawBatch]) -> int:
-    return sum(len(batch.messages) + len(batch.bad) for batch in batches)
+    return sum(batch.records for batch in batches)
 
 
 class PredictionsFirst:

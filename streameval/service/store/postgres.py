@@ -146,6 +146,11 @@ class Address(NamedTuple):
     """As it may be shown: without a password."""
     password: str | None
 
+    @property
+    def name(self) -> str:
+        """Database and schema, without the host, which may have several names."""
+        return f"{urlsplit(self.conninfo).path[1:] or 'the default database'}, schema {self.schema}"
+
 
 def parse_address(text: str) -> Address:
     """The parts of ``postgresql://user:password@host:port/database?schema=name``.
@@ -720,9 +725,23 @@ def _sentence(address: Address, what: str, error: psycopg.Error) -> str:
     return f"{address.shown}: {what}: {text}" + (f"; {remedy}" if remedy else "")
 
 
+_SILENCE = "10s"
+"""After so much silence the server ends a session that holds an advisory lock."""
+
 _LOST = ("08", "57P")
 """Of the SQL states, those of a connection or server that has gone."""
 _LOST_STATES = ("25P03", "25P04")
+
+
+def is_away(error: StoreError) -> bool:
+    """Whether an error is about a server that cannot be reached for now, and not about a fault."""
+    import psycopg
+
+    cause = error.__cause__
+    if not isinstance(cause, psycopg.OperationalError):
+        return False
+    state = cause.sqlstate or ""
+    return not state or state.startswith(_LOST) or state in (*_LOST_STATES, "53300")
 
 
 def _connected(address: Address) -> psycopg.Connection[Any]:
@@ -745,6 +764,60 @@ def _connected(address: Address) -> psycopg.Connection[Any]:
         raise StoreError(
             f"{text}; check that it is running, and the host, port, database, user and password"
         ) from error
+
+
+class LockedTables:
+    """The tables of a unit that is written by the session that holds its advisory lock.
+
+    The lock and the rows belong to one connection, which is not replaced when it is lost: what
+    has lost the lock cannot write. The server ends it where it says nothing for ten seconds, so
+    that a process that stands still does not keep the lock.
+
+    Args:
+        path: The address of the store.
+        unit: Its name, which no worker claims.
+
+    Raises:
+        StoreError: The server cannot be reached.
+    """
+
+    def __init__(self, path: str, unit: str) -> None:
+        self._address = parse_address(path)
+        self._unit = unit
+        session = _Session(self._address)
+        self._raw = session.raw
+        try:
+            with worded(self._address, "cannot be opened"):
+                session.show(unit)
+                self._raw.execute(
+                    "SELECT set_config('idle_session_timeout', %s, FALSE)", (_SILENCE,)
+                )
+        except BaseException:
+            self._raw.close()
+            raise
+
+    def locked(self) -> bool:
+        """Take the lock if no other session holds it, at once; whether this one has it now."""
+        with worded(self._address, "cannot be read"):
+            row = self._raw.execute(
+                "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))",
+                (f"streameval {self._address.schema} {self._unit}",),
+            ).fetchone()
+        return row is not None and bool(row[0])
+
+    def execute(self, statement: str, values: Values = ()) -> psycopg.Cursor[Any]:
+        """Execute a statement; raises StoreError."""
+        with worded(self._address, "cannot be written"):
+            return self._raw.execute(_translated(statement), values, binary=True)
+
+    def executemany(self, statement: str, values: Iterable[Values]) -> None:
+        """Execute a statement once for each row of values; raises StoreError."""
+        for row in values:
+            self.execute(statement, row)
+
+    def close(self) -> None:
+        """End the session, and with it the lock."""
+        self._raw.close()
 
 
 def open_postgres(

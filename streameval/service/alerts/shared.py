@@ -1,0 +1,144 @@
+"""Alerts of a store that several processes serve: one of them judges, the others read.
+
+Which one, an advisory lock of PostgreSQL decides. Its holder writes the states in the session that
+holds the lock, before it posts: when it dies, the server frees the lock, another process goes on
+with the states as they were written, and posts what had not been posted. A change that was
+posted in the moment before its holder died, and not yet noted as posted, is posted again under the
+same number.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from streameval.errors import StoreError
+from streameval.evaluator.comparison import Evaluation
+from streameval.service.alerts.observations import Observer
+from streameval.service.alerts.rules import AlertBook, Alerts, restore_alerts
+from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.settings import RunSettings
+from streameval.service.snapshot import AlertState, Snapshot
+from streameval.service.store.dialect import Connection
+from streameval.service.store.postgres import ONE_UNIT, LockedTables
+
+log = logging.getLogger(__name__)
+
+ALERTS_UNIT = "alerts"
+"""The unit of a shared store with the states of alerts; no worker claims it."""
+
+
+def are_shared(settings: RunSettings) -> bool:
+    """Whether workers share an evaluation, of which none can judge alerts by itself."""
+    return settings.kafka is not None and settings.kafka.assignment == "group"
+
+
+class AlertReader:
+    """The states of alerts that another process judges, as its store has them.
+
+    Args:
+        settings: Of the run.
+        evaluators: The windows'; they are read for what alerts are shown with.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        evaluators: Mapping[str, Evaluation],
+        clock: Callable[[], float],
+    ) -> None:
+        self._book = AlertBook(settings.alert, settings.window[0].name, settings)
+        self._observer = Observer(settings, evaluators, clock)
+        self.unit = ALERTS_UNIT if are_shared(settings) else ONE_UNIT
+        """The unit of the store that has the states."""
+
+    def read(self, connection: Connection) -> None:
+        """Read the states; raises StoreError where they are damaged."""
+        restore_alerts(self._book, connection)
+
+    def states(self, snapshot: Snapshot, now: int) -> list[AlertState]:
+        """The states as they were read, beside the values of a snapshot."""
+        return self._book.states(self._observer.observe(snapshot, now))
+
+
+class SharedAlerts:
+    """Judges the alerts of a shared store while this process holds their lock.
+
+    Args:
+        path: The address of the store.
+        settings: Of the run.
+        evaluators: The merged ones, by window.
+        open_webhook: Makes the webhook when the lock is taken; None: alerts are only logged.
+        now: Microseconds since 1970.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings: RunSettings,
+        evaluators: Mapping[str, Evaluation],
+        open_webhook: Callable[[], Webhook | None],
+        now: Callable[[], int],
+        clock: Callable[[], float],
+    ) -> None:
+        self._path = path
+        self._settings = settings
+        self._evaluators = evaluators
+        self._open_webhook = open_webhook
+        self._now = now
+        self._clock = clock
+        self._tables: LockedTables | None = None
+        self._alerts: Alerts | None = None
+        self._webhook: Webhook | None = None
+
+    def judge(self, snapshot: Snapshot) -> list[AlertState] | None:
+        """Judge, write, then post; None where another process holds the lock, or none can."""
+        try:
+            if self._tables is None:
+                self._tables = LockedTables(self._path, ALERTS_UNIT)
+            if self._alerts is None and not self._begin(self._tables):
+                return None
+            assert self._alerts is not None
+            states = self._alerts.judge(snapshot, post=False)
+            # Also where nothing has changed: the server ends a session that is silent.
+            self._tables.execute("SELECT 1")
+            self._alerts.write(self._tables)
+            self._alerts.post()
+            return states
+        except StoreError as error:
+            log.warning("alerts are left to another process: %s", error)
+            self._give_up(post=False)
+            return None
+
+    def _begin(self, tables: LockedTables) -> bool:
+        if not tables.locked():
+            return False
+        log.info("this process judges the alerts from now on")
+        self._webhook = self._open_webhook()
+        # Posts what the former holder has written and not posted.
+        self._alerts = Alerts(
+            self._settings, tables, self._webhook, self._evaluators, self._now, self._clock
+        )
+        return True
+
+    def close(self) -> None:
+        """Post what waits, write, and free the lock."""
+        webhook, self._webhook = self._webhook, None
+        if webhook is not None:
+            webhook.close()
+        if self._alerts is not None and self._tables is not None and webhook is not None:
+            try:
+                self._alerts.discard(webhook.finished())
+                self._alerts.write(self._tables)
+            except StoreError as error:
+                log.warning("alerts that were posted may be posted again: %s", error)
+        self._give_up(post=True)
+
+    def _give_up(self, *, post: bool) -> None:
+        if self._webhook is not None:
+            self._webhook.close(post=post)
+        if self._tables is not None:
+            self._tables.close()
+        self._tables = self._alerts = self._webhook = None

@@ -1,0 +1,212 @@
+"""What one owner of partitions keeps: states, join, positions and quarantine of one store.
+
+A run of one process has one unit, which holds all its partitions. A worker of a group has one for
+each partition number that the group has assigned to it. Everything in a unit changes in one
+transaction, so a unit that is dropped from memory and opened again continues exactly where its
+store stands, whatever became of its last transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+import numpy as np
+
+from streameval.events.time import wall_time
+from streameval.service.config.evaluators import kept_metrics, open_evaluators
+from streameval.service.config.settings import RunSettings
+from streameval.service.counting import Counting
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.decode.labels import LabelKind
+from streameval.service.join.label_join import LabelJoin
+from streameval.service.lateness import LateShare
+from streameval.service.sources.raw import Decoded, Position, RawBatch
+from streameval.service.store.begins import read_begins
+from streameval.service.store.dialect import Connection
+from streameval.service.store.kept_settings import keep_settings
+from streameval.service.store.positions import Positions
+from streameval.service.store.quarantine import Quarantine
+from streameval.service.store.state_rows import StateRows, read_rows
+from streameval.service.store.store import CHECKPOINT_AT, Store
+
+_LABEL_KIND = "run.label_kind"
+
+
+class Unit:
+    """The part of a run that one store (or one unit of a shared store) holds.
+
+    Restored from the store when it is made. After an error in :meth:`checkpoint` its memory is
+    no longer that of the store: it is dropped, and another one made.
+
+    Args:
+        settings: The run's.
+        store: Open for writing; :meth:`close` closes it.
+        decoder: For the records of this unit alone: it keeps the kind of their labels.
+        join: Joins predictions and labels, loaded from the store; None where records are complete.
+        now: Microseconds since 1970.
+
+    Raises:
+        ConfigError: A window or metric is invalid.
+        StoreError: The store is damaged, or of other settings.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        store: Store,
+        decoder: RecordDecoder,
+        *,
+        join: LabelJoin | None = None,
+        now: Callable[[], int] = wall_time,
+    ) -> None:
+        self.store = store
+        self.join = join
+        self._decoder = decoder
+        self._now = now
+        with store.reading() as connection:
+            self.begins = read_begins(connection)
+            self.counting = Counting(
+                open_evaluators(settings),
+                settings.fields,
+                in_order=join is None,
+                begins=self.begins,
+            )
+            self.counting.recover(read_rows(connection))
+            self._rows = StateRows(connection)
+            self.positions = Positions(connection)
+            self.quarantine = Quarantine(connection, settings.quarantine, now)
+        counters = store.counters()
+        kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
+        self._label_kind = decoder.label_kind = kind
+        self.checkpoints = counters.get("checkpoints", 0)
+        """Checkpoints written, over all runs on this store."""
+        self.events = counters.get("events", 0)
+        """Events counted, over all runs on this store."""
+        self._replayed = counters.get("replayed", 0)
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to write besides what records change."""
+        return self.quarantine.pending or self.positions.changed
+
+    def configure(self, settings: RunSettings) -> None:
+        """Replace the settings that may change during a run: metrics shown, and quarantine.
+
+        Raises:
+            MetricError: A metric whose states are not kept; nothing has changed.
+            StoreError: The settings cannot be written for readers of the store.
+        """
+        for evaluator in self.counting.evaluators.values():
+            evaluator.show(kept_metrics(settings))
+        self.quarantine.settings = settings.quarantine
+        keep_settings(self.store, settings)
+
+    def replay(self) -> int:
+        """Take the records of the quarantine that are marked for it; returns their number."""
+        records = 0
+        for batch in self.quarantine.to_replay():
+            self._collect(batch)
+            records += batch.records
+        return records
+
+    def take(self, batch: RawBatch) -> bool:
+        """Decode and collect a batch.
+
+        Returns:
+            Whether it is the first position of a partition, without a record: it is to be
+            stored at once, so that a file that is rotated before the next checkpoint is found
+            again.
+        """
+        is_first = not batch.records and batch.partition not in self.positions.partitions
+        newest = self._collect(batch)
+        self.positions.advance(batch.partition, batch.next, batch.records, newest)
+        return is_first
+
+    def _collect(self, batch: RawBatch) -> int | None:
+        """Decode and collect a batch; returns its newest event time."""
+        decoded = self._decoder.decode(batch)
+        self.quarantine.note_batch(batch, decoded.bad)
+        if self.join is not None:
+            self.join.add(decoded)
+        elif decoded.complete is not None:
+            self.counting.add(batch.partition, decoded.complete, batch)
+        return _newest(decoded)
+
+    def checkpoint(
+        self,
+        partitions: Iterable[str],
+        enough: Callable[[], bool],
+        also: Callable[[Connection], None] = lambda connection: None,
+    ) -> dict[str, Position]:
+        """Count what was taken, and write everything in one transaction.
+
+        Args:
+            partitions: Those that can be read; nothing expires before each has been.
+            enough: Postpones further merging of stored rows.
+            also: Writes what else belongs into the transaction.
+
+        Returns:
+            The positions that have changed, which are durable now.
+
+        Raises:
+            StoreError: Nothing of it was written, or it is unknown whether all of it was.
+        """
+        number = self.checkpoints + 1
+        if self.join is not None:
+            # Partitions that were not read at all may hold old records.
+            self.join.expect(partitions)
+        at = self._now()
+        with self.store.transaction() as connection:
+            counted = self._count(number)
+            if self.join is not None:
+                self.join.write(connection)
+            also(connection)
+            changed = self.positions.write()
+            replayed = self.quarantine.write()
+            self.events += counted
+            self._replayed += replayed
+            self.store.set_counters(
+                {
+                    "checkpoints": number,
+                    "events": self.events,
+                    "replayed": self._replayed,
+                    CHECKPOINT_AT: at,
+                }
+            )
+            if self._decoder.label_kind != self._label_kind:
+                self._label_kind = self._decoder.label_kind
+                self.store.set_meta(_LABEL_KIND, str(self._label_kind))
+            self._rows.compact(enough)
+        self.checkpoints = number
+        return changed
+
+    def _count(self, number: int) -> int:
+        if self.join is not None:
+            outcome = self.join.take()
+            for partition, columns in outcome.counted.items():
+                self.counting.add_columns(partition, columns)
+            for partition, event in outcome.reverted:
+                self.counting.take_back(partition, event)
+        counted, refused = self.counting.checkpoint(self._rows, number)
+        for one in refused:
+            self.quarantine.note(one.partition, one.kind, one.event, one.time, cut=one.cut)
+        return counted
+
+    @property
+    def late(self) -> Mapping[str, LateShare]:
+        """The share of recent records that were late, by the stage that found them so."""
+        shares = {f"window {name}": share for name, share in self.counting.late.items()}
+        if self.join is not None:
+            shares["the join"] = self.join.late
+        return shares
+
+    def close(self) -> None:
+        """Close the store; what no checkpoint has written is dropped."""
+        self.store.close()
+
+
+def _newest(decoded: Decoded) -> int | None:
+    parts = [part.columns for part in decoded.parts() if "time" in part.columns]
+    times = [np.asarray(columns["time"]) for columns in parts]
+    return max((int(column.max()) for column in times), default=None)

@@ -1,0 +1,302 @@
+"""Disturb the workers of one evaluation again and again, and compare with one undisturbed process.
+
+    python -m tests.crash.kill_workers --kills 100 --seed 0 [--events N] [--workers 4]
+
+Workers share a store on PostgreSQL and the partitions of two topics that are joined. They are
+killed, stopped until the group has given their partitions to others and then resumed, added and
+removed; the broker and the database are restarted as after a power cut. The stream goes on
+meanwhile. In the end the merged states of all units have the bytes of one process that read the
+same topics, and of the stream itself. Needs what ``tests.support.apache_kafka`` needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.crash.kill_feeds import TopicsFeed
+from tests.crash.kill_outcome import differences, outcome, shared_outcome, true_states
+from tests.crash.kill_runs import Life, begin, finish, read_so_far, verdict, wait_for
+from tests.crash.kill_stream import stream
+from tests.support.apache_kafka import AbsentError, ApacheKafka
+from tests.support.brokers import Broker
+from tests.support.postgres_server import Postgres, running_postgres
+
+PARTITIONS = 12
+
+SESSION_SECONDS = 6.0
+"""The shortest that Apache Kafka permits unless it is configured otherwise."""
+
+SHORT_SESSION_SECONDS = 2.0
+"""What a broker without data that outlive it permits as well."""
+
+ACTIONS = {"kill": 40, "stop": 20, "add": 12, "remove": 12, "broker": 8, "postgres": 8}
+"""Action -> how often it is chosen."""
+
+_PATIENCE = 240
+"""Seconds for what has to come to pass, on a busy machine."""
+
+_MOST_MORE = 2
+"""Workers that are started beyond the usual number."""
+
+
+class Restarts(Protocol):
+    """A server whose data outlive it."""
+
+    def kill(self) -> None: ...
+
+    def start(self) -> None: ...
+
+
+class Workers:
+    """The processes of one evaluation."""
+
+    def __init__(
+        self, directory: Path, table: str, store: str, count: int, session_seconds: float
+    ) -> None:
+        self._directory = directory
+        self._session = session_seconds
+        self._table = table
+        self._store = store
+        self.usual = count
+        self._begun = 0
+        self.running: list[Life] = []
+        self._stopped: list[tuple[Life, float]] = []
+        for _ in range(count):
+            self.add()
+
+    def add(self) -> None:
+        self._begun += 1
+        place = self._directory / f"worker-{self._begun}"
+        place.mkdir()
+        begin(place, self._table, "kafka", store=self._store)
+        self.running.append(Life(place, "-m", "streameval.cli", "run", "run.toml"))
+
+    def kill(self, life: Life) -> None:
+        self.running.remove(life)
+        life.process.kill()
+        life.expect(-9)
+
+    def stop(self, life: Life) -> None:
+        """Let it stand still until its session has expired."""
+        self.running.remove(life)
+        life.process.send_signal(signal.SIGSTOP)
+        self._stopped.append((life, time.monotonic() + 1.6 * self._session))
+
+    def resume(self, *, wait: bool = False) -> None:
+        """Let those go on that have stood still for long enough."""
+        for life, until in list(self._stopped):
+            if wait:
+                time.sleep(max(0.0, until - time.monotonic()))
+            if time.monotonic() >= until:
+                life.process.send_signal(signal.SIGCONT)
+                self._stopped.remove((life, until))
+                self.running.append(life)
+
+    def remove(self, life: Life) -> None:
+        """End it as a user does, once it hears signals."""
+        self.running.remove(life)
+        wait_for(life, lambda: "a worker of the group" in life.said())
+        life.process.terminate()
+        life.expect(0)
+
+    def check(self) -> None:
+        """No worker ends by itself."""
+        for life in self.running:
+            assert not life.ended(), f"a worker has ended by itself:\n{life.said()}"
+
+    def end(self) -> None:
+        """Whatever happens: no process is left."""
+        for life in [*self.running, *(life for life, _ in self._stopped)]:
+            if not life.ended():
+                life.process.kill()
+                life.process.wait()
+
+    def said(self) -> str:
+        """The logs of all there were."""
+        logs = sorted(self._directory.glob("worker-*/log"))
+        return "\n".join(log.read_text(errors="replace") for log in logs)
+
+
+def kill_workers(
+    broker: Broker,
+    postgres: Postgres,
+    directory: Path,
+    *,
+    actions: Sequence[str],
+    predictions: int,
+    seed: int,
+    workers: int = 4,
+    kafka: Restarts | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[str]:
+    """The whole comparison; a line for every difference.
+
+    Args:
+        broker: With or without data that outlive it.
+        postgres: For the store.
+        directory: Empty.
+        actions: Of ``ACTIONS``, in their order.
+        predictions: How long the stream is.
+        seed: Of the stream, and of what is done to which worker.
+        workers: How many there usually are.
+        kafka: To restart the broker with.
+        tell: Gets lines about the progress.
+    """
+    rng = random.Random(seed)
+    lines = stream(seed, predictions)
+    topic = f"workers-{time.time_ns()}"
+    count = 10 * (len(actions) + 1)
+    feed = TopicsFeed(broker, topic, lines, count, seed, PARTITIONS)
+    store = postgres.address("workers")
+    # The default, a name for each worker of a machine, where the broker knows static members.
+    session = SESSION_SECONDS if broker.keeps_data else SHORT_SESSION_SECONDS
+    instance = "" if broker.keeps_data else '"group.instance.id" = ""\n'
+    head, properties = feed.table.split("[kafka.properties]\n")
+    table = (
+        f'{head}assignment = "group"\n[kafka.properties]\n{properties}{instance}'
+        f'"group.id" = "{topic}"\n"session.timeout.ms" = {session * 1000:.0f}\n'
+        f'"heartbeat.interval.ms" = {session * 50:.0f}\n'
+    )
+    whole = directory / "whole"
+    whole.mkdir()
+    begin(whole, feed.table, "kafka")
+    group = Workers(directory, table, store, workers, session)
+    failed: list[BaseException] = []
+    ended = threading.Event()
+    target = 0
+
+    def feed_all() -> None:
+        try:
+            while feed.left and not ended.is_set():
+                if count - feed.left < target:
+                    feed.step(None)
+                else:
+                    time.sleep(0.01)
+        except BaseException as error:
+            failed.append(error)
+
+    def wait_until(condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + _PATIENCE
+        while not condition():
+            assert not failed, failed
+            group.check()
+            group.resume()
+            assert time.monotonic() < until, f"it did not come to pass in time:\n{group.said()}"
+            time.sleep(0.05)
+
+    feeder = threading.Thread(target=feed_all)
+    feeder.start()
+    done: Counter[str] = Counter()
+    try:
+        for number, action in enumerate(actions, 1):
+            before = read_so_far(directory, store)
+            target = 10 * number
+            wait_until(lambda: read_so_far(directory, store) > before)  # noqa: B023
+            time.sleep(rng.uniform(0.0, 0.5))
+            done[_act(action, group, rng, postgres, kafka)] += 1
+            if number % 10 == 0:
+                read = read_so_far(directory, store)
+                tell(f"{number} actions, {len(group.running)} workers, {read:,} records")
+        target = count
+        group.resume(wait=True)
+        wait_until(lambda: not feed.left and read_so_far(directory, store) >= len(lines))
+        group.check()
+        for life in list(group.running):
+            group.remove(life)
+    finally:
+        ended.set()
+        feeder.join()
+        group.end()
+    finish(whole, feed, "kafka", len(lines))
+    expected, got = outcome(whole, retried=False), shared_outcome(store)
+    found = differences({name: expected[name] for name in got}, got)
+    for name, state in true_states(whole / "run.toml", lines).items():
+        if state != expected[f"state {name}"]:
+            found.append(f"state {name}: the undisturbed process differs from the stream")
+    told = ", ".join(f"{name} {n}" for name, n in sorted(done.items()))
+    fenced = group.said().count("was taken over by another worker")
+    tell(f"{told}; {fenced} units of a worker that was cut off were refused their write")
+    tell(f"{len(lines):,} records, {got['events']:,} events counted, {len(got)} values compared")
+    return found
+
+
+def _act(
+    action: str, group: Workers, rng: random.Random, postgres: Restarts, kafka: Restarts | None
+) -> str:
+    """Do it, or what is possible in its place; returns what was done."""
+    few = len(group.running) <= 1
+    if action in ("kill", "stop", "remove") and few:
+        action = "add"
+    if action == "add" and len(group.running) >= group.usual + _MOST_MORE:
+        action = "remove"
+    if action == "broker" and kafka is None:
+        action = "postgres"
+    if action == "add":
+        group.add()
+    elif action in ("broker", "postgres"):
+        server = postgres if action == "postgres" else kafka
+        assert server is not None
+        server.kill()
+        time.sleep(rng.uniform(0.0, 2.0))
+        server.start()
+    else:
+        life = rng.choice(group.running)
+        getattr(group, action)(life)
+        # One that was killed is started again, now or with the next action.
+        if action == "kill" and rng.random() < 0.7:
+            group.add()
+    return action
+
+
+def main() -> int:
+    """The command; 1 when anything differs, 0 as well where there is no Apache Kafka."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100, help="actions, of all kinds")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--events", type=int, default=None, help="predictions; 300 for each action")
+    parser.add_argument("--workers", type=int, default=4)
+    given = parser.parse_args()
+    rng = random.Random(given.seed)
+    # Each at least once, if there are as many.
+    actions = [*ACTIONS, *rng.choices([*ACTIONS], [*ACTIONS.values()], k=given.kills)][
+        : given.kills
+    ]
+    rng.shuffle(actions)
+    with tempfile.TemporaryDirectory(prefix="workers-") as place:
+        directory = Path(place)
+        try:
+            kafka: Any = ApacheKafka(directory)
+        except AbsentError as error:
+            print(f"NOT TESTED against Apache Kafka: {error}")
+            return 0
+        try:
+            with running_postgres(directory / "postgres") as postgres:
+                found = kill_workers(
+                    Broker(kafka.bootstrap, keeps_data=True),
+                    postgres,
+                    directory,
+                    actions=actions,
+                    predictions=given.events or 300 * given.kills,
+                    seed=given.seed,
+                    workers=given.workers,
+                    kafka=kafka,
+                    tell=lambda text: print(text, flush=True),
+                )
+        finally:
+            kafka.kill()
+    print(f"workers, seed {given.seed}, {given.kills} actions: {verdict(found)}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

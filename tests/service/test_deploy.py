@@ -1,0 +1,235 @@
+"""The files of deploy/: parsed, and their commands run with their environment and signals."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import streameval
+from streameval.service.config.load import settings_from_text
+from tests.support.brokers import Broker, free_port, running_broker
+from tests.support.command_runs import COMMAND
+from tests.support.postgres_server import Postgres, running_postgres
+
+pytestmark = pytest.mark.backend_independent
+
+DEPLOY = Path(streameval.__file__).parents[1] / "deploy"
+TOKEN = "a-token-of-twenty-two"
+STARTS = 90.0
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
+
+
+COMPOSE = documents("compose.yaml")[0]
+CONTAINERS = {
+    f"{document['kind']} {container['name']}": (document, container)
+    for name in documents("kubernetes/kustomization.yaml")[0]["resources"]
+    for document in documents(f"kubernetes/{name}")
+    if document["kind"] in ("StatefulSet", "Deployment")
+    for container in document["spec"]["template"]["spec"]["containers"]
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker() as one:
+        one.make_topic("events", 2)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with running_postgres(tmp_path_factory.mktemp("deploy") / "postgres") as one:
+        yield one
+
+
+def test_the_configurations_are_configurations() -> None:
+    (config,) = documents("kubernetes/configmap.yaml")
+    for text in ((DEPLOY / "compose/run.toml").read_text(), config["data"]["run.toml"]):
+        settings = settings_from_text(text)
+        assert settings.kafka is not None
+        assert settings.kafka.assignment == "group"
+        assert settings.serve.probes == "0.0.0.0:8643"
+
+
+def test_containers_of_kubernetes_are_restricted_and_probed() -> None:
+    assert list(CONTAINERS) == ["StatefulSet worker", "Deployment serve"]
+    for document, container in CONTAINERS.values():
+        pod = document["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
+        assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+        ports = {port["name"] for port in container["ports"]}
+        probes = ("startupProbe", "livenessProbe", "readinessProbe")
+        assert {container[name]["httpGet"]["port"] for name in probes} <= ports
+        labels = document["spec"]["template"]["metadata"]["labels"]
+        assert document["spec"]["selector"]["matchLabels"] == labels
+    names = {key: one["secretKeyRef"]["name"] for key, one in _secrets().items()}
+    assert names == {"PGPASSWORD": "streameval", "STREAMEVAL_TOKEN": "streameval"}
+
+
+def _secrets() -> dict[str, Any]:
+    return {
+        variable["name"]: variable["valueFrom"]
+        for _, container in CONTAINERS.values()
+        for variable in container["env"]
+        if "secretKeyRef" in variable["valueFrom"]
+    }
+
+
+def test_files_that_compose_mounts_exist() -> None:
+    for service in COMPOSE["services"].values():
+        for volume in service.get("volumes", ()):
+            source = volume.partition(":")[0]
+            assert source in COMPOSE["volumes"] or (DEPLOY / source).is_file(), volume
+        assert set(service.get("depends_on", ())) <= set(COMPOSE["services"])
+    rules = documents("compose/prometheus.yml")[0]["rule_files"]
+    assert f"/etc/prometheus/{rules[0]}:ro" in str(COMPOSE["services"]["prometheus"]["volumes"])
+
+
+@pytest.mark.parametrize("name", ["streameval", "streameval-serve"])
+def test_units_of_systemd_start_the_command_and_wait_for_its_checkpoint(name: str) -> None:
+    unit = configparser.RawConfigParser(strict=False, delimiters=("=",))
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(DEPLOY / f"systemd/{name}.service")
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    assert Path(program).name == "streameval"
+    assert arguments[0] == {"streameval": "run", "streameval-serve": "serve"}[name]
+    assert int(unit["Service"]["TimeoutStopSec"]) >= 45
+    assert unit["Service"]["ProtectSystem"] == "strict"
+
+
+class Contained:
+    """A command of a file as its container runs it: a home and a directory nobody can write to."""
+
+    def __init__(self, here: Path, arguments: list[str], config: Path, *options: str) -> None:
+        self.port, self.probes = free_port(), free_port()
+        (here / "root").mkdir(exist_ok=True)
+        (here / "root").chmod(0o555)
+        given = [str(config) if one == "/etc/streameval/run.toml" else one for one in arguments]
+        set_here = [f"serve.listen=127.0.0.1:{self.port}", f"serve.probes=127.0.0.1:{self.probes}"]
+        given += [part for one in (*set_here, *options) for part in ("--set", one)]
+        kept = {key: os.environ[key] for key in ("PATH", "LD_LIBRARY_PATH") if key in os.environ}
+        self.process = subprocess.Popen(
+            [*COMMAND, *given],
+            cwd=here / "root",
+            env={
+                **kept,
+                "PYTHONPATH": os.pathsep.join(sys.path),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "HOME": str(here / "root"),
+                "TMPDIR": str(here / "root"),
+                "PGPASSWORD": "unused",
+                "STREAMEVAL_TOKEN": TOKEN,
+                "POD_NAME": f"worker-{self.port}",
+                "HOSTNAME": f"worker-{self.port}",
+            },
+            stderr=subprocess.PIPE,
+        )
+
+    def answers(self, port: int, path: str, token: str = "") -> int:
+        """The status; 0 where nothing listens."""
+        request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
+        if token:
+            request.add_header("authorization", f"Bearer {token}")
+        try:
+            with urllib.request.urlopen(request, timeout=5) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    def wait(self, port: int, path: str) -> None:
+        until = time.monotonic() + STARTS
+        while self.answers(port, path) != 200:
+            assert self.process.poll() is None, path
+            assert time.monotonic() < until, path
+            time.sleep(0.05)
+
+    def ends(self, seconds: float) -> list[dict[str, Any]]:
+        """SIGTERM, and the log of a process that ended with 0 in time."""
+        self.process.send_signal(signal.SIGTERM)
+        _, log = self.process.communicate(timeout=seconds)
+        assert self.process.returncode == 0, log
+        return [json.loads(line) for line in log.splitlines()]
+
+
+def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
+    tmp_path: Path, broker: Broker, postgres: Postgres
+) -> None:
+    broker.send(
+        "events",
+        [
+            (
+                b"k",
+                b'{"id": "%d", "y_true": true, "score": 0.9, "country": "PT", '
+                b'"time": "2026-01-01T00:00:00Z"}' % n,
+                n % 2,
+            )
+            for n in range(100)
+        ],
+    )
+    store = postgres.address("deployed")
+    config = tmp_path / "run.toml"
+    text = (DEPLOY / "compose/run.toml").read_text()
+    config.write_text(text.replace("postgresql://streameval@postgres/streameval", store))
+    services = COMPOSE["services"]
+    servers = f'kafka.properties."bootstrap.servers"={broker.bootstrap}'
+    grace = float(services["worker"]["stop_grace_period"].rstrip("s"))
+    _, pod = CONTAINERS["StatefulSet worker"]
+    assert pod["args"] == services["worker"]["command"]
+    worker = Contained(tmp_path, services["worker"]["command"], config, servers)
+    server = None
+    try:
+        worker.wait(worker.probes, pod["readinessProbe"]["httpGet"]["path"])
+        assert worker.answers(worker.probes, "/livez") == 200
+        assert worker.answers(worker.probes, "/metrics") == 404
+        until = time.monotonic() + STARTS
+        server = None
+        while True:
+            # As with a container that is started again: until the first worker has made a store.
+            server = Contained(tmp_path, services["serve"]["command"], config)
+            try:
+                server.wait(server.port, "/readyz")
+                break
+            except AssertionError:
+                server.process.communicate()
+                assert time.monotonic() < until
+        assert server.answers(server.port, "/metrics") == 401
+        while _events(server) != 100:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert server.answers(server.port, "/livez") == 200
+        assert worker.ends(grace)[-1]["message"].startswith("ended after a checkpoint")
+        assert server.ends(grace)[0].keys() >= {"time", "level", "logger", "message"}
+        assert not list((tmp_path / "root").iterdir())
+    finally:
+        for one in (worker, server):
+            if one is not None and one.process.poll() is None:
+                one.process.kill()
+                one.process.communicate()
+
+
+def _events(server: Contained) -> int:
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/api/status")
+    request.add_header("authorization", f"Bearer {TOKEN}")
+    with urllib.request.urlopen(request, timeout=20) as response:
+        return int(json.load(response)["run"]["checkpoint"]["events"])

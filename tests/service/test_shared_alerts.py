@@ -1,0 +1,206 @@
+"""Alerts of a shared store: one process judges, another takes over, each change is posted once."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.service.alerts.shared import ALERTS_UNIT
+from streameval.service.config.evaluators import fingerprint, settled
+from streameval.service.config.load import settings_from_text
+from streameval.service.config.settings import RunSettings
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.follow import Follower
+from streameval.service.snapshot import Publisher
+from streameval.service.sources.raw import RawBatch
+from streameval.service.store.kept_settings import keep_settings, kept_settings
+from streameval.service.store.postgres import LockedTables
+from streameval.service.store.state_rows import merged_windows
+from streameval.service.store.store import open_store
+from streameval.service.unit import Unit
+from tests.support.postgres_server import Postgres, running_postgres
+
+pytestmark = pytest.mark.backend_independent
+
+CONFIG = """
+store = "{store}"
+[fields]
+score = "score"
+[kafka]
+records = "events"
+assignment = "group"
+[kafka.properties]
+"bootstrap.servers" = "localhost:1"
+"group.id" = "g"
+[quarantine]
+keep = 3
+[[alert]]
+name = "low"
+metric = "accuracy"
+below = 0.5
+[webhook]
+url = "{url}"
+"""
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with running_postgres(tmp_path_factory.mktemp("alerts") / "postgres") as one:
+        yield one
+
+
+class Hook:
+    """What was posted."""
+
+    def __init__(self) -> None:
+        self.posts: list[tuple[int, str]] = []
+        self.posted = threading.Semaphore(0)
+        hook = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                hook.posts.append((body["number"], body["event"]))
+                self.send_response(204)
+                self.end_headers()
+                hook.posted.release()
+
+            def log_message(self, format: str, *args: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+def count(settings: RunSettings, unit: str, right: bool, start: int) -> None:
+    """Ten events of a partition number, by a worker of its own."""
+    store = open_store(settings.store, fingerprint(settings), unit=unit, worker=f"worker {unit}")
+    with closing(store):
+        here = settled(settings, {})
+        keep_settings(store, here)
+        one = Unit(here, store, RecordDecoder(here.fields, here.evaluator, False, 1000), join=None)
+        lines = [b'{"y_true": true, "score": %s}' % (b"0.9" if right else b"0.1")] * 10
+        places = range(start, start + 11)
+        lines.append(b"{")
+        one.take(RawBatch(f"events/{unit}", "records", lines, places, {"offset": start + 11}))
+        one.positions.advance(f"events/{unit}", {"offset": start + 11}, 11, None)
+        one.checkpoint([f"events/{unit}"], lambda: True)
+
+
+def follower(settings: RunSettings) -> tuple[Follower, Publisher]:
+    publisher = Publisher()
+
+    def of(meta: Mapping[str, str]) -> RunSettings:
+        return settings
+
+    return Follower(settings.store, of, publisher, judges=True), publisher
+
+
+def _unsent(settings: RunSettings) -> list[Any]:
+    with closing(LockedTables(settings.store, ALERTS_UNIT)) as tables:
+        (text,) = tables.execute("SELECT state FROM alerts").fetchone() or ("{}",)
+    found: list[Any] = json.loads(text)["unsent"]
+    return found
+
+
+def state(publisher: Publisher) -> str:
+    found = publisher.current()
+    assert found is not None
+    (alert,) = found.alerts
+    return alert.state
+
+
+def test_one_process_judges_and_another_goes_on_where_it_ended(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    hook = Hook()
+    url = f"http://127.0.0.1:{hook.server.server_address[1]}/"
+    settings = settings_from_text(CONFIG.format(store=postgres.address("alerts"), url=url))
+    first = second = None
+    try:
+        for unit in "01":
+            count(settings, unit, right=False, start=0)
+        first, seen = follower(settings)
+        second, also_seen = follower(settings)
+        first.read()
+        second.read()
+        assert hook.posted.acquire(timeout=60)
+        data = also_seen.current()
+        assert data is not None
+        # The numbers of both workers, merged.
+        assert data.checkpoint.events == 20
+        assert [one.partition for one in data.partitions] == ["events/0", "events/1"]
+        assert (data.quarantine.total, data.quarantine.kept) == (2, 2)
+        assert data.partitions[0].lag is None
+        # The second one shows what the first has written.
+        assert (state(seen), state(also_seen)) == ("firing", "firing")
+        assert first._shared is not None
+        assert first._shared._tables is not None
+        # That it was posted is written at the next look.
+        until = time.monotonic() + 60
+        while _unsent(settings):
+            assert time.monotonic() < until
+            first.read()
+        # The first one dies: its session ends, and nothing else.
+        first._shared._tables.close()
+        count(settings, "1", right=True, start=11)
+        count(settings, "0", right=True, start=11)
+        second.read()
+        assert state(also_seen) == "ok"
+        assert hook.posted.acquire(timeout=60)
+        # It has lost the lock, and with it the right to write.
+        first.read()
+        first.read()
+        assert state(seen) == "ok"
+        assert hook.posts == [(1, "firing"), (2, "resolved")]
+        # A reader without the configuration has the same states, and never judges.
+        reader = Follower(settings.store, partial(kept_settings, settings.store), Publisher())
+        with closing(reader):
+            reader.read()
+            assert reader._shared is None
+    finally:
+        for one in (first, second):
+            if one is not None:
+                one.close()
+        hook.close()
+    assert hook.posts == [(1, "firing"), (2, "resolved")]
+
+
+def test_merged_numbers_are_those_of_one_process(postgres: Postgres) -> None:
+    settings = settings_from_text(
+        CONFIG.format(store=postgres.address("merged"), url="http://127.0.0.1:1/")
+    )
+    for unit, right in (("0", True), ("1", False), ("2", True)):
+        count(settings, unit, right, 0)
+    following = Follower(settings.store, lambda meta: settings, Publisher())
+    with closing(following):
+        following.read()
+        count(settings, "1", True, 11)
+        following.read()
+        found = following._states.evaluators["all"]
+        assert found.total["accuracy"] == 0.75
+        assert following._store is not None
+        expected = None
+        for unit in following._store.units():
+            following._store.select(unit)
+            one = merged_windows(following._store.connection)["all"]
+            if expected is None:
+                expected = one
+            else:
+                expected.merge(one)  # type: ignore[arg-type]
+        assert expected is not None
+        assert found.to_bytes() == expected.to_bytes()

@@ -1,0 +1,388 @@
+"""Workers that share an evaluation: what is refused, and who writes when two hold a partition."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from streameval.errors import ConfigError, SourceError, StoreError
+from streameval.service.config.evaluators import fingerprint
+from streameval.service.config.load import settings_from_text
+from streameval.service.config.settings import RunSettings
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.service import run_service
+from streameval.service.sources.kafka import KafkaSettings
+from streameval.service.sources.kafka_group import KafkaGroup
+from streameval.service.sources.raw import Position, RawBatch
+from streameval.service.store import postgres as postgres_store
+from streameval.service.store.store import open_store, read_store
+from streameval.service.unit import Unit
+from streameval.service.worker import Worker
+from tests.support.brokers import Broker, running_broker
+from tests.support.postgres_server import Postgres
+
+pytestmark = pytest.mark.backend_independent
+
+CONFIG = """
+store = "{store}"
+[fields]
+score = "score"
+[kafka]
+records = "events"
+assignment = "group"
+{more}
+[kafka.properties]
+"bootstrap.servers" = "localhost:1"
+{properties}
+"""
+GROUP = '"group.id" = "g"'
+SHARED = "postgresql://db/eval"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker() as one:
+        yield one
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"properties": ""},
+            'kafka.assignment = "group" requires kafka.properties."group.id"; give all workers',
+        ),
+        (
+            {"store": "run.db"},
+            'kafka.assignment = "group" requires store = "postgresql://…"; a file cannot be shared',
+        ),
+        (
+            {"more": "partitions = [0]"},
+            'kafka.partitions conflicts with kafka.assignment = "group"; leave partitions out',
+        ),
+        (
+            {"more": 'start = "latest"'},
+            'kafka.start = "latest" conflicts with kafka.assignment = "group", with which no',
+        ),
+        (
+            {"more": "stop_at_end = true"},
+            'kafka.stop_at_end conflicts with kafka.assignment = "group", with which other',
+        ),
+        (
+            {"properties": f'{GROUP}\n"partition.assignment.strategy" = "range"'},
+            "expected cooperative-sticky, got 'range'",
+        ),
+        (
+            {"properties": f'{GROUP}\n[http]\ninbox = "posts"'},
+            '[http] conflicts with kafka.assignment = "group"; a group assigns partitions of',
+        ),
+        (
+            {"properties": f'{GROUP}\n[evaluator]\ntask = "multiclass"'},
+            'kafka.assignment = "group" requires evaluator.labels; otherwise the first label',
+        ),
+    ],
+)
+def test_what_a_group_cannot_be_combined_with_is_refused(
+    given: Mapping[str, str], message: str
+) -> None:
+    text = CONFIG.format(**{"store": SHARED, "more": "", "properties": GROUP, **given})
+    if "multiclass" in text:
+        text = text.replace('score = "score"', 'y_pred = "y_pred"')
+    with pytest.raises(ConfigError) as caught:
+        settings_from_text(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_worker_does_not_end_by_itself() -> None:
+    settings = settings_from_text(CONFIG.format(store=SHARED, more="", properties=GROUP))
+    with pytest.raises(ConfigError, match="--until-end conflicts with"):
+        run_service(settings, until_end=True)
+
+
+class Numbers:
+    """Units without content."""
+
+    def __init__(self) -> None:
+        self.opened: set[int] = set()
+
+    def open(self, number: int) -> Mapping[str, Position]:
+        self.opened.add(number)
+        return {}
+
+    def release(self, numbers: Any, *, write: bool) -> None:
+        self.opened -= set(numbers)
+
+
+def joining(broker: Broker, units: Numbers, owner: str, **given: Any) -> KafkaGroup:
+    group = given.pop("group", f"group-{time.time_ns()}")
+    settings = KafkaSettings(
+        **given,
+        assignment="group",
+        properties={
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": group,
+            "group.instance.id": "",
+            "fetch.wait.max.ms": 10,
+            # Tansu takes half of it until it assigns.
+            "session.timeout.ms": 6000 if broker.keeps_data else 1000,
+            "heartbeat.interval.ms": 100,
+        },
+    )
+    return KafkaGroup(settings, units, owner=owner)
+
+
+def until(source: KafkaGroup, done: Callable[[list[RawBatch]], bool]) -> list[RawBatch]:
+    """Everything that is read until this holds."""
+    found: list[RawBatch] = []
+    ends = time.monotonic() + 60
+    while not done(found):
+        assert time.monotonic() < ends, source.status()
+        found += source.read(1000, 0.05)
+    return found
+
+
+@pytest.mark.broker
+def test_topics_of_different_numbers_of_partitions_are_refused(broker: Broker) -> None:
+    name = f"unequal-{time.time_ns()}"
+    broker.make_topic(f"{name}-p", 3)
+    broker.make_topic(f"{name}-l", 2)
+    source = joining(broker, Numbers(), "one", predictions=f"{name}-p", labels=f"{name}-l")
+    with closing(source), pytest.raises(SourceError) as caught:
+        until(source, lambda found: False)
+    assert f"the topic {name}-p has 3 partitions and {name}-l has 2; with assignment" in str(
+        caught.value
+    )
+    assert f"add partitions to {name}-l" in str(caught.value)
+
+
+@pytest.mark.broker
+def test_a_group_of_another_evaluation_is_refused(broker: Broker) -> None:
+    if not broker.keeps_data:
+        pytest.skip("Tansu drops the metadata of a commit")
+    name = f"owned-{time.time_ns()}"
+    broker.make_topic(name, 2)
+    group = f"group-{name}"
+    other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "log_level": 0})
+    with closing(other):
+        positions = [TopicPartition(name, 0, 0, "prod, schema fraud")]
+        assert other.commit(offsets=positions, asynchronous=False)
+    one = joining(broker, Numbers(), "prod, schema spam", records=name, group=group)
+    with closing(one), pytest.raises(SourceError) as caught:
+        until(one, lambda found: False)
+    assert str(caught.value) == (
+        f"kafka: the group {group} belongs to the evaluation in prod, schema fraud, got prod, "
+        "schema spam; each would read a part of the topics only: give this one a "
+        '"group.id" of its own'
+    )
+
+
+@pytest.mark.broker
+def test_both_topics_are_read_by_the_holder_of_a_number(broker: Broker) -> None:
+    name = f"both-{time.time_ns()}"
+    for kind in ("p", "l"):
+        broker.make_topic(f"{name}-{kind}", 2)
+        broker.send(f"{name}-{kind}", [(None, kind.encode(), n) for n in (0, 1, 1)])
+    units = Numbers()
+    with closing(
+        joining(broker, units, "one", predictions=f"{name}-p", labels=f"{name}-l")
+    ) as source:
+        assert source.status() == [] or source.status()[0].lag is None
+        found = until(source, lambda found: sum(batch.records for batch in found) == 6)
+        assert units.opened == {0, 1}
+        source.drop(1)
+        assert {status.partition for status in source.status()} == set(source.names(0))
+        # As long as it is assigned it is opened again, and read from where its unit says.
+        found = until(source, lambda found: sum(batch.records for batch in found) == 4)
+        assert {batch.partition for batch in found if batch.records} == set(source.names(1))
+    # Leaving the group releases what it held.
+    assert units.opened == set()
+
+
+# Who writes
+
+
+class Assigned:
+    """A group that assigns what a test says."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.dropped: list[int] = []
+
+    def drop(self, number: int) -> None:
+        self.dropped.append(number)
+
+    def names(self, number: int) -> list[str]:
+        return [f"kafka:events/{number}"]
+
+    def status(self) -> list[Any]:
+        return []
+
+
+class Sharing:
+    """A worker, and the group that it believes in."""
+
+    def __init__(self, name: str, settings: RunSettings) -> None:
+        self._settings = settings
+        self.group = Assigned(name)
+        self.worker = Worker(settings, lambda worker: cast("Any", self.group), self._open)
+
+    def _open(self, number: int, name: str) -> Unit:
+        settings = self._settings
+        store = open_store(settings.store, fingerprint(settings), unit=str(number), worker=name)
+        try:
+            decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+            return Unit(settings, store, decoder)
+        except BaseException:
+            store.close()
+            raise
+
+    def read(self, number: int, first: int, last: int) -> None:
+        lines = [json.dumps({"score": 0.7, "y_true": n % 2}).encode() for n in range(first, last)]
+        partition = f"kafka:events/{number}"
+        batch = RawBatch(partition, "records", lines, range(first, last), {"offset": last})
+        self.worker.take(batch)
+
+    def checkpoint(self) -> Mapping[str, Position]:
+        return self.worker.checkpoint(lambda: True)
+
+
+@pytest.fixture
+def sharing(postgres: Postgres) -> Iterator[Callable[[str], Sharing]]:
+    settings = settings_from_text(
+        CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
+    )
+    made: list[Sharing] = []
+
+    def make(name: str) -> Sharing:
+        made.append(Sharing(name, settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        with suppress(StoreError):
+            one.worker.release([0, 1], write=False)
+
+
+def counted(one: Sharing) -> int:
+    with closing(read_store(one.worker._settings.store)) as store:
+        events = 0
+        for unit in store.units():
+            store.select(unit)
+            events += store.counters().get("events", 0)
+        return events
+
+
+def test_a_worker_that_was_cut_off_writes_nothing(
+    sharing: Callable[[str], Sharing], caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = sharing("first"), sharing("second")
+    assert first.worker.open(0) == {}
+    assert first.worker.open(1) == {}
+    first.read(0, 0, 10)
+    first.read(1, 0, 5)
+    assert first.checkpoint() == {"kafka:events/0": {"offset": 10}, "kafka:events/1": {"offset": 5}}
+    first.read(0, 10, 15)  # and then it stands still
+    assert second.worker.open(0) == {"kafka:events/0": {"offset": 10}}
+    second.read(0, 10, 20)
+    assert second.checkpoint() == {"kafka:events/0": {"offset": 20}}
+    first.read(1, 5, 8)
+    with caplog.at_level(logging.WARNING):
+        assert first.checkpoint() == {"kafka:events/1": {"offset": 8}}
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("partition 0: postgresql://")
+    assert "unit '0' was taken over by another worker; nothing was written" in line
+    assert first.group.dropped == [0]
+    first.read(0, 15, 30)  # fetched before it was dropped
+    assert first.checkpoint() == {}
+    assert counted(first) == 28
+    # If it is still assigned, it takes the number back, where the other has left it.
+    assert first.worker.open(0) == {"kafka:events/0": {"offset": 20}}
+    second.read(0, 20, 21)
+    assert second.checkpoint() == {}
+    assert counted(first) == 28
+
+
+def test_what_the_group_takes_away_is_written_first(sharing: Callable[[str], Sharing]) -> None:
+    one = sharing("one")
+    one.worker.open(0)
+    one.worker.open(1)
+    one.read(0, 0, 3)
+    one.read(1, 0, 4)
+    one.worker.release([0], write=True)
+    one.worker.release([1], write=False)
+    assert counted(one) == 3
+    assert not one.worker.changed
+
+
+def test_a_restart_of_the_database_loses_nothing(
+    sharing: Callable[[str], Sharing],
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = sharing("one")
+    one.worker.open(0)
+    one.read(0, 0, 3)
+    postgres.kill()
+    postgres.start()
+    # Within its patience the store connects again, and nothing is read twice.
+    assert one.checkpoint() == {"kafka:events/0": {"offset": 3}}
+    monkeypatch.setattr(postgres_store, "_PATIENCE_SECONDS", 0.1)
+    one.read(0, 3, 5)
+    postgres.kill()
+    with caplog.at_level(logging.INFO):
+        assert one.checkpoint() == {}
+        assert one.group.dropped == [0]
+        assert one.worker.open(0) is None
+        assert one.worker.open(0) is None
+        postgres.start()
+        assert one.worker.open(0) == {"kafka:events/0": {"offset": 3}}
+    said = [record for record in caplog.records if record.name == "streameval.run"]
+    waiting, again = [record.getMessage() for record in said]
+    assert waiting.startswith("waiting for the store: postgresql://")
+    assert again == "the store is there again"
+    one.read(0, 3, 5)
+    assert one.checkpoint() == {"kafka:events/0": {"offset": 5}}
+    assert counted(one) == 5
+
+
+def test_a_fault_of_the_store_ends_a_worker(sharing: Callable[[str], Sharing]) -> None:
+    one = sharing("one")
+    one.worker.open(0)
+    one.read(0, 0, 3)
+    one.checkpoint()
+    one.worker.release([0], write=False)
+    store = open_store(one.worker._settings.store, unit="0", worker="test")
+    with closing(store), store.transaction() as connection:
+        connection.execute("UPDATE positions SET position = '7'")
+    with pytest.raises(StoreError, match="the position of partition 'kafka:events/0' is damaged"):
+        one.worker.open(0)
+
+
+def test_workers_of_one_machine_have_names_of_their_own(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    properties = {"bootstrap.servers": broker.bootstrap, "group.id": "names"}
+    settings = KafkaSettings(records="none", assignment="group", properties=dict(properties))
+    first = KafkaGroup(settings, Numbers(), owner="one")
+    second = KafkaGroup(settings, Numbers(), owner="one")
+    assert first.name.endswith("-0")
+    assert second.name.endswith("-1")
+    second.close()
+    third = KafkaGroup(settings, Numbers(), owner="one")
+    assert third.name == second.name
+    for one in (first, third):
+        one.close()
