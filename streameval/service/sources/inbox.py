@@ -59,8 +59,8 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     template: ClassVar[str] = """\
 # POST /v1/predictions and /v1/labels: one JSON object a line.
 [http]
-# The directory of the inbox; only with a store on PostgreSQL, otherwise it is beside the file.
-#inbox = "inbox"
+# The directory of the inbox is beside the store; with a store on PostgreSQL it is to be named:
+# inbox = "inbox"
 # A larger body is refused.
 #max_body_bytes = 8388608
 # A longer line is a bad record.
