@@ -335,7 +335,10 @@ REFUSED = [
     (SCORE + "[webhook]\nurl = 'http://ä/'", "webhook.url: expected an address http://… or http"),
     (SCORE + "[webhook]\nurl = 'http://a/ b'", "webhook.url: expected an address http://… or http"),
     (SCORE + "[checkpoint]\nevery = 'often'", "checkpoint.every: expected a duration such as 90s"),
-    ("store = ''\n" + SCORE, "store: expected the path of a file, or postgresql://…, got an empty text"),
+    (
+        "store = ''\n" + SCORE,
+        "store: expected the path of a file, or postgresql://…, got an empty text",
+    ),
 ]
 
 
