@@ -56,7 +56,7 @@ class JsonFormatter(logging.Formatter):
     Fields are what was logged with ``extra=``, and the traceback of an exception.
 
     >>> record = logging.LogRecord("run", logging.INFO, "", 0, "slice %s", ("a\\nb",), None)
-    >>> print(JsonFormatter().format(record)[37:])
+    >>> print(JsonFormatter().format(record)[38:])
     "level":"INFO","logger":"run","message":"slice a\\nb"}
     """
 

@@ -32,14 +32,13 @@ from streameval.errors import (
     did_you_mean,
     shown,
 )
-from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
+from streameval.evaluator.evaluator import Evaluator, from_bytes
 from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import Slicer, slice_name
 from streameval.events.event import Task
 from streameval.events.time import duration, duration_text, event_times
 from streameval.metrics.registry import find, metric_names, shown_metrics
 from streameval.records.event_table import PartCounter, Proba
-from streameval.state_files.codec import unpack
 from streameval.windows.panes import Panes
 from streameval.windows.time_buckets import grouped
 from streameval.windows.window import WindowSpec
@@ -358,22 +357,17 @@ def _has_streameval(program: str | None) -> bool:
 # What tasks do.
 
 
-def _restored(state: bytes) -> Evaluator:
-    """The evaluator of a task's state.
+def _merged(states: Iterable[Evaluator]) -> Evaluator | None:
+    """The merge of states, which were read here, into the first; None where there are none.
 
     Two tasks may have counted equal events, and have equal states: both count.
     """
-    return Evaluator.from_state(unpack(state, kind=EVALUATOR_KIND))
-
-
-def _merged(states: Iterable[Evaluator]) -> Evaluator | None:
-    """The merge of restored states into the first of them; None where there are none."""
     whole: Evaluator | None = None
     for state in states:
         if whole is None:
             whole = state
         else:
-            whole.merge(state)
+            whole.add_events(state)
     return whole
 
 
@@ -427,7 +421,7 @@ def _merge_partition(batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.Rec
                 if row["error"] is not None:
                     errors.append((part, row["error"]))
                 else:
-                    yield _restored(row["state"])
+                    yield from_bytes(row["state"])
 
     try:
         merged = _merged(states())
@@ -483,7 +477,7 @@ def _root(states: DataFrame) -> Evaluator | None:
         return None
     if top[0].error is not None:
         raise pickle.loads(top[0].error)
-    return _restored(bytes(top[0].state))
+    return from_bytes(bytes(top[0].state))
 
 
 # A row a group.
@@ -641,7 +635,7 @@ def _groups_applied(
         merged = None if counter is None else counter.evaluator()
         for table in _tables(batches):
             states = table.column(_STATE)
-            parts = (_restored(state.as_py()) for state in states.drop_null())
+            parts = (from_bytes(state.as_py()) for state in states.drop_null())
             merged = _merged(parts if merged is None else chain([merged], parts))
             if counter is not None and merged is not None and states.null_count:
                 events = _of_events(table.filter(states.is_null()))
@@ -920,7 +914,7 @@ class _PaneStates:
         parts: dict[int, list[Evaluator]] = {}
         for row in rows:
             if row.pane + self._pane > watermark:  # else it is late
-                parts.setdefault(row.pane, []).append(_restored(bytes(row.state)))
+                parts.setdefault(row.pane, []).append(from_bytes(bytes(row.state)))
         for start, states in parts.items():
             kept = self._state(start)
             merged = _merged(states if kept is None else [kept, *states])
@@ -964,7 +958,7 @@ class _PaneStates:
     def _state(self, start: int) -> Evaluator | None:
         if not self._states.containsKey((start,)):
             return None
-        return _restored(bytes(self._states.getValue((start,))[0]))
+        return from_bytes(bytes(self._states.getValue((start,))[0]))
 
     def _rows(self, name: str, end: int) -> Iterator[Any]:
         start = end - self._length

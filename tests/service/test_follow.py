@@ -33,8 +33,8 @@ pytestmark = pytest.mark.backend_independent
 
 BINARY = """
 store = "run.db"
+intervals = false
 [evaluator]
-# Whose intervals have a formula: others are resampled, seldom.
 metrics = ["accuracy", "f1", "roc_auc", "log_loss"]
 slices = ["country", ["country", "device"]]
 [[window]]
@@ -252,7 +252,7 @@ def test_a_follower_publishes_what_the_run_publishes(
 ) -> None:
     # Rows are merged soon.
     monkeypatch.setattr(state_rows, "_MANY_ROWS", 4)
-    write_events(60)
+    write_events(45)
     settings = settings_from_text(config)
     found: list[tuple[Follower, Publisher]] = []
     looks = 0

@@ -158,7 +158,7 @@ def docstrings(path: Path) -> str:
 def all_paths() -> set[str]:
     """Every path of the tree, and each of its ends: ``states/fields.py`` is one."""
     found = set()
-    for top in ("streameval", "tests", "docs", "benchmarks", "demos"):
+    for top in ("streameval", "tests", "docs", "deploy", "benchmarks", "demos"):
         for path in [REPOSITORY / top, *(REPOSITORY / top).rglob("*")]:
             parts = path.relative_to(REPOSITORY).parts
             if "node_modules" in parts:
