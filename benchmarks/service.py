@@ -69,7 +69,7 @@ def parts(quick: bool) -> list[Part]:
     return [
         partial(_with_a_broker, without_join, 300_000 if quick else 2_000_000, repeats),
         partial(_with_a_broker, with_join, pairs, repeats),
-        partial(_with_a_broker, by_two_workers, 600_000 if quick else 6_000_000, repeats),
+        partial(_with_a_broker, by_two_workers, 600_000 if quick else 3_000_000, 1 if quick else 3),
         partial(joined_from_files, pairs, repeats),
         partial(on_postgresql, 300_000 if quick else 2_000_000, repeats),
         partial(checkpointed, 100 if quick else 1000),
@@ -175,7 +175,7 @@ assignment = "group"
 "group.id" = "{topic}"
 "group.instance.id" = ""
 # They stand still until the topic is full.
-"session.timeout.ms" = 120000
+"session.timeout.ms" = 40000
 """
 
 _PARTITIONS = 12
