@@ -366,7 +366,7 @@ def test_many_challengers_are_adjusted_together() -> None:
     builder = SnapshotBuilder(
         settings, {"all": evaluation, "recent": evaluation}, Begins(), lambda: 1e9
     )
-    found = builder._make_compared(evaluation)
+    found = builder._make_compared("all")
     accuracy = [one for one in found.differences if one.metric == "accuracy"]
     assert [one.a for one in accuracy] == ["challenger", "third"]
     assert [one.p_adjusted for one in accuracy] == holm([one.p_value or 0.0 for one in accuracy])
