@@ -383,7 +383,8 @@ found = spark.evaluate(rows, y_true="label", score="score", weight="weight")
 def test_an_executor_that_is_killed_changes_nothing(
     table: Any, events: dict[str, np.ndarray], tmp_path: Path, speculation: str
 ) -> None:
-    path = table.inputFiles()[0].removeprefix("file://")
+    path = str(tmp_path / "events")
+    table.write.parquet(path)
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, path, str(tmp_path), speculation])
     try:
         marks = tmp_path / "marks"
