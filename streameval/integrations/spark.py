@@ -764,7 +764,7 @@ def evaluate_stream(
     parts = rows.mapInArrow(count, "slice string, pane long, state binary")
     emit = output_mode == "append"
     found = parts.groupBy("slice").transformWithState(
-        _PaneStates(window, values, emit_closed=emit),  # type: ignore[arg-type]
+        _PaneStates(window, values, emit_closed=emit),
         _STREAM,
         output_mode.capitalize(),
         "EventTime",
