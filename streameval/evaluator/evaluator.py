@@ -675,7 +675,7 @@ class Evaluator:
             return windows.timeline.latest is None
         states = windows.total.current()
         for row in states.plan.rows:  # noqa: SIM110 -- a generator takes as long as the rest
-            if row.support(getattr(states, row.name)):
+            if states.support(row.name):  # derives no state
                 return False
         return True
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from streameval.errors import MissingExtraError, OptionError
+from streameval.evaluator.comparison import evaluation_from_bytes
 from streameval.evaluator.evaluator import Evaluator, from_bytes
 from streameval.records.event_table import PartCounter
 
@@ -80,7 +81,10 @@ class _AccumulatorCoder(Coder):  # type: ignore[misc]
         return _counted(self._counter, value).to_bytes()
 
     def decode(self, encoded: bytes) -> _Accumulator:
-        return _Accumulator(from_bytes(encoded))
+        # A part of the events, which is no shard.
+        evaluator = evaluation_from_bytes(encoded)
+        assert isinstance(evaluator, Evaluator)
+        return _Accumulator(evaluator)
 
     def is_deterministic(self) -> bool:
         return True

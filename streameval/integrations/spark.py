@@ -243,7 +243,7 @@ _EVENT = "event"
 
 
 def _events(df: DataFrame, counter: PartCounter) -> tuple[Any, PartCounter]:
-    """The events of a DataFrame as one column, and the counter that knows what it holds.
+    """The events of a DataFrame as one column, and the counter of what it holds.
 
     Raises:
         InputError: A column is not there, or cannot hold times.

@@ -72,11 +72,11 @@ def evaluate(
     readers batch by batch, files block by block.
 
     Args:
-        data: A data frame (pandas, polars, and what narwhals knows), a polars LazyFrame, a DuckDB
-            relation, a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, anything with
-            Arrow's C interface, a mapping name -> array, a Spark or Dask DataFrame; or a path, a
-            pattern such as ``"day-*.parquet"``, a URL (``"s3://bucket/day-*.parquet"``), or a
-            list of them, of JSONL, CSV and Parquet files.
+        data: A data frame (pandas, polars, all that narwhals supports), a polars LazyFrame, a
+            DuckDB relation, a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, anything
+            with Arrow's C interface, a mapping name -> array, a Spark or Dask DataFrame; or a
+            path, a pattern such as ``"day-*.parquet"``, a URL
+            (``"s3://bucket/day-*.parquet"``), or a list of them, of JSONL, CSV and Parquet files.
         y_true: The column of the true labels. In JSONL, Parquet and Arrow a dot separates levels
             (``"meta.label"``).
         y_pred: The column of the predicted labels.
@@ -107,7 +107,7 @@ def evaluate(
             column of the units.
         temporal: As of :class:`~streameval.Evaluator`.
         undefined: As of :class:`~streameval.Evaluator`.
-        input_format: Of files: ``"jsonl"``, ``"csv"`` or ``"parquet"``; None goes by the names.
+        input_format: Of files: ``"jsonl"``, ``"csv"`` or ``"parquet"``; None: by the file names.
         label_type: Of the labels in CSV files: ``"str"``, ``"int"`` or ``"bool"``; None infers
             it.
 
@@ -380,7 +380,7 @@ def from_counts(
         undefined: As of :class:`~streameval.Evaluator`.
 
     There is no ``intervals=``: the score index has what intervals read, and what that argument
-    keeps, the sum of squared weights, cannot be told from counts.
+    keeps, the sum of squared weights, cannot be derived from counts.
 
     Cost:
         That of as many weighted events as there are rows, not as many as they stand for.

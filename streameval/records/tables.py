@@ -1,7 +1,8 @@
 """Tables in memory and queries, of any library, as columns of events.
 
-The only module that imports narwhals, which knows the data frames of pandas, polars, DuckDB, Modin,
-Ibis and others. None of these is imported here: whoever has such a table has imported its library.
+The only module that imports narwhals, which reads the data frames of pandas, polars, DuckDB, Modin,
+Ibis and others. None of these is imported here: a program that passes such a table has imported
+its library.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which shards a state holds, so that merging counts none of them twice.
 
-A shard has a name, given by whoever writes it, with an epoch and a sequence of positions; or it
+A shard has a name, given by ``name_shard``, with an epoch and a sequence of positions; or it
 is known by its content: the checksum of the bytes it was read from. Events that were counted in
 memory and never written belong to no shard. What protects those is the identity of their
 evaluator, within one process.

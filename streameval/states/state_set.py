@@ -657,7 +657,7 @@ class _Guarded:
     __slots__ = ("_room", "_source", "_state_set", "revert")
 
     def __init__(self, state_set: StateSet, source: Any) -> None:
-        # No cycle: large sets of states are freed as soon as nobody has them.
+        # No cycle: large sets of states are freed with their last reference.
         self._state_set = weakref.ref(state_set)
         self._source = source
         self._room = 0

@@ -236,6 +236,18 @@ def test_the_coder_writes_the_state() -> None:
     assert coder.to_type_hint() is se.Evaluator
 
 
+def test_an_accumulator_that_was_sent_is_no_shard_of_the_result() -> None:
+    combine = EvaluateFn(y_true="y", score="s")
+    coder = combine.get_accumulator_coder()
+    parts = []
+    for _ in range(2):  # of equal content
+        part = combine.add_input(combine.create_accumulator(), {"y": True, "s": 0.5})
+        parts.append(coder.decode(coder.encode(part)))
+    result = combine.extract_output(combine.merge_accumulators(parts))
+    assert result.confusion.total == 2
+    assert result.provenance == {"contents": [], "shards": []}
+
+
 def test_an_event_that_cannot_be_counted_is_shown() -> None:
     count = EvaluateFn(y_true="y", score="p")
     for elements, message in (

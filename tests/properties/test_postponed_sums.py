@@ -164,3 +164,13 @@ def test_a_bounded_evaluator_is_freed_without_a_look_for_cycles():
         assert states() is None
     finally:
         gc.enable()
+
+
+def test_a_merge_derives_nothing_in_its_operand():
+    one, other, empty = (se.Evaluator(max_scores=LIMIT) for _ in range(3))
+    other.update(True, score=0.5)
+    one.merge(other)
+    one.merge(empty)
+    assert empty.is_empty
+    for evaluator in (one, other, empty, se.from_bytes(empty.to_bytes())):
+        assert evaluator._windows.total.current().derived == ()

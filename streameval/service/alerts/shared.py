@@ -1,7 +1,7 @@
 """Alerts of a store that several processes serve: one of them judges, the others read.
 
 Which one, an advisory lock of PostgreSQL decides. Its holder writes the states in the session that
-holds the lock, before it posts: when it dies, the server frees the lock, another process goes on
+holds the lock, before it posts: when it dies, the server frees the lock, another process continues
 with the states as they were written, and posts what had not been posted. A change that was
 posted in the moment before its holder died, and not yet noted as posted, is posted again under the
 same number.

@@ -13,6 +13,11 @@ from typing import Any, Protocol, TypeAlias
 
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
+SET_COUNTER = (
+    "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+
 
 class Rows(Protocol):
     """The answer to a statement."""

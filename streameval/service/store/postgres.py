@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from streameval.errors import FencedError, InputError, MissingExtraError, StoreError, shown
-from streameval.service.store.dialect import Values
+from streameval.service.store.dialect import SET_COUNTER, SET_META, Values
 
 if TYPE_CHECKING:
     import psycopg
@@ -443,7 +443,7 @@ class PostgresStore:
             raise self._fenced()
 
     def _end_stream(self) -> None:
-        """End the reading of rows that an error has interrupted; nobody else can."""
+        """End the reading of rows that an error has interrupted; no other code has its cursor."""
         rows, self.streaming = self.streaming, None
         if rows is not None:
             with suppress(StoreError), worded(self.session.address, "cannot be read"):
@@ -528,18 +528,11 @@ class PostgresStore:
 
     def set_counters(self, values: Mapping[str, int]) -> None:
         """Write counters; inside a transaction."""
-        self.connection.executemany(
-            "INSERT INTO counters VALUES (?, ?) "
-            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            list(values.items()),
-        )
+        self.connection.executemany(SET_COUNTER, list(values.items()))
 
     def set_meta(self, key: str, value: str) -> None:
         """Write a property of the unit; inside a transaction."""
-        self.connection.execute(
-            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (key, value),
-        )
+        self.connection.execute(SET_META, (key, value))
 
     def meta(self) -> dict[str, str]:
         """The properties of the unit: its settings and more."""
@@ -643,7 +636,7 @@ class PostgresStore:
 
         Args:
             worker: The name of a worker that was assigned the unit, and takes it from its former
-                holder; None: whoever holds it is left alone.
+                holder; None: a unit that is held is refused.
 
         Raises:
             StoreError: Another process holds it.

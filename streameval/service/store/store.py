@@ -27,7 +27,7 @@ from streameval.service.store.checksums import (
     keep_checksums,
     note_unwatched,
 )
-from streameval.service.store.dialect import Connection
+from streameval.service.store.dialect import SET_COUNTER, SET_META, Connection
 from streameval.service.store.postgres import (
     ONE_UNIT,
     PostgresStore,
@@ -230,18 +230,11 @@ class Store:
 
     def set_counters(self, values: Mapping[str, int]) -> None:
         """Write counters; inside a transaction."""
-        self.connection.executemany(
-            "INSERT INTO counters VALUES (?, ?) "
-            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            list(values.items()),
-        )
+        self.connection.executemany(SET_COUNTER, list(values.items()))
 
     def set_meta(self, key: str, value: str) -> None:
         """Write a property of the store; inside a transaction."""
-        self.connection.execute(
-            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (key, value),
-        )
+        self.connection.execute(SET_META, (key, value))
 
     def meta(self) -> dict[str, str]:
         """The properties of the store: its schema's version, its settings and more."""
