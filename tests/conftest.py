@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +66,21 @@ def _marks_of_module(item: pytest.Item) -> set[str]:
     return set() if module is None else {mark.name for mark in module.own_markers}
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Load all without collecting garbage; what is loaded then lives to the end, and no
+    collection has to look at it again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_finish() -> None:
-    """What is loaded by now lives to the end: no collection has to look at it again."""
-    gc.collect()
-    gc.freeze()
+    """Set up what the tests have imported."""
     if "sklearn" in sys.modules:
         # The oracle's own checks of its parameters take longer than what it computes of ten events.
         sys.modules["sklearn"].set_config(skip_parameter_validation=True)
