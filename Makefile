@@ -38,7 +38,7 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-test
 	@touch $@
 
 # The dashboard's tests and benchmark drive Chromium. Debian's is installed where apt-get
-# may be used: the headless shell, which takes half the time, or else the whole browser.
+# may be used: the headless shell, which takes less time, or else the whole browser.
 # Elsewhere the summary of a test run says that these tests were skipped.
 HEADLESS := chromium-headless-shell
 

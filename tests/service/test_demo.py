@@ -35,7 +35,7 @@ def test_the_flights_of_a_year(flights: list[Flight]) -> None:
     assert flights[0].features["carrier"] == "UA"
 
 
-@pytest.mark.parametrize("days", [0, 1, 45, 10**12])
+@pytest.mark.parametrize("days", [-(10**12), 45])
 def test_the_flights_of_the_first_days(flights: list[Flight], days: int) -> None:
     end = flights[0].departed.date().toordinal() + days
     expected = [flight for flight in flights if flight.departed.date().toordinal() < end]

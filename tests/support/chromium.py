@@ -7,7 +7,7 @@ import shutil
 
 __all__ = ["ARGUMENTS", "MISSING", "find_chromium"]
 
-# The first has no windows of its own, and draws a page in half the time.
+# The first has no windows of its own to draw beside the pages.
 NAMES = (
     "chromium-headless-shell",
     "chromium",
