@@ -470,6 +470,17 @@ class Evaluator:
         """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""
         return self._total.curve(name, **params)
 
+    def one_vs_rest(self, label: Label) -> View:
+        """One class against the rest; see :meth:`streameval.evaluator.view.View.one_vs_rest`.
+
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update("cat", proba={"cat": 0.75, "dog": 0.25})
+        >>> ev.update("dog", proba={"cat": 0.5, "dog": 0.5})
+        >>> ev.one_vs_rest("cat")["roc_auc"]
+        1.0
+        """
+        return self._total.one_vs_rest(label)
+
     def thresholds(self, name: str, **params: Any) -> CutPoint:
         """The best cut-point by a rule; see :meth:`streameval.evaluator.view.View.thresholds`."""
         return self._total.thresholds(name, **params)
