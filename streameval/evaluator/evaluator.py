@@ -232,9 +232,9 @@ class Evaluator:
         self._readers: dict[str, Callable[[], float]] = {}
 
     @property
-    def task(self) -> str:
+    def task(self) -> Task:
         """``"binary"`` or ``"multiclass"``."""
-        return self._context.plan.task
+        return self._total.task
 
     def update(
         self,
@@ -491,12 +491,9 @@ class Evaluator:
         return self._total.confusion
 
     @property
-    @locked
     def labels(self) -> list[Label]:
         """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        if isinstance(self._intake, BinaryIntake):
-            return list(self._intake.labels)
-        return self._intake.known()
+        return self._total.labels
 
     @locked
     def slices(self) -> dict[SliceKey, View]:

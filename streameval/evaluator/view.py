@@ -29,6 +29,7 @@ from streameval.evaluator.reports import (
     SeriesRow,
 )
 from streameval.events.binary import BinaryIntake
+from streameval.events.event import Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight
@@ -265,6 +266,26 @@ class View:
     def __init__(self, window: Window, context: ViewContext) -> None:
         self._window = window
         self._context = context
+
+    @property
+    def task(self) -> Task:
+        """``"binary"`` or ``"multiclass"``."""
+        return "binary" if self._context.plan.binary else "multiclass"
+
+    @property
+    @locked
+    def labels(self) -> list[Label]:
+        """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
+        intake = self._context.intake
+        return list(intake.labels) if isinstance(intake, BinaryIntake) else intake.known()
+
+    @property
+    def threshold(self) -> float | None:
+        """Binary: ``score >= threshold`` is predicted positive; None where no label is kept."""
+        intake = self._context.intake
+        if not isinstance(intake, BinaryIntake) or not self._context.plan.serves("confusion"):
+            return None
+        return intake.threshold
 
     @property
     @locked
@@ -647,7 +668,7 @@ class View:
         scores: ClassScores = state_set.class_scores
         known = scores.labels if context.plan.labels is None else context.plan.labels
         if label not in known:
-            near = did_you_mean(str(label), list(map(str, known)))
+            near = did_you_mean(str(label), known)
             expected = f"one of {len(known)} classes"
             raise InputError("label", expected=expected, got=shown(label), remedy=near)
         index = scores.one_vs_rest(label)
