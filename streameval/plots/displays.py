@@ -724,7 +724,6 @@ class CalibrationDisplay:
             _share_axis("Observed frequency" + (" of being right" if whose else "")),
             tuple(marks),
             square=True,
-            corner="upper left",
             legend=_legend_title(evaluator) if by_class else "",
         )
         return cls(picture, curves)
@@ -1168,6 +1167,8 @@ class ThresholdsDisplay:
             raise InputError("thresholds", expected="metrics that are defined", got=reason)
         marks: list[Mark] = []
         for number, (metric, column) in enumerate(zip(names, columns, strict=True)):
+            if np.isnan(column).all():
+                continue
             style = line_look(6 * (number % 3))[1]
             x, y = thinned(table.threshold, np.nan_to_num(column))
             y = np.where(np.isin(x, table.threshold[np.isnan(column)]), np.nan, y)
@@ -1297,6 +1298,8 @@ class SeriesDisplay:
         marks: list[Mark] = []
         for number, (label, line) in enumerate(several.items()):
             marks += _series_marks(line, one_line(label), *line_look(number))
+            if line and label:
+                marks.append(Support(_edges(line), ()))
         values = [row.value for line in several.values() for row in line]
         every = [row for line in several.values() for row in line]
         if not np.isfinite(values).any():

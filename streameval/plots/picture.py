@@ -126,7 +126,10 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The weight of the events of each pane, behind the lines in the lowest quarter."""
+    """The weight of the events of each pane, behind the lines in the lowest quarter.
+
+    Without weights only the range of x is set, to the outer edges.
+    """
 
     edges: Sequence[Any]
     weights: Sequence[Weight]

@@ -93,7 +93,7 @@ def _scale(ax: Any, picture: Picture) -> None:
         if axis.ticks is not None:
             places, texts = zip(*axis.ticks, strict=True) if axis.ticks else ((), ())
             getattr(ax, f"set_{side}ticks")(places, [plain(text) for text in texts])
-    if picture.x.ticks:
+    if any(isinstance(mark, Cells) for mark in picture.marks):
         _turn(ax, picture.x)
     if picture.x.time and any(isinstance(mark, Line) for mark in picture.marks):
         locator = matplotlib.dates.AutoDateLocator()  # type: ignore[no-untyped-call]
@@ -180,6 +180,8 @@ def _draw_support(ax: Any, support: Support, options: dict[str, Any]) -> Any:
     ax.margins(x=0)
     ax.update_datalim([(edge, 0.0) for edge in (edges[0], edges[-1])], updatey=False)
     ax.autoscale_view(scaley=False)
+    if not support.weights:
+        return
     beneath = ax.twinx()
     beneath.margins(x=0)
     beneath.stairs(support.weights, edges, fill=True, color=MUTED, alpha=0.27)

@@ -259,6 +259,8 @@ def _add_cells(figure: Any, cells: Cells) -> None:
 
 
 def _add_support(figure: Any, support: Support) -> None:
+    if not support.weights:
+        return
     edges = _values(support.edges)
     x = [edge for pair in zip(edges[:-1], edges[1:], strict=True) for edge in pair]
     y = [float(weight) for weight in support.weights for _ in range(2)]
