@@ -23,9 +23,7 @@ def consume(
     """Count the events of an iterable; see :meth:`streameval.Evaluator.consume`."""
     for name in fields:
         if name not in _ARGUMENTS:
-            raise InputError(
-                "fields", expected=f"some of {', '.join(_ARGUMENTS)}", got=shown(name)
-            )
+            raise InputError("fields", expected=f"some of {', '.join(_ARGUMENTS)}", got=shown(name))
     if type(batch) is not int or batch < 1:
         raise InputError("batch", expected="a number of events above 0", got=shown(batch))
     try:
@@ -116,7 +114,7 @@ class Track:
     [(0, 2, 0.5), (2, 3, 0.6666666666666666)]
     """
 
-    __slots__ = ("_evaluator", "_every", "_events", "_names", "_rows")
+    __slots__ = ("_evaluator", "_events", "_every", "_names", "_rows")
 
     def __init__(
         self, evaluator: Evaluator, every: int, metrics: Iterable[str] | None = None

@@ -46,7 +46,7 @@ def array_of(value: object) -> npt.NDArray[Any] | None:
     """
     if isinstance(value, np.ndarray):
         return value
-    if isinstance(value, (np.generic, str, bytes, numbers.Number)) or isinstance(value, type):
+    if isinstance(value, (np.generic, str, bytes, numbers.Number, type)):
         return None
     reason = ""
     if hasattr(value, "__dlpack__"):

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
@@ -365,9 +366,7 @@ class RocCurveDisplay:
             InputError: The curve is undefined; the reason is in the message. Or a bad argument.
             MissingExtraError: The extra ``plots`` is not installed.
         """
-        display = cls.computed(
-            evaluator, name=name, classes=classes, intervals=intervals, **params
-        )
+        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
         return display.plot(ax, **options)
 
     @property
@@ -448,9 +447,7 @@ class PrecisionRecallDisplay:
         curves: dict[str, PrecisionRecallCurve] = {}
         areas: dict[str, float] = {}
         for number, (label, part, curve) in enumerate(
-            _curves(
-                evaluator, "precision_recall", ("recall", "precision"), name, classes, params
-            )
+            _curves(evaluator, "precision_recall", ("recall", "precision"), name, classes, params)
         ):
             color, style = line_look(number)
             text, area = _with_area(label, part, "average_precision", "AP", level)
@@ -487,9 +484,7 @@ class PrecisionRecallDisplay:
         **options: Any,
     ) -> Self:
         """Compute and draw; arguments as of :meth:`RocCurveDisplay.from_evaluator`."""
-        display = cls.computed(
-            evaluator, name=name, classes=classes, intervals=intervals, **params
-        )
+        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
         return display.plot(ax, **options)
 
     @property
@@ -744,9 +739,7 @@ class CalibrationDisplay:
 
         Further arguments as of :meth:`RocCurveDisplay.from_evaluator`.
         """
-        display = cls.computed(
-            evaluator, name=name, classes=classes, intervals=intervals, **params
-        )
+        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
         return display.plot(ax, **options)
 
     @property
@@ -813,9 +806,7 @@ class ConfusionMatrixDisplay:
         labels = tuple(found.labels)
         classes = len(labels)
         if not 1 <= classes <= most:
-            raise InputError(
-                "confusion", expected=f"1 to {most} classes to draw", got=str(classes)
-            )
+            raise InputError("confusion", expected=f"1 to {most} classes to draw", got=str(classes))
         counts = found.to_array()
         weights = counts.astype(np.float64)
         below = {
@@ -1327,13 +1318,11 @@ def _edges(rows: Sequence[SeriesRow]) -> list[Any]:
     return [datetime.fromisoformat(end) if isinstance(end, str) else end for end in ends]
 
 
-def _series_marks(
-    rows: Sequence[SeriesRow], name: str, color: str, style: Any
-) -> Iterator[Mark]:
+def _series_marks(rows: Sequence[SeriesRow], name: str, color: str, style: Any) -> Iterator[Mark]:
     if not rows:
         return
     edges = _edges(rows)
-    middles = [a + (b - a) / 2 for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    middles = [a + (b - a) / 2 for a, b in pairwise(edges)]
     values = np.asarray([row.value for row in rows], dtype=np.float64)
     many = len(rows) > _MANY_PANES
     # A pane between two undefined ones has no line, only a marker.

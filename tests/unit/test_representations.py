@@ -18,9 +18,7 @@ def test_an_empty_evaluator(task: str) -> None:
 
 
 def test_window_slices_and_metrics_are_named() -> None:
-    ev = se.Evaluator(
-        window=se.Last(100), slices=("c",), positive="<b>", metrics=["roc_auc", "f1"]
-    )
+    ev = se.Evaluator(window=se.Last(100), slices=("c",), positive="<b>", metrics=["roc_auc", "f1"])
     ev.update_many(["<b>", "x"], score=[0.9, 0.1], slices={"c": ["p", "q"]})
     assert repr(ev) == (
         "<Evaluator: binary, positive '<b>', window last (n 100), 2 events; 2 slices; "
