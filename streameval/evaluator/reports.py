@@ -37,9 +37,9 @@ class ReportRow(NamedTuple):
 class SeriesRow(NamedTuple):
     """A metric over one pane of event time."""
 
-    start: str | int
-    """ISO 8601, UTC; the pane holds its start and not its end. Of a track, a number of events."""
-    end: str | int
+    start: str
+    """ISO 8601, UTC; the pane holds its start and not its end."""
+    end: str
     value: float
     reason: str
     support: Weight

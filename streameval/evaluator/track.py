@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import InputError, shown
-from streameval.evaluator.reports import ReportRow, SeriesRow, number
+from streameval.evaluator.reports import ReportRow, number
+from streameval.events.values import Weight
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
 from streameval.tables import html_table, markdown_table, text_table
 
@@ -90,6 +92,20 @@ def _count(evaluator: Evaluator | Track, events: list[dict[str, Any]], before: i
 def _by_key(slices: list[Mapping[str, object]]) -> dict[str, list[object]]:
     keys = dict.fromkeys(key for values in slices for key in values)
     return {key: [values.get(key) for values in slices] for key in keys}
+
+
+class TrackRow(NamedTuple):
+    """A metric at a moment of a track; the fields are those of a series over time."""
+
+    start: int
+    """Events before the row's own."""
+    end: int
+    """Events up to the row."""
+    value: float
+    reason: str
+    support: Weight
+    interval: Interval | None = None
+    bounds: Bounds | None = None
 
 
 class Track:
@@ -203,19 +219,19 @@ class Track:
         if self._events % self._every:
             yield self._row()
 
-    def series(self, metric: str) -> list[SeriesRow]:
+    def series(self, metric: str) -> list[TrackRow]:
         """The rows of a metric, for :class:`~streameval.plots.SeriesDisplay` ``.of_rows``.
 
         Raises:
             InputError: The metric is not tracked.
         """
-        series: list[SeriesRow] = []
+        series: list[TrackRow] = []
         start = 0
         for events, rows in self._all():
             row = rows.get(metric)
             if row is None:
                 raise InputError("metric", expected=f"one of {', '.join(rows)}", got=shown(metric))
-            series.append(SeriesRow(start, events, row.value, row.reason, row.support))
+            series.append(TrackRow(start, events, row.value, row.reason, row.support))
             start = events
         return series
 

@@ -541,7 +541,7 @@ class View:
             sizes = " ".join(f"{key} {value}" for key, value in window.items() if key != "kind")
             words.append(f"window {window['kind']} ({sizes})")
         words.append(f"{count_text(self.support)} events")
-        values = []
+        values: list[str] = []
         names = context.kept or USUAL_METRICS["representation", task]
         for name in names if self.support else ():
             metric = find(name, task)

@@ -185,6 +185,9 @@ class Constant:
     def learn_one(self, x: Any, y: Any) -> None:
         pass
 
+    def clone(self) -> Constant:
+        return Constant()
+
 
 def test_prequential_with_a_track_and_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     stream = [({}, n % 2 == 0) for n in range(25)]

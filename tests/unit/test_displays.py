@@ -19,6 +19,7 @@ pytest.importorskip("plotly")
 from matplotlib.figure import Figure
 
 from streameval.metrics.score_profiles import score_distribution
+from streameval.metrics.undefined import NO_EVENTS
 from streameval.plots import DISPLAYS, RocCurveDisplay, SeriesDisplay, available_displays
 from streameval.plots.picture import MUTED, Line, line_look, thinned
 
@@ -50,7 +51,9 @@ def classes(number: int, count: int = 120) -> se.Evaluator:
 
 
 def test_every_display_draws_the_same_with_both(tmp_path: Path) -> None:
-    shown = dict((name, display) for name, display, _ in available_displays(scored(200), intervals=0.9))
+    shown = dict(
+        (name, display) for name, display, _ in available_displays(scored(200), intervals=0.9)
+    )
     assert set(shown) == set(DISPLAYS)
     for name, display in shown.items():
         assert display is not None, name
@@ -146,7 +149,10 @@ def test_new_curves_are_those_of_their_definitions() -> None:
     np.testing.assert_array_equal(gain.gain[1:], table.recall[::-1])
     np.testing.assert_allclose(gain.lift[1:], gain.gain[1:] / gain.share[1:], rtol=1e-12)
     histogram = ev.curve("score_distribution", bins=7)
-    assert (histogram.positives.sum(), histogram.negatives.sum()) == (truth.sum(), (1 - truth).sum())
+    assert (histogram.positives.sum(), histogram.negatives.sum()) == (
+        truth.sum(),
+        (1 - truth).sum(),
+    )
     for low, high, count in zip(histogram.low, histogram.high, histogram.positives, strict=True):
         above = (column > low) | ((low == 0) & (column == 0))
         assert count == (above & (column <= high) & (truth == 1)).sum()
@@ -163,7 +169,7 @@ def test_histograms_of_any_scores() -> None:
     for wrong in ({"bins": 0}, {"limits": (1, 1)}, {"limits": 3}):
         with pytest.raises(se.MetricError, match="expected"):
             score_distribution(index, **wrong)  # type: ignore[arg-type]
-    assert score_distribution(se.ScoreIndex()).reason == "no event has been seen"
+    assert score_distribution(se.ScoreIndex()).reason == NO_EVENTS
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])

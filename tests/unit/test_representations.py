@@ -39,8 +39,9 @@ def test_undefined_values_and_missing_inputs() -> None:
 
 
 def test_counts_print_their_matrix() -> None:
-    counts = se.ConfusionCounts.from_matrix([[2**70, 0], [1, 4]], ["a\n", "<b>"])
-    assert str(counts).splitlines()[1].split() == [r"a\n", str(2**70), "0"]
+    counts = se.ConfusionCounts.from_matrix([[2**70, 0], [1, 4]], ["<b>", "a\n"])
+    assert str(counts).splitlines()[1].split() == ["<b>", str(2**70), "0"]
+    assert str(counts).splitlines()[2].split() == [r"a\n", "1", "4"]
     assert "&lt;b&gt;" in counts._repr_html_()
     many = se.ConfusionCounts()
     many.update_many(range(23), range(23))
