@@ -51,9 +51,8 @@ def classes(number: int, count: int = 120) -> se.Evaluator:
 
 
 def test_every_display_draws_the_same_with_both(tmp_path: Path) -> None:
-    shown = dict(
-        (name, display) for name, display, _ in available_displays(scored(200), intervals=0.9)
-    )
+    every = available_displays(scored(200), intervals=0.9)
+    shown = {name: display for name, display, _ in every}
     assert set(shown) == set(DISPLAYS)
     for name, display in shown.items():
         assert display is not None, name
