@@ -343,8 +343,10 @@ class Evaluator:
     ) -> None:
         """Count many events: the same bits as one by one, a hundred times faster.
 
-        Columns are lists, numpy arrays, pandas or polars series or Arrow
-        arrays of one length. A multi-class ``proba`` is a data frame (pandas,
+        Columns are lists, numpy arrays, pandas or polars series, Arrow arrays, or arrays of
+        torch, jax and others (read by DLPack or ``__array__``), of one length. A binary
+        ``proba`` may have two columns, negative and positive, as ``predict_proba`` gives
+        them where the labels are in that order. A multi-class ``proba`` is a data frame (pandas,
         polars or Arrow) or a mapping, whose columns are taken by the label
         that names them, in any order; a list of mappings; or, with
         ``labels=``, a two-dimensional array with columns in that order. Where
