@@ -308,9 +308,10 @@ def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
     try:
         codes = [code_of.setdefault(value, len(code_of)) for value in values]
     except TypeError:
-        for position, value in enumerate(values):
-            canonical_label(value, field, position)
-        raise  # pragma: no cover - an unhashable value never passes canonical_label
+        # Arrays of no dimension have no hash, though they may be labels.
+        values = [canonical_label(value, field, n) for n, value in enumerate(values)]
+        code_of = {}
+        codes = [code_of.setdefault(value, len(code_of)) for value in values]
     labels: list[Label] = []
     for code, value in enumerate(code_of):
         try:

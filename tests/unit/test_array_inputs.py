@@ -47,7 +47,7 @@ def test_arrays_of_any_library(kind: Any, window: Any) -> None:
     ev, expected = se.Evaluator(window=window), se.Evaluator(window=window)
     ev.update_many(kind([1, 0, 1]), score=kind([0.5, 0.25, 0.125]), weight=kind([1, 2, 3]))
     ev.update(kind(1), score=kind(0.5), weight=kind(2))
-    ev.update(kind(0), kind(1))
+    ev.update_many([kind(0)], [kind(1)])  # labels without a hash
     expected.update_many([1, 0, 1], score=[0.5, 0.25, 0.125], weight=[1, 2, 3])
     expected.update(1, score=0.5, weight=2)
     expected.update(0, 1)
