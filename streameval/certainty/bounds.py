@@ -151,6 +151,11 @@ def _least_average_precision(index: ScoreIndex) -> float:
     return total / math.fsum(positives.tolist())
 
 
+def _reversed(compute: Compute, index: Any) -> tuple[float, float]:
+    """Of a function that no pair of events that is put right can raise."""
+    return compute(_extreme(index, best=True)), compute(_extreme(index, best=False))
+
+
 _COARSENED = frozenset({"index", "class_scores"})
 """The states whose scores a limit coarsens."""
 
@@ -169,6 +174,16 @@ BOUNDED: Mapping[str, BoundedFunction] = MappingProxyType(
         **{name: BoundedFunction(_ordered) for name in _UNIT_AUCS},
         "gini": BoundedFunction(_ordered, low=-1.0),
         "ks": BoundedFunction(_distance),
+        "equal_error_rate": BoundedFunction(_reversed),
+        **{
+            name: BoundedFunction(_highest)
+            for name in (
+                "precision_at_recall",
+                "recall_at_precision",
+                "sensitivity_at_specificity",
+                "specificity_at_sensitivity",
+            )
+        },
         "average_precision": BoundedFunction(_average_precision),
     }
 )
@@ -177,6 +192,7 @@ BOUNDED: Mapping[str, BoundedFunction] = MappingProxyType(
 BOUNDED_CUTS: Mapping[str, BoundedFunction] = MappingProxyType(
     {
         "youden": BoundedFunction(_highest),
+        "closest_top_left": BoundedFunction(_lowest, high=math.inf),
         "f1": BoundedFunction(_highest),
         "fbeta": BoundedFunction(_highest),
         "mcc": BoundedFunction(_highest, low=-1.0),

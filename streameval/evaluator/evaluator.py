@@ -451,7 +451,14 @@ class Evaluator:
         """The values of many metrics at once; see :meth:`streameval.evaluator.view.View.report`."""
         return self._total.report(metrics, intervals=intervals, method=method)
 
-    def classification_report(self, *, intervals: float | None = None) -> ClassificationReport:
+    def classification_report(
+        self,
+        *,
+        labels: Iterable[object] | None = None,
+        target_names: Iterable[str] | None = None,
+        digits: int = 4,
+        intervals: float | None = None,
+    ) -> ClassificationReport:
         """Precision, recall, F1 and support of each class, and their averages.
 
         See :meth:`streameval.evaluator.view.View.classification_report`.
@@ -464,7 +471,9 @@ class Evaluator:
                       [0.5101, 1.0000]  [0.5101, 1.0000]  [...]
         ...
         """
-        return self._total.classification_report(intervals=intervals)
+        return self._total.classification_report(
+            labels=labels, target_names=target_names, digits=digits, intervals=intervals
+        )
 
     def curve(self, name: str, **params: Any) -> Any:
         """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""

@@ -9,7 +9,7 @@ their sums over j.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -403,14 +403,19 @@ class ScoreColumns:
             for true, ranked in rows.items():
                 rows[true] = ranked.coarsened(level)
 
-    def pooled(self) -> ScoreGroups:
-        """Every (event, label) as one binary event, positive where the label is true."""
+    def pooled(self, labels: Iterable[Label] | None = None) -> ScoreGroups:
+        """Every (event, label) as one binary event, positive where the label is true.
+
+        Args:
+            labels: The labels whose columns count; None: all. Of one label, it is that
+                class against the rest.
+        """
         sides = (RankedWeights(), RankedWeights())  # negative, positive
         zeros: list[Weight] = [0, 0]
         if not self.exact:
             sides[0].promote()
             sides[1].promote()
-        for label in self.labels():
+        for label in self.labels() if labels is None else labels:
             for true in sorted(self.counts):
                 ranked = self.columns.get(label, {}).get(true)
                 if ranked is not None:
@@ -691,6 +696,21 @@ class ClassScores:
         """
         self._fit()
         return self._scores.pooled()
+
+    def one_vs_rest(self, column: Label) -> ScoreGroups:
+        """The scores of a column, zeros included: its class against all others.
+
+        >>> scores = ClassScores()
+        >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+        >>> scores.update("dog", {"dog": 1.0})
+        >>> [side.tolist() for side in scores.one_vs_rest("cat")]
+        [[0.0, 0.75], [0, 1], [1, 0]]
+
+        Cost:
+            O(n).
+        """
+        self._fit()
+        return self._scores.pooled([column])
 
     # -- counting --------------------------------------------------------
 
