@@ -10,7 +10,7 @@ import io
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,9 +24,10 @@ from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import SeriesRow, SliceReport, SliceRow
 from streameval.evaluator.slices import slice_name
 from streameval.evaluator.view import View
-from streameval.events.values import Weight
+from streameval.events.values import Label, Weight
 from streameval.metrics.curves import CURVES
 from streameval.metrics.registry import METRICS
+from streameval.metrics.undefined import NO_EVENTS
 
 try:
     import matplotlib.dates
@@ -69,8 +70,7 @@ def plot_curve(
 
     Args:
         evaluator: An evaluator, or the view of a slice.
-        name: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"`` or
-            ``"calibration"``.
+        name: A name of :data:`streameval.metrics.CURVES`, such as ``"roc"``.
         ax: Matplotlib axes; those of a new figure by default.
         intervals: The level of what is drawn beside the curve; None: nothing. ``"roc"`` has a
             band that contains the whole true curve with that probability (Campbell 1994) and
@@ -90,20 +90,23 @@ def plot_curve(
     if name not in CURVES:
         raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(CURVES)}")
     curve = evaluator.curve(name, **params)
+    if isinstance(curve, dict):
+        return _draw_classes(ax, name, curve)
     # One column of a precision-recall curve may be undefined; then nothing is drawn.
     if curve.reason or not all(np.isfinite(column).all() for column in _coordinates(curve, name)):
         reason = curve.reason or "values that are undefined"
         raise InputError("curve", expected="a curve that is defined", got=reason)
     ax = _axes(ax)
     display: Any
-    if name == "roc":
-        label, area = _area(evaluator, "roc_auc", "AUC", level)
+    if name in ("roc", "roc_ovr"):
+        label, area = _area(evaluator, _metric_of_area(name, "roc_auc", params), "AUC", level)
         display = sklearn_metrics.RocCurveDisplay(fpr=curve.fpr, tpr=curve.tpr, roc_auc=area)
         display.plot(ax=ax, plot_chance_level=True, name=label)
-        if level is not None:
+        if level is not None and name == "roc":
             _draw_roc_band(ax, evaluator, curve, level)
-    elif name == "precision_recall":
-        label, area = _area(evaluator, "average_precision", "AP", level)
+    elif name in ("precision_recall", "precision_recall_ovr"):
+        metric = _metric_of_area(name, "average_precision", params)
+        label, area = _area(evaluator, metric, "AP", level)
         display = sklearn_metrics.PrecisionRecallDisplay(
             precision=curve.precision, recall=curve.recall, average_precision=area
         )
@@ -121,6 +124,36 @@ def plot_curve(
         ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
         if level is not None:
             _draw_bins(ax, evaluator, curve, level)
+    return ax
+
+
+def _metric_of_area(name: str, metric: str, params: Mapping[str, Any]) -> str:
+    """The metric that is a curve's area; of several classes there is one for each average."""
+    if not name.endswith("_ovr"):
+        return metric
+    average = params.get("average", "macro")
+    ending = {"macro": "_ovr", "weighted": "_ovr_weighted", "micro": "_micro"}[average]
+    return metric + ending
+
+
+_AXES = {
+    "roc_ovr": ("False positive rate", "True positive rate"),
+    "precision_recall_ovr": ("Recall", "Precision"),
+}
+
+
+def _draw_classes(ax: Any, name: str, curves: Mapping[Label, Any]) -> Any:
+    """A line for each class that has a curve."""
+    drawn = {label: curve for label, curve in curves.items() if not curve.reason}
+    if not drawn:
+        reason = next((curve.reason for curve in curves.values()), NO_EVENTS)
+        raise InputError("curve", expected="a curve that is defined", got=reason)
+    ax = _axes(ax)
+    steps = "steps-post" if name == "precision_recall_ovr" else "default"
+    for label, curve in drawn.items():
+        ax.plot(*_coordinates(curve, name), label=str(label), drawstyle=steps)
+    ax.set(xlabel=_AXES[name][0], ylabel=_AXES[name][1], aspect="equal")
+    ax.legend()
     return ax
 
 
@@ -175,10 +208,13 @@ def _draw_bins(ax: Any, evaluator: Evaluator | View, curve: Any, level: float) -
 def _coordinates(curve: Any, name: str) -> list[Any]:
     pairs = {
         "roc": ("fpr", "tpr"),
-        "precision_recall": ("precision", "recall"),
+        "roc_ovr": ("fpr", "tpr"),
+        "precision_recall": ("recall", "precision"),
+        "precision_recall_ovr": ("recall", "precision"),
         "det": ("fpr", "fnr"),
         "pr_gain": ("recall_gain", "precision_gain"),
         "calibration": ("predicted", "observed"),
+        "calibration_quantile": ("predicted", "observed"),
     }
     return [getattr(curve, column) for column in pairs[name]]
 

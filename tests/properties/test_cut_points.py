@@ -224,7 +224,7 @@ def test_counts_are_plain_numbers(name: str) -> None:
 )
 def test_a_missing_class_is_a_reason(name: str, events: list[Event], reason: str) -> None:
     cut = CUT_POINTS[name](index_of(events))
-    needs_negatives = name in {"youden", "mcc", "fpr_at_most"}
+    needs_negatives = name in {"youden", "closest_top_left", "mcc", "fpr_at_most"}
     if not events or (name != "cost" and (needs_negatives or not events[0][0])):
         assert cut.reason == reason
         assert all(isinstance(value, Undefined) for value in cut)
