@@ -161,7 +161,6 @@ _COARSENED = frozenset({"index", "class_scores"})
 
 _UNIT_AUCS = (
     "roc_auc",
-    "partial_roc_auc",
     "roc_auc_ovr",
     "roc_auc_ovr_weighted",
     "roc_auc_ovo",
@@ -173,6 +172,8 @@ BOUNDED: Mapping[str, BoundedFunction] = MappingProxyType(
     {
         **{name: BoundedFunction(_ordered) for name in _UNIT_AUCS},
         "gini": BoundedFunction(_ordered, low=-1.0),
+        # Standardised on an interval that does not start at 0, it has no lower end.
+        "partial_roc_auc": BoundedFunction(_ordered, low=-math.inf),
         "ks": BoundedFunction(_distance),
         "equal_error_rate": BoundedFunction(_reversed),
         **{

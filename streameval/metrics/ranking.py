@@ -444,7 +444,8 @@ def partial_roc_auc(
 
     Returns:
         A fraction; nan with a reason while a class is missing. The
-        standardised value is below 0.5 for a ranking worse than random.
+        standardised value is below 0.5 for a ranking worse than random, and may be
+        below 0 on an interval that does not start at 0.
 
     Raises:
         MetricError: An end is not in [0, 1], the interval is empty, or an end

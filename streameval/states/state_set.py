@@ -614,7 +614,7 @@ class StateSet:
                     raise StateError(f"state set: expected {row.name} beside coarsened scores")
                 new.derived += (row,)
             state = row.restored(plan, data[row.name])
-            for setting in ("bins", "max_scores"):
+            for setting in ("bins", "max_scores", "probabilities"):
                 wanted = getattr(plan, setting)
                 got = getattr(state, setting, wanted)
                 if got != wanted:

@@ -243,8 +243,8 @@ def test_equal_scores_have_no_mcc() -> None:
 @pytest.mark.parametrize(
     ("rule", "option", "expected"),
     [
-        (fbeta_cut, {"beta": 0}, "beta: expected a number above 0 and at most 1e100, got 0"),
-        (fbeta_cut, {"beta": math.inf}, "beta: expected a number above 0"),
+        (fbeta_cut, {"beta": -1}, "beta: expected a number from 0 to 1e100, or infinity, got -1"),
+        (fbeta_cut, {"beta": -math.inf}, "beta: expected a number from 0"),
         (cost_cut, {"c_fp": -1}, "c_fp: expected a number of at least 0, got -1"),
         (cost_cut, {"c_fn": math.nan}, "c_fn: expected a number of at least 0, got nan"),
         (precision_cut, {"precision": 1.5}, "precision: expected a number from 0 to 1, got 1.5"),
