@@ -180,9 +180,7 @@ class ViewContext:
         """The metric with its parameters, as a function of a state set."""
         if undefined is None:
             undefined = self.undefined
-        function = metric.bind(
-            positive=self.positive, undefined=undefined, **self.counted(params)
-        )
+        function = metric.bind(positive=self.positive, undefined=undefined, **self.counted(params))
         states = metric.states
         # The two states that are read after every event, without a lookup by name.
         if states == ("confusion",):
@@ -198,7 +196,7 @@ def _coded(given: Any, codes: Mapping[Label, int], name: str) -> Any:
         return {
             _code(label, codes, name): _coded(inner, codes, name) for label, inner in given.items()
         }
-    return [_code(label, codes, name) for label in given] if isinstance(given, list) else given
+    return [_code(label, codes, name) for label in given] if name == "labels" else given
 
 
 def _titles(

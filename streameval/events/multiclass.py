@@ -342,7 +342,9 @@ class ClassIntake:
         try:
             array = np.asarray(proba)
         except ValueError:
-            raise InputError(self._field, expected=expected, got="rows of different length") from None
+            raise InputError(
+                self._field, expected=expected, got="rows of different length"
+            ) from None
         if array.ndim != 2 or array.dtype.kind not in "fiu":
             raise InputError(self._field, expected=expected, got=f"{array.dtype} of {array.shape}")
         if not self.closed:

@@ -342,7 +342,7 @@ def _mean(rule: Rule, whole: WholeCounts, undefined: float | None, *, by_support
         # Classes with a value but without events (predicted, never true) have
         # weight 0; without other classes the result is their plain mean, as in
         # scikit-learn.
-        return _mean(rule, whole, None, by_support=False)
+        return _mean(rule, whole, undefined, by_support=False)
     return _no_class(rule, whole, undefined) if value is None else value
 
 

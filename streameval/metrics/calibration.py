@@ -103,9 +103,7 @@ def calibration_curve(sums: AnySums) -> CalibrationCurve:
     return _curve_of(rows, edges[positions], edges[positions + 1], reason)
 
 
-def _curve_of(
-    rows: list[Bin], low: FloatArray, high: FloatArray, reason: str
-) -> CalibrationCurve:
+def _curve_of(rows: list[Bin], low: FloatArray, high: FloatArray, reason: str) -> CalibrationCurve:
     return CalibrationCurve(
         observed=np.array([happened / weight for _, weight, happened, _ in rows]),
         predicted=np.array([units / (weight * UNIT) for _, weight, _, units in rows]),

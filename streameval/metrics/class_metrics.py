@@ -30,7 +30,7 @@ from streameval.metrics.averages import (
     whole_counts,
 )
 from streameval.metrics.metric import BINARY, Metric
-from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
+from streameval.metrics.undefined import NO_EVENTS, Undefined, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
 
 __all__ = [
@@ -674,9 +674,7 @@ def balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None
     return undefined_value(NO_EVENTS, undefined)
 
 
-def adjusted_balanced_accuracy(
-    counts: ConfusionCounts, *, undefined: float | None = None
-) -> float:
+def adjusted_balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
     """The balanced accuracy beyond that of guessing, as a share of what is left to 1.
 
         (B − 1/K) / (1 − 1/K)
@@ -728,18 +726,18 @@ def expected_cost(
         counts: The events.
         costs: From the true class to a mapping from the predicted class to
             the cost of such an event, at least 0. A pair that is left out
-            costs 0 where the prediction is right. None: 1 for each wrong
-            prediction, which is the error rate.
+            costs 0 where the prediction is right, and has no cost else. None: 1
+            for each wrong prediction, which is the error rate.
         undefined: A number to return while there are no events.
 
     Returns:
         A number of at least 0, in the unit of the costs; undefined before the
-        first event.
+        first event. nan with a reason, whatever `undefined` is, where an event has
+        a wrong prediction without a cost.
 
     Raises:
-        MetricError: `costs` is no such mapping, a cost is not a finite number
-            of at least 0, or an event has a wrong prediction whose cost is
-            left out.
+        MetricError: `costs` is no such mapping, or a cost is not a finite number
+            of at least 0.
 
     Cost:
         O(cells).
@@ -764,10 +762,7 @@ def expected_cost(
         if cost is not None:
             paid += weight * cost
         elif true != predicted:
-            raise MetricError(
-                f"costs: expected a cost of every wrong prediction, got none for "
-                f"{shown(true)} predicted {shown(predicted)}; add it"
-            )
+            return Undefined("costs= has no cost of {} predicted {}", true, predicted)
     if not total:
         return undefined_value(NO_EVENTS, undefined)
     return float(paid / total)
@@ -785,10 +780,7 @@ def _cost_table(costs: object) -> dict[tuple[Label, Label], Fraction]:
             pair = canonical_label(true, "costs"), canonical_label(predicted, "costs")
             number = isinstance(cost, Real) and not isinstance(cost, bool)
             if not number or not 0 <= cost < math.inf:
-                raise MetricError(
-                    f"costs: expected a number of at least 0 for {shown(pair[0])} predicted "
-                    f"{shown(pair[1])}, got {shown(cost)}"
-                )
+                raise MetricError(f"costs: expected numbers of at least 0, got {shown(cost)}")
             table[pair] = Fraction(float(cost))
     return table
 

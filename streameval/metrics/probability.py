@@ -46,7 +46,9 @@ def missing_probability(sums: AnySums, what: str) -> str:
     '1 of 2 scores lies outside [0, 1]; log loss needs probabilities'
     """
     if isinstance(sums, ClassProbabilitySums) and not sums.probabilities and sums.weight:
-        return f"the scores are no probabilities, as probabilities=False says, and {what} needs them"
+        return (
+            f"the scores are no probabilities, as probabilities=False says, and {what} needs them"
+        )
     outside: Weight = sums.outside if isinstance(sums, ProbabilitySums) else 0
     return no_probabilities(sums.weight, outside, what)
 

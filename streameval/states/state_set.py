@@ -134,7 +134,11 @@ class StatePlan:
             for row in states_of(task, STATES)
             if row.name in named
             or (temporal and row.ordered)
-            or (intervals and row.certainty_of & named and (probabilities or not row.of_probabilities))
+            or (
+                intervals
+                and row.certainty_of & named
+                and (probabilities or not row.of_probabilities)
+            )
         )
         names = {row.name for row in rows}
         keeps = frozenset(

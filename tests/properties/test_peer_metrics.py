@@ -259,22 +259,26 @@ def test_costs_are_by_the_users_labels() -> None:
     ev.update_many(["spam", "ham", "ham", "ham"], ["ham", "spam", "ham", "ham"])
     costs = {"spam": {"ham": 1}, "ham": {"spam": 5, "ham": 0.5}}
     assert ev.value("expected_cost", costs=costs) == 7 / 4
+    missing = ev.value("expected_cost", costs={"spam": {"ham": 1}}, undefined=0)
+    assert missing.reason == "costs= has no cost of 'ham' predicted 'spam'"
     for bad, message in (
-        ({"spam": {"ham": 1}}, "got none for 0 predicted 1"),
-        ({"eggs": {"ham": 1}}, "costs: expected ham or spam, got 'eggs'|costs: expected 'ham'"),
-        ({"spam": {"ham": -1}}, "expected a number of at least 0"),
+        ({"eggs": {"ham": 1}}, "costs: expected 'ham' or 'spam', got 'eggs'"),
+        ({"spam": {"ham": -1}}, "expected numbers of at least 0, got -1"),
         ([[0, 1], [1, 0]], "expected a mapping from the true class"),
     ):
         with pytest.raises(se.MetricError, match=message):
             ev.value("expected_cost", costs=bad)
 
 
+SIDES = (False, True)
+
+
 def roc_points(events: Any) -> list[tuple[Fraction, Fraction]]:
     """(FPR, TPR) at every threshold, from (0, 0)."""
-    totals = [sum(w for p, _, w in events if p is side) for side in (False, True)]
+    totals = [sum(w for p, _, w in events if p is side) for side in SIDES]
     points = [(Fraction(0), Fraction(0))]
     for threshold in sorted({score for _, score, _ in events}, reverse=True):
-        counts = [sum(w for p, s, w in events if p is side and s >= threshold) for side in (0, 1)]
+        counts = [sum(w for p, s, w in events if p is side and s >= threshold) for side in SIDES]
         points.append((Fraction(counts[0], totals[0]), Fraction(counts[1], totals[1])))
     return points
 
@@ -381,7 +385,9 @@ def test_limits_of_beta_in_a_cut_point(events: Any) -> None:
 @given(BINARY, st.sampled_from([1, 2, 4, 8, 16]))
 def test_bins_of_equal_mass(events: Any, bins: int) -> None:
     index = index_of(events)
-    y_true, score, weight = (np.repeat(c, [e[2] for e in events]) for c in zip(*events, strict=True))
+    y_true, score, weight = (
+        np.repeat(c, [e[2] for e in events]) for c in zip(*events, strict=True)
+    )
     observed, predicted = sk_calibration_curve(y_true, score, n_bins=bins, strategy="quantile")
     curve = metrics.quantile_calibration_curve(index, bins=bins)
     assert curve.observed.tolist() == pytest.approx(observed.tolist(), abs=1e-12)
@@ -631,7 +637,7 @@ def test_wrong_scores_are_refused() -> None:
     ):
         with pytest.raises(se.StreamevalError, match=message):
             call()
-    assert ev.support == 0
+    assert ev.confusion.total == 0
     usual = se.Evaluator("multiclass", labels=LABELS)
     with pytest.raises(se.InputError, match="or probabilities=False to the Evaluator"):
         usual.update("ant", score=score)
