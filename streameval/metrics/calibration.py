@@ -6,8 +6,8 @@ against how often the event was positive. Multi-class
 its *confidence*, against how often that label was the true one.
 
 Bins are of equal width, and their number is the state's; of binary scores that are all kept
-(:class:`ScoreIndex`) they may be of equal mass, in any number. A probability on an edge belongs to the bin
-below, as in scikit-learn's ``calibration_curve``.
+(:class:`ScoreIndex`) they may be of equal mass, in any number. A probability on an edge belongs to
+the bin below, as in scikit-learn's ``calibration_curve``.
 """
 
 from __future__ import annotations

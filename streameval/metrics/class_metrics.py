@@ -379,7 +379,8 @@ Returns:
     that is {undefined_for}.
 
 Raises:
-    MetricError: No `positive` with ``"binary"``, `labels` with it, or an unknown average{raises}.
+    MetricError: No `positive` with ``"binary"``, `labels` with it, or an unknown
+        average{raises}.
 
 Cost:
     O(1) for one class and micro, O(classes) else.
@@ -416,8 +417,8 @@ class ClassMetric(Protocol):
 
     ``average="macro"`` is the mean over the classes, ``"micro"`` the value of
     their counts added up, ``"weighted"`` the mean weighted by support, of all
-    classes or those of ``labels``; ``"binary"`` is about the class ``positive``. ``undefined`` is a number in
-    place of a value whose denominator is 0.
+    classes or those of ``labels``; ``"binary"`` is about the class ``positive``.
+    ``undefined`` is a number in place of a value whose denominator is 0.
     """
 
     @property
@@ -522,7 +523,8 @@ def fbeta(
 
 fbeta.__doc__ = _docstring(
     FBETA,
-    params="beta: Above 1 favours recall, below 1 precision; 1 is F1. 0 and infinity: the limits.\n    ",
+    params="beta: Above 1 favours recall, below 1 precision; 1 is F1,\n        "
+    "and 0 and infinity are the limits.\n    ",
     raises=", or\n        `beta` is not a number of at least 0",
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -314,7 +315,7 @@ def test_values_at_a_rate(events: Any, least: float) -> None:
 def test_the_equal_error_rate_is_where_the_curve_crosses(events: Any) -> None:
     rate = Fraction(metrics.equal_error_rate(index_of(events))).limit_denominator(10**9)
     points = roc_points(events)
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         if x0 - (1 - y0) <= 0 <= x1 - (1 - y1):
             along = (1 - y0 - x0) / ((x1 - x0) + (y1 - y0))
             assert float(x0 + along * (x1 - x0)) == pytest.approx(float(rate), abs=1e-12)

@@ -38,7 +38,8 @@ _LINES = (
     # A metric with a line of its own in each task is written name@task.
     (
         "order scale merge swap rename transpose",
-        "accuracy error_rate expected_cost recall_weighted fnr_weighted matthews_corrcoef cohen_kappa",
+        "accuracy error_rate expected_cost recall_weighted fnr_weighted matthews_corrcoef "
+        "cohen_kappa",
     ),
     (
         "order scale merge swap rename transpose",
@@ -50,7 +51,8 @@ _LINES = (
     ("order scale merge swap rename", _averages(_ONE_SIDED, "macro", "weighted")),
     (
         "order scale merge swap rename",
-        "recall_macro fnr_macro balanced_accuracy adjusted_balanced_accuracy geometric_mean kappa_m "
+        "recall_macro fnr_macro balanced_accuracy adjusted_balanced_accuracy geometric_mean "
+        "kappa_m "
         "prevalence_weighted_precision prevalence_weighted_recall",
     ),
     ("scale swap rename", "kappa_temporal"),
