@@ -277,10 +277,11 @@ def _chosen(whole: WholeCounts, labels: list[Label]) -> WholeCounts:
     """The counts of some classes, and the total of all events; those never seen have 0."""
     row = {label: n for n, label in enumerate(whole.labels)}
     rows = [row.get(label) for label in labels]
-    columns = (
-        [0 if n is None else column[n] for n in rows]
-        for column in (whole.correct, whole.true, whole.predicted)
-    )
+
+    def of_rows(column: list[int]) -> list[int]:
+        return [0 if n is None else column[n] for n in rows]
+
+    columns = of_rows(whole.correct), of_rows(whole.true), of_rows(whole.predicted)
     return WholeCounts(labels, *columns, whole.total)
 
 

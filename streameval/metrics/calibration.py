@@ -34,6 +34,7 @@ from streameval.metrics.thresholds import (
 )
 from streameval.metrics.undefined import undefined_value
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import UNIT, sum_units_by_group, total_weight_by_group
 
@@ -143,9 +144,9 @@ def _mean_gap(bins: list[Bin], total: Weight) -> float:
 
 def _root_mean_square_gap(bins: list[Bin], total: Weight) -> float:
     gaps = [(happened * UNIT - units, weight) for _, weight, happened, units in bins]
-    if all(isinstance(number, int) for gap in gaps for number in gap):
-        mean = sum(Fraction(gap * gap, weight) for gap, weight in gaps)  # type: ignore[type-var]
-        return math.sqrt(mean / (total * UNIT * UNIT))
+    if all(type(gap) is int and type(weight) is int for gap, weight in gaps):
+        squares = (Fraction(int(gap) ** 2, int(weight)) for gap, weight in gaps)
+        return math.sqrt(sum(squares, Fraction(0)) / (int(total) * UNIT * UNIT))
     return math.sqrt(math.fsum((gap / UNIT) ** 2 / weight for gap, weight in gaps) / total)
 
 
@@ -220,7 +221,7 @@ def _quantile_bins(
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
         raise MetricError(f"bins: expected a whole number from 1 to 10000, got {shown(bins)}")
     scores, positives, negatives = index.groups()
-    weights = positives + negatives
+    weights: WeightArray = positives + negatives  # type: ignore[assignment]
     out = (scores < 0.0) | (scores > 1.0)
     outside = plain(weights[out].sum())
     reason = no_probabilities(plain(weights.sum()) - outside, outside, what) or coarsened(index)
