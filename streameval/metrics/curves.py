@@ -367,7 +367,7 @@ def roc_curve_ovr(
     [0.0, 0.0, 1.0, 1.0]
     >>> curve = roc_curve_ovr(scores)
     >>> curve.fpr.tolist(), curve.tpr.tolist()
-    ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.25, 0.25, 0.75, 1.0])
+    ([0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [0.0, 0.25, 0.25, 0.75, 0.75, 1.0])
     """
 
     def curve_of(groups: ScoreGroups) -> RocCurve:
