@@ -175,7 +175,8 @@ def _error_of_bins_ends(request: IntervalRequest) -> Ends:
     if request.metric.name == "max_calibration_error":
         return Ends(float(least.max()), float(most.max()))
     shares = curve.weight / curve.weight.sum()
-    return Ends(*(math.sqrt(float((shares * gaps * gaps).sum())) for gaps in (least, most)))
+    squares = float((shares * least * least).sum()), float((shares * most * most).sum())
+    return Ends(math.sqrt(squares[0]), math.sqrt(squares[1]))
 
 
 def _expected_error_ends(request: IntervalRequest) -> Ends:

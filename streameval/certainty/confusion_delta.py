@@ -241,8 +241,8 @@ def _adjusted_balanced_accuracy(table: Table) -> Gradient:
     mean = _mean(table, RECALL, by_support=False)
     classes = len(table.true)
     by = classes / (classes - 1)
-    slopes = (by * slope for slope in (mean.correct, mean.true, mean.predicted))
-    return Gradient(1 - by * (1 - mean.value), *slopes)
+    value = 1 - by * (1 - mean.value)
+    return Gradient(value, by * mean.correct, by * mean.true, by * mean.predicted)
 
 
 def _shares(table: Table) -> tuple[Floats, Floats, Floats]:
