@@ -323,12 +323,14 @@ class _Lines:
         return chain.from_iterable(self._texts())
 
     def _texts(self) -> Iterator[io.StringIO]:
-        while text := self._put_back.pop() if self._put_back else self._next_text():
+        while text := self._next_text():
             # newline="\n": csv sees the carriage return.
             self._current = io.StringIO(text, newline="\n")
             yield self._current
 
     def _next_text(self) -> str:
+        if self._put_back:
+            return self._put_back.pop()
         for block in self._blocks:
             if block.overlong:
                 self.marked = True
@@ -343,6 +345,11 @@ class _Lines:
     def take(self) -> str:
         """The unread lines of the current block, or the next block; empty at the end."""
         return self._current.read() or self._next_text()
+
+    @property
+    def text(self) -> str:
+        """The current block."""
+        return self._current.getvalue()
 
     def put_back(self, text: str) -> None:
         """Return text to be read next."""
@@ -395,7 +402,9 @@ class _CsvRows:
                 return [str(number + 1) for number in range(width)]
             header: list[str] = next((row for row in self._reader if row), [])
         except csv.Error as error:
-            raise self._no_header(self._why(error)[1]) from None
+            # A file in another encoding may be no CSV either.
+            mark = _mark([self._lines.text]) if self._lines.marked else None
+            raise self._no_header(*(mark[1:] if mark else self._why(error)[1:2])) from None
         mark = _mark(header) if self._lines.marked else None
         if mark or not header:
             raise self._no_header(*(mark[1:] if mark else ["an empty file"]))

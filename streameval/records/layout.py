@@ -17,7 +17,6 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 USUAL_MISSING = frozenset(
     [
         "#N/A",
-        "#N/A N/A",
         "#NA",
         "-1.#IND",
         "-1.#QNAN",
@@ -35,7 +34,7 @@ USUAL_MISSING = frozenset(
         "nan",
         "null",
     ]
-)
+) | {"#N/A N/A"}
 """Cells that ``pandas.read_csv`` reads as missing, beside the empty one."""
 
 _NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
