@@ -20,7 +20,7 @@ from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.windows.kinds import KINDS, window_forms
 from streameval.windows.window import WindowKind, WindowSpec
 
-InputFormat = StrEnum("InputFormat", [name.upper() for name in FORMATS])
+InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 TaskChoice = StrEnum("TaskChoice", ["AUTO", "BINARY", "MULTICLASS"])
 OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
