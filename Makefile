@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -145,6 +145,10 @@ RUNS ?= 2000
 
 coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell
 	$(BIN)/python -m benchmarks.coverage --runs $(RUNS)
+
+# RIVER= is a source tree of River, whose test files are not in its wheel.
+peers: $(VENV)/.stamp-test  ## peers' own tests, each call compared; BOUNDED=1 for the quicker part, RIVER= its sources
+	$(BIN)/python -m benchmarks.peers $(if $(BOUNDED),--bounded) $(if $(RIVER),--river $(RIVER))
 
 soak: $(VENV)/.stamp-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)

@@ -1,0 +1,344 @@
+"""scikit-learn's classification and ranking metrics, read from evaluators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import sklearn.metrics
+from sklearn.metrics import _classification, _ranking
+from sklearn.utils.multiclass import type_of_target
+
+import streameval as se
+from benchmarks.peers.ledger import Known, Ledger, NotCovered, same
+from benchmarks.peers.page import rows
+from streameval import metrics
+
+PEER = "scikit-learn"
+SUITES = ("test_classification", "test_ranking", "test_common")
+
+_COUNTERPARTS = {name: row.counterparts for row in rows() for name in row.names if row.counterparts}
+
+_MULTI_LABEL = "multi-label targets: not yet"
+_WEIGHTS = "weights of 0 or below: refused, as an event counts or does not"
+_ANY_FUNCTION = (
+    "any function at each threshold, or the area under given points: no metric of events"
+)
+_NO_PROBABILITIES = "rows of probabilities that do not add up to 1: refused"
+_SINGLE = "scikit-learn computes in single precision what was given so"
+
+
+class Call:
+    """The arguments of one call, and the evaluators that were fed them."""
+
+    def __init__(self, name: str, theirs: Any, arguments: dict[str, Any]) -> None:
+        self.name, self.theirs, self.given = name, theirs, arguments
+        truth = next(iter(arguments.values()))
+        self.kind = type_of_target(truth)
+        if self.kind.startswith("multilabel") or "multioutput" in self.kind:
+            raise NotCovered(_MULTI_LABEL)
+        self.y_true = np.asarray(truth).ravel()
+        weight = arguments.get("sample_weight")
+        self.weight = None if weight is None else np.asarray(weight).ravel()
+        if self.weight is not None and np.any(self.weight <= 0):
+            raise NotCovered(_WEIGHTS)
+
+    @property
+    def second(self) -> np.ndarray[Any, Any]:
+        """The second argument: predicted labels, or scores."""
+        return np.asarray(list(self.given.values())[1])
+
+    def labels_of(self, *columns: Any) -> list[Any]:
+        """Given labels in their order, or those of the columns, ascending."""
+        labels = self.given.get("labels")
+        if labels is None:
+            labels = np.unique(np.concatenate([np.asarray(column).ravel() for column in columns]))
+        return list(np.asarray(labels).tolist())
+
+    def of_labels(self) -> se.Evaluator:
+        """Fed true and predicted labels."""
+        ev = se.Evaluator("multiclass", metrics=["accuracy", "precision_macro"])
+        ev.update_many(self.y_true, self.second.ravel(), weight=self.weight)
+        return ev
+
+    def one_class(self, positive: Any, *columns: Any) -> se.Evaluator:
+        """A binary evaluator; labels are declared where they are not 0 or 1."""
+        found = [np.asarray(column).ravel() for column in columns]
+        labels = {*np.concatenate(found).tolist(), positive}
+        return se.Evaluator(positive=positive, labels=labels if len(labels) == 2 else None)
+
+    def of_scores(self, positive: Any) -> se.Evaluator:
+        """Fed scores of a positive class."""
+        ev = self.one_class(positive, self.y_true)
+        score = self.second
+        score = score[:, 1] if score.ndim == 2 and score.shape[1] == 2 else score.ravel()
+        ev.update_many(self.y_true, score=score, weight=self.weight)
+        return ev
+
+    def of_classes(self, *, probabilities: bool) -> se.Evaluator:
+        """Fed a row of scores for each event."""
+        matrix, labels = self.second, sorted(self.labels_of(self.y_true))
+        ev = se.Evaluator("multiclass", labels=labels, probabilities=probabilities)
+        rows = {"proba" if probabilities else "score": matrix}
+        ev.update_many(self.y_true, **rows, weight=self.weight)
+        return ev
+
+    def value(self, ev: se.Evaluator, metric: str, **params: Any) -> Any:
+        """A metric that the page names as a counterpart of this function."""
+        row = _COUNTERPARTS[self.name]
+        assert {metric, f"{metric}_macro", metric.removesuffix("_macro")} & set(row), metric
+        return ev.value(metric, **params)
+
+    def undefined(self) -> float:
+        """The number for undefined values."""
+        given = self.given.get("zero_division", self.given.get("replace_undefined_by", "warn"))
+        return 0.0 if given == "warn" else float(given)
+
+
+def _array(values: Any) -> Any:
+    return np.array(list(values.values())) if isinstance(values, dict) else values
+
+
+def _of_labels(metric: str, call: Call) -> Any:
+    """A metric of one class, or its averages."""
+    average, params = call.given["average"], {"undefined": call.undefined()}
+    if metric == "fbeta":
+        params["beta"] = call.given["beta"]
+    if average == "binary":
+        ev = call.one_class(call.given["pos_label"], call.y_true, call.second)
+        ev.update_many(call.y_true, call.second.ravel(), weight=call.weight)
+        return call.value(ev, metric, **params)
+    params["labels"] = call.labels_of(call.y_true, call.second)
+    ev = call.of_labels()
+    if average is None:
+        return _array(call.value(ev, metric, average=None, **params))
+    return call.value(ev, f"{metric}_{average}", **params)
+
+
+def _all_four(call: Call) -> Any:
+    values = [_of_labels(metric, call) for metric in ("precision", "recall", "fbeta")]
+    if call.given["average"] is not None:
+        return (*values, None)
+    confusion = call.of_labels().confusion
+    return (*values, _one_by_one(call, confusion)[:, 1].sum(axis=1))
+
+
+def _share(metric: str, call: Call) -> Any:
+    ev = call.of_labels()
+    value = call.value(ev, metric)
+    if call.given.get("normalize", True):
+        return value
+    return value * ev.total.support if ev.total.support else 0.0
+
+
+def _kappa(call: Call) -> Any:
+    weights = call.given["weights"]
+    name = "cohen_kappa" if weights is None else f"cohen_kappa_{weights}"
+    options = {"undefined": call.undefined(), "labels": call.given["labels"]}
+    options["labels"] = None if options["labels"] is None else call.labels_of()
+    return call.value(call.of_labels(), name, **options)
+
+
+def _likelihood_ratios(call: Call) -> Any:
+    labels = call.labels_of(call.y_true, call.second)
+    ev = call.one_class(labels[-1], call.y_true, call.second)
+    ev.update_many(call.y_true, call.second.ravel(), weight=call.weight)
+    instead = call.given["replace_undefined_by"]
+    if not isinstance(instead, dict):
+        instead = {"LR+": instead, "LR-": instead}
+    names = {"LR+": "positive_likelihood_ratio", "LR-": "negative_likelihood_ratio"}
+    return tuple(call.value(ev, names[key], undefined=instead[key]) for key in names)
+
+
+def _confusion(call: Call) -> Any:
+    labels = call.labels_of(call.y_true, call.second)
+    normalize = call.given["normalize"]
+    found = metrics.confusion_matrix(call.of_labels().confusion, labels=labels, normalize=normalize)
+    # A share of nothing is nan, as docs/scikit-learn.md says.
+    return np.nan_to_num(found.matrix) if normalize else found.matrix
+
+
+def _one_by_one(call: Call, confusion: Any) -> Any:
+    cells = []
+    for label in call.labels_of(call.y_true, call.second):
+        one = confusion.binary(label)
+        cells.append([[one.tn, one.fp], [one.fn, one.tp]])
+    return np.array(cells)
+
+
+def _report(call: Call) -> Any:
+    given = call.given
+    options = {key: given[key] for key in ("labels", "target_names") if given[key] is not None}
+    ev = se.Evaluator("multiclass", undefined=call.undefined())
+    ev.update_many(call.y_true, call.second.ravel(), weight=call.weight)
+    if "labels" in options:
+        options["labels"] = call.labels_of()
+    if "target_names" in options:
+        options["target_names"] = [str(name) for name in options["target_names"]]
+    ours = ev.classification_report(**options).to_dict()
+    if call.given["output_dict"]:
+        return ours
+    # Of a text, the numbers behind it are compared.
+    theirs = sklearn.metrics.classification_report(**{**call.given, "output_dict": True})
+    return call.theirs if same(theirs, ours) else ours
+
+
+def _positive(call: Call) -> Any:
+    given = call.given.get("pos_label")
+    return 1 if given is None else given
+
+
+def _curve(kind: str, call: Call) -> Any:
+    ev = call.of_scores(_positive(call))
+    return tuple(ev.curve(kind, drop_intermediate=call.given["drop_intermediate"]))
+
+
+def _counts_at_thresholds(call: Call) -> Any:
+    index = _index(call)
+    table = metrics.threshold_table(index)
+    return (table.tn, table.fp, table.fn, table.tp, table.threshold)
+
+
+def _index(call: Call) -> se.ScoreIndex:
+    """The scores of a binary call."""
+    index = se.ScoreIndex()
+    index.update_many(call.y_true == _positive(call), call.second.ravel(), call.weight)
+    return index
+
+
+def _precision_of_scores(call: Call) -> Any:
+    average = call.given["average"]
+    if call.kind == "binary":
+        return call.value(call.of_scores(_positive(call)), "average_precision", undefined=0.0)
+    ev = call.of_classes(probabilities=False)
+    if average == "micro":
+        return call.value(ev, "average_precision_micro")
+    return _array(call.value(ev, "average_precision_ovr", average=average, undefined=0.0))
+
+
+def _area(call: Call) -> Any:
+    if call.kind == "binary" and call.second.ndim == 1:
+        ev = call.of_scores(call.labels_of(call.y_true)[-1])
+        limit = call.given["max_fpr"]
+        if limit is None or limit == 1:
+            return call.value(ev, "roc_auc")
+        return call.value(ev, "partial_roc_auc", max_fpr=limit)
+    ev = call.of_classes(probabilities=False)
+    average, kind = call.given["average"], call.given["multi_class"]
+    if average == "micro":
+        return call.value(ev, "roc_auc_micro")
+    return _array(call.value(ev, f"roc_auc_{kind}", average=average))
+
+
+def _top_k(call: Call) -> Any:
+    score, k = call.second, call.given["k"]
+    if score.ndim == 1 or score.shape[1] == 1:
+        raise NotCovered("two classes and one column of scores: all of two, or the accuracy at .5")
+    ordered = np.sort(score, axis=1)[:, ::-1]
+    if k < score.shape[1] and np.any(ordered[:, k - 1] == ordered[:, k]):
+        raise Known("of equal scores scikit-learn takes the last class first, streameval the first")
+    ev = call.of_classes(probabilities=False)
+    value = call.value(ev, "top_k_accuracy", k=k)
+    return value if call.given["normalize"] else value * ev.total.support
+
+
+def _loss(metric: str, call: Call) -> Any:
+    matrix = call.second
+    labels = sorted(call.labels_of(call.y_true))
+    if matrix.dtype == np.float32 or matrix.dtype == np.float16:
+        raise Known(_SINGLE)
+    if matrix.ndim == 1 or matrix.shape[1] == 1:
+        positive = call.given.get("pos_label")
+        ev = call.of_scores(labels[-1] if positive is None else positive)
+        half = 1.0
+    else:
+        if np.any(abs(matrix.sum(axis=1) - 1) > 1e-9):
+            raise NotCovered(_NO_PROBABILITIES)
+        ev, half = call.of_classes(probabilities=True), 0.5
+    value = call.value(ev, metric)
+    if metric == "brier_score":
+        scale = call.given["scale_by_half"]
+        if scale == "auto":
+            scale = matrix.ndim == 1 or matrix.shape[1] < 3
+        return value * (half if scale else 2 * half)
+    return value if call.given.get("normalize", True) else value * ev.total.support
+
+
+def _no_function(call: Call) -> Any:
+    raise NotCovered(_ANY_FUNCTION)
+
+
+_part = functools.partial
+
+_ADAPTERS: dict[str, Callable[[Call], Any]] = {
+    "accuracy_score": _part(_share, "accuracy"),
+    "auc": _no_function,
+    "average_precision_score": _precision_of_scores,
+    "balanced_accuracy_score": lambda call: call.value(
+        call.of_labels(),
+        "adjusted_balanced_accuracy" if call.given["adjusted"] else "balanced_accuracy",
+    ),
+    "brier_score_loss": _part(_loss, "brier_score"),
+    "class_likelihood_ratios": _likelihood_ratios,
+    "classification_report": _report,
+    "cohen_kappa_score": _kappa,
+    "confusion_matrix": _confusion,
+    "confusion_matrix_at_thresholds": _counts_at_thresholds,
+    "d2_brier_score": _part(_loss, "d2_brier_score"),
+    "d2_log_loss_score": _part(_loss, "d2_log_loss_score"),
+    "det_curve": _part(_curve, "det"),
+    "f1_score": _part(_of_labels, "f1"),
+    "fbeta_score": _part(_of_labels, "fbeta"),
+    "hamming_loss": _part(_share, "error_rate"),
+    "jaccard_score": _part(_of_labels, "jaccard"),
+    "log_loss": _part(_loss, "log_loss"),
+    "matthews_corrcoef": lambda call: call.value(
+        call.of_labels(), "matthews_corrcoef", undefined=0.0
+    ),
+    "metric_at_thresholds": _no_function,
+    "multilabel_confusion_matrix": lambda call: _one_by_one(call, call.of_labels().confusion),
+    "precision_recall_curve": _part(_curve, "precision_recall"),
+    "precision_recall_fscore_support": _all_four,
+    "precision_score": _part(_of_labels, "precision"),
+    "recall_score": _part(_of_labels, "recall"),
+    "roc_auc_score": _area,
+    "roc_curve": _part(_curve, "roc"),
+    "top_k_accuracy_score": _top_k,
+    "zero_one_loss": _part(_share, "error_rate"),
+}
+
+
+def install(ledger: Ledger) -> None:
+    """Have every public classification and ranking function compared, before tests import them."""
+    assert _ADAPTERS.keys() == _COUNTERPARTS.keys(), "docs/scikit-learn.md has other names"
+    reasons = {
+        name: row.cells[1]
+        for row in rows()
+        if row.section.startswith("Without")
+        for name in row.names
+    }
+    for name in (*_ADAPTERS, *reasons):
+        original = getattr(sklearn.metrics, name)
+
+        def counterpart(
+            theirs: Any, *args: Any, _name: str = name, _of: Any = original, **more: Any
+        ) -> Any:
+            if _name in reasons:
+                raise NotCovered(reasons[_name])
+            bound = inspect.signature(_of).bind(*args, **more)
+            bound.apply_defaults()
+            return _ADAPTERS[_name](Call(_name, theirs, bound.arguments))
+
+        replaced = ledger.wrapped(PEER, name, original, counterpart)
+        for module in (sklearn.metrics, _classification, _ranking):
+            if hasattr(module, name):
+                setattr(module, name, replaced)
+
+
+def tests(*, bounded: bool, source: object) -> list[str]:
+    """pytest's arguments: the test modules are in scikit-learn's wheel."""
+    suites = SUITES[:1] if bounded else SUITES
+    return ["--pyargs", *(f"sklearn.metrics.tests.{suite}" for suite in suites)]
