@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
 
-from streameval.cli.output import BAD_INPUT, INTERRUPTED, exit_code, say, write_version
+from streameval.cli.output import BAD_INPUT, FAILURE, INTERRUPTED, exit_code, say, write_version
 from streameval.errors import InputError, StreamevalError
 
 # Module and member of each command. A module is imported for its command only: the
@@ -25,6 +26,12 @@ COMMANDS = {
     "init": ("init", "init"),
     "demo": ("demo", "demo"),
 }
+
+POSIX_COMMANDS = frozenset({"run", "serve", "store", "init", "demo"})
+"""The commands of a long run. Its store and its sources use locks, file handles and limits of
+POSIX, which Windows does not have; all other commands work there."""
+
+POSIX_MODULES = ("fcntl", "resource")
 
 # Typer carries its own copy of click or uses the installed one, by its version.
 # Both have this class, and bad usage of every kind is one.
@@ -74,8 +81,15 @@ def _streameval(
 
 def run(arguments: list[str]) -> int:
     """Run a command line; errors become one line and an exit code."""
+    first = arguments[0] if arguments else ""
+    if first in POSIX_COMMANDS and not _posix():
+        say(
+            f"{first} requires a POSIX system such as Linux or macOS, whose file locks "
+            "its store needs; on Windows use WSL or a container"
+        )
+        return FAILURE
     # Where the first word is not a command, --help lists all and an error suggests one.
-    chosen = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
+    chosen = [first] if first in COMMANDS else _available()
     try:
         code = app_of(chosen)(arguments, prog_name="streameval", standalone_mode=False) or 0
         if code == INTERRUPTED:  # by typer at Ctrl-C: no command exits with it
@@ -90,6 +104,15 @@ def run(arguments: list[str]) -> int:
     except (StreamevalError, OSError, MemoryError) as error:
         say(str(_in_options(error)) or "out of memory")
         return exit_code(error)
+
+
+def _posix() -> bool:
+    return all(find_spec(name) for name in POSIX_MODULES)
+
+
+def _available() -> list[str]:
+    """The commands that this system can run."""
+    return [name for name in COMMANDS if name not in POSIX_COMMANDS or _posix()]
 
 
 def _in_options(error: BaseException) -> BaseException:
