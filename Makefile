@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: docs wheel coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -86,6 +86,24 @@ static: $(VENV)/.stamp-check-test scripts  ## linters and types
 	$(BIN)/mypy
 
 check: static test  ## linters, types and tests
+
+# Warnings are errors: a link or an anchor without a target, a name that is not documented.
+# The pages' examples have run before; those of the engines run in test-engines.
+docs: $(VENV)/.stamp-docs  ## the documentation site, in build/site, and every example of its pages
+	$(BIN)/python -m pytest -q -m docs tests/docs
+	$(BIN)/python -m pytest -q tests/cli/test_cli_docs.py tests/unit/test_readme.py tests/unit/test_doctests.py -k "not docstrings"
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
+
+# As cibuildwheel does it for every system and Python, here for this one: what is linked outside of
+# the wheel is put into it, and the wheel is tested in an environment of its own.
+wheel: $(VENV)/.stamp-docs  ## the wheel of this system, built, repaired and tested, in build/wheels
+	rm -rf build/wheels build/raw && mkdir -p build/wheels build/raw
+	STREAMEVAL_NATIVE=require $(BIN)/python -m pip wheel --quiet --no-deps -w build/raw .
+	$(BIN)/python -m auditwheel repair -w build/wheels build/raw/*.whl
+	$(PYTHON) -m venv --clear build/wheel-venv
+	build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check build/wheels/*.whl
+	cd build && wheel-venv/bin/python ../tests/wheel.py
 
 test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which Maven fetches
 	$(BIN)/python -m tests.support.apache_kafka

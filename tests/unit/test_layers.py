@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import streameval
+from docsite import reference
 
 pytestmark = pytest.mark.backend_independent
 
@@ -131,12 +132,19 @@ NOT_MODULES = {"streameval.db", "streameval.toml", "streameval.webhook"}
 
 
 def documents() -> list[Path]:
-    names = ("README.md", "Makefile", "pyproject.toml")
-    return [*(REPOSITORY / name for name in names), *sorted((REPOSITORY / "docs").glob("*.md"))]
+    names = (
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "Makefile",
+        "pyproject.toml",
+        "mkdocs.yml",
+    )
+    return [*(REPOSITORY / name for name in names), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
 def sources() -> list[Path]:
-    folders = ("streameval", "tests", "benchmarks", "demos")
+    folders = ("streameval", "tests", "benchmarks", "demos", "docsite")
     return [
         path
         for folder in folders
@@ -158,13 +166,14 @@ def docstrings(path: Path) -> str:
 def all_paths() -> set[str]:
     """Every path of the tree, and each of its ends: ``states/fields.py`` is one."""
     found = set()
-    for top in ("streameval", "tests", "docs", "deploy", "benchmarks", "demos"):
+    for top in ("streameval", "tests", "docs", "docsite", "deploy", "benchmarks", "demos"):
         for path in [REPOSITORY / top, *(REPOSITORY / top).rglob("*")]:
             parts = path.relative_to(REPOSITORY).parts
             if "node_modules" in parts:
                 continue
             found |= {"/".join(parts[start:]) for start in range(len(parts))}
-    return found
+    # Those of the site that are made when it is built.
+    return found | set(reference.pages())
 
 
 def missing_paths(text: str, known: set[str]) -> list[str]:
