@@ -93,6 +93,7 @@ docs: $(VENV)/.stamp-docs  ## the documentation site, in build/site, and every e
 	$(BIN)/python -m pytest -q -m docs tests/docs
 	$(BIN)/python -m pytest -q tests/cli/test_cli_docs.py tests/unit/test_readme.py tests/unit/test_doctests.py -k "not docstrings"
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@! command -v actionlint >/dev/null || actionlint
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
 
 # As cibuildwheel does it for every system and Python, here for this one: what is linked outside of

@@ -25,6 +25,9 @@ _ROOT_PAGES = {
 
 _ROOT_FILES = {"benchmarks/results.svg": "results.svg"}
 
+_CELL = re.compile(r"(\bC)\[(\w)\]\[(\w)\]")
+"""A cell of the confusion matrix, as C[i][j], which is no link."""
+
 _LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?(\))")
 
 
@@ -89,6 +92,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links out of docs/ lead to the page that the site has of a file, or to the repository."""
     here = page.file.src_uri
     markdown = markdown.replace("<!-- measured -->", measured())
+    markdown = _CELL.sub(r"\1\\[\2\\]\\[\3\\]", markdown)
     folder = posixpath.dirname(here)
 
     def moved(found: re.Match[str]) -> str:

@@ -82,10 +82,16 @@ def names_of(module: str) -> list[str]:
         return re.findall(r'"(\w+)"', listed[1]) if listed else []
 
 
-def _identifier(name: str, dynamic: bool = False) -> str:
-    # Compiled classes and functions that are made from a table have no source to read.
-    options = "    options:\n      force_inspection: true\n" if dynamic else ""
-    return f"::: {name}\n{options}\n"
+_METHODS = {"ScoreIndex": "streameval.states.ranking.portable_index.PortableScoreIndex"}
+"""The class with the methods of a public name that is chosen when it is imported."""
+
+
+def _identifier(name: str) -> str:
+    methods = _METHODS.get(name.rpartition(".")[2])
+    found = f"::: {name}\n\n"
+    if methods:
+        found += f"::: {methods}\n    options:\n      show_docstring_description: false\n\n"
+    return found
 
 
 def python_pages() -> Pages:
@@ -99,8 +105,7 @@ def python_pages() -> Pages:
             errors.append(full)
             index.append((full, value, "errors.md"))
         elif inspect.isclass(value):
-            dynamic = not value.__module__.startswith("streameval") or "native" in value.__module__
-            found[f"reference/python/{name}.md"] = f"# {name}\n\n" + _identifier(full, dynamic)
+            found[f"reference/python/{name}.md"] = f"# {name}\n\n" + _identifier(full)
             index.append((full, value, f"{name}.md"))
         elif callable(value):
             functions.append(full)
@@ -138,7 +143,7 @@ def _metrics_module() -> str:
         + ", ".join(f"`{name}`" for name in tables)
         + ". What each number means is in [Metrics](../metrics/index.md).\n\n"
     )
-    return intro + "".join(_identifier(f"streameval.metrics.{name}", True) for name in names)
+    return intro + "".join(_identifier(f"streameval.metrics.{name}") for name in names)
 
 
 def _summary(text: str | None) -> str:
