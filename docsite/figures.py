@@ -47,8 +47,9 @@ def figures() -> dict[str, bytes]:
 
 
 def _svg(draw: Callable[[Any], None]) -> bytes:
-    figure = Figure(figsize=(6.2, 3.1), layout="constrained")
-    axes = figure.subplots()
+    figure = Figure(figsize=(6.2, 3.1))
+    # Fixed margins: a computed layout takes ten times as long, for each of a hundred figures.
+    axes = figure.add_axes((0.12, 0.17, 0.86, 0.79))
     draw(axes)
     file = io.BytesIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})

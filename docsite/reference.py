@@ -86,9 +86,9 @@ _METHODS = {"ScoreIndex": "streameval.states.ranking.portable_index.PortableScor
 """The class with the methods of a public name that is chosen when it is imported."""
 
 
-def _identifier(name: str) -> str:
+def _identifier(name: str, level: int = 2) -> str:
     methods = _METHODS.get(name.rpartition(".")[2])
-    found = f"::: {name}\n\n"
+    found = f"::: {name}\n    options:\n      heading_level: {level}\n\n"
     if methods:
         found += f"::: {methods}\n    options:\n      show_docstring_description: false\n\n"
     return found
@@ -105,7 +105,9 @@ def python_pages() -> Pages:
             errors.append(full)
             index.append((full, value, "errors.md"))
         elif inspect.isclass(value):
-            found[f"reference/python/{name}.md"] = f"# {name}\n\n" + _identifier(full)
+            found[f"reference/python/{name}.md"] = f"---\ntitle: {name}\n---\n\n" + _identifier(
+                full, 1
+            )
             index.append((full, value, f"{name}.md"))
         elif callable(value):
             functions.append(full)
