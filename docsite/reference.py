@@ -178,20 +178,20 @@ def metric_groups() -> dict[str, list[Metric]]:
     return groups
 
 
-def definitions() -> dict[str, tuple[str, str]]:
-    """Formula and "no value when" of each metric, from the tables of docs/definitions.md."""
-    found: dict[str, tuple[str, str]] = {}
+def definitions() -> dict[str, dict[str, str]]:
+    """What the tables of docs/definitions.md say of each metric, by the heads of their columns."""
+    found: dict[str, dict[str, str]] = {}
     header: list[str] = []
     for line in (DOCS / "definitions.md").read_text("utf-8").splitlines():
         cells = [part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if cells[:2] == ["name", "value"]:
+        if cells[:1] == ["name"]:
             header = cells
         elif not cells:
             header = []
         elif header and cells[0].startswith("`"):
             values = dict(zip(header, cells, strict=False))
             for name in re.findall(r"`(\w+)`", cells[0]):
-                found[name] = (values["value"], values.get("no value when", ""))
+                found.setdefault(name, {}).update(values)
     return found
 
 
@@ -221,19 +221,19 @@ def metric_pages() -> Pages:
     return found
 
 
-def _metric_page(base: str, group: list[Metric], formulas: Mapping[str, tuple[str, str]]) -> str:
+def _metric_page(base: str, group: list[Metric], known: Mapping[str, Mapping[str, str]]) -> str:
     first = next((metric for metric in group if metric.name == base), group[0])
-    formula, undefined = next(
-        (formulas[metric.name] for metric in (first, *group) if metric.name in formulas), ("", "")
-    )
+    defined = next((known[one.name] for one in (first, *group) if one.name in known), {})
+    formula, undefined = defined.get("value", ""), defined.get("no value when", "")
     text = inspect.getdoc(inspect.unwrap(_function(first))) or ""
     title = first.rule.title if first.rule else base.replace("_", " ")
     parts = [f"# {base}\n\n**{title[:1].upper()}{title[1:]}**: {first.definition}.\n"]
     if formula:
-        parts.append(f"Formula\n: {formula}\n")
+        parts.append(f"Formula\n: {_one_below(formula)}\n")
     if undefined:
         parts.append(f"No value when\n: {undefined}\n")
-    source = first.rule.source if first.rule else _section(text, "Source")
+    source = (first.rule.source if first.rule else "") or _section(text, "Source")
+    source = source or _one_below(defined.get("source", ""))
     if source:
         parts.append(f"Source\n: {source.replace('``', '`')}\n")
     if any(metric.params for metric in group):
@@ -270,6 +270,11 @@ def _metric_page(base: str, group: list[Metric], formulas: Mapping[str, tuple[st
             f"(../python/metrics.md#streameval.metrics.{public}).\n"
         )
     return "\n".join(parts)
+
+
+def _one_below(text: str) -> str:
+    """Markdown of docs/definitions.md for a page of a metric."""
+    return text.replace("](#", "](../../definitions.md#")
 
 
 def _function(metric: Metric) -> Any:

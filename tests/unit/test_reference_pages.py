@@ -45,7 +45,7 @@ def test_every_module_with_public_names_is_known() -> None:
     assert found <= set(reference.public_modules())
 
 
-def test_every_metric_has_a_page_with_formula_and_picture(pages: reference.Pages) -> None:
+def test_every_metric_has_a_page_with_formula_source_and_picture(pages: reference.Pages) -> None:
     index = pages["reference/metrics/index.md"]
     for name, metric in METRICS.items():
         base = reference.base_of(metric)
@@ -53,6 +53,7 @@ def test_every_metric_has_a_page_with_formula_and_picture(pages: reference.Pages
         assert f"[`{name}`]({base}.md)" in index
         assert f"| `{name}` |" in page
         assert "\nFormula\n: " in page, name
+        assert "\nSource\n: " in page, name
         assert f"figures/metrics/{base}.svg" in page
 
 
@@ -96,9 +97,9 @@ def test_the_series_are_those_of_serving(pages: reference.Pages) -> None:
 
 
 def test_a_definition_is_taken_from_its_table() -> None:
-    formula, undefined = reference.definitions()["precision"]
-    assert formula.startswith("TP / (TP + FP)")
-    assert undefined == "never predicted"
+    row = reference.definitions()["precision"]
+    assert row["value"].startswith("TP / (TP + FP)")
+    assert row["no value when"] == "never predicted"
 
 
 def test_examples_of_docstrings_are_fenced() -> None:
