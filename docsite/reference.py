@@ -226,8 +226,10 @@ def _metric_page(base: str, group: list[Metric], known: Mapping[str, Mapping[str
     defined = next((known[one.name] for one in (first, *group) if one.name in known), {})
     formula, undefined = defined.get("value", ""), defined.get("no value when", "")
     text = inspect.getdoc(inspect.unwrap(_function(first))) or ""
-    title = first.rule.title if first.rule else base.replace("_", " ")
-    parts = [f"# {base}\n\n**{title[:1].upper()}{title[1:]}**: {first.definition}.\n"]
+    meaning = f"{first.definition[:1].upper()}{first.definition[1:]}"
+    if first.rule:
+        meaning = f"**{first.rule.title}**: {first.definition}"
+    parts = [f"# {base}\n\n{meaning}.\n"]
     if formula:
         parts.append(f"Formula\n: {_one_below(formula)}\n")
     if undefined:

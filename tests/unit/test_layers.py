@@ -127,8 +127,8 @@ SUFFIXES = ("py", "pyx", "pxd", "pyi", "hpp", "md", "js", "yml")
 PATH = re.compile(rf"(?<![\w/.:%-])(?:[\w-]+/)+[\w-]+\.(?:{'|'.join(SUFFIXES)})\b")
 FOLDER = re.compile(r"`((?:[\w-]+/)+)`")
 DOTTED = re.compile(r"\bstreameval(?:\.[A-Za-z_]\w*)+(?![\w/])")
-NOT_MODULES = {"streameval.db", "streameval.toml", "streameval.webhook"}
-"""Names of files and of an event, which look like names in the package."""
+NOT_MODULES = {"streameval.db", "streameval.example", "streameval.toml", "streameval.webhook"}
+"""Names of files, of a placeholder and of an event, which look like names in the package."""
 
 
 def documents() -> list[Path]:

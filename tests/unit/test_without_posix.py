@@ -54,7 +54,7 @@ def _modules() -> list[str]:
         if below.parts[0] in ("service", "demo") or below.as_posix() in service:
             continue
         # Engines take seconds to import, and `make test-engines` tests them.
-        if below.parts[0] == "integrations" or path.stem in ("__main__", "plots"):
+        if below.parts[0] in ("integrations", "plots") or path.stem == "__main__":
             continue
         names.append(".".join(below.with_suffix("").parts).removesuffix("__init__").rstrip("."))
     return [f"streameval.{name}".rstrip(".") for name in names]
