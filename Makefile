@@ -101,7 +101,9 @@ docs: $(VENV)/.stamp-docs  ## the documentation site, in build/site, and every e
 wheel: $(VENV)/.stamp-docs  ## the wheel of this system, built, repaired and tested, in build/wheels
 	rm -rf build/wheels build/raw && mkdir -p build/wheels build/raw
 	STREAMEVAL_NATIVE=require $(BIN)/python -m pip wheel --quiet --no-deps -w build/raw .
-	$(BIN)/python -m auditwheel repair -w build/wheels build/raw/*.whl
+	if test "$$(uname)" = Linux; then \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/raw/*.whl; \
+	else cp build/raw/*.whl build/wheels; fi
 	$(PYTHON) -m venv --clear build/wheel-venv
 	build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check build/wheels/*.whl
 	cd build && wheel-venv/bin/python ../tests/wheel.py

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 import streameval as se
 from docsite.reference import metric_groups
+from streameval.plots import DISPLAYS
 
 _GREY = "#808691"
 _BLUE, _ORANGE, _GREEN = "#2f7ed8", "#e8710a", "#2a9d5c"
@@ -43,6 +44,9 @@ def figures() -> dict[str, bytes]:
         found = {f"figures/{name}.svg": _svg(draw) for name, draw in _DRAWN.items()}
         for base, values in _metric_values().items():
             found[f"figures/metrics/{base}.svg"] = _svg(_drawn_metric(values))
+    ev = _sliced()
+    for name, display in DISPLAYS.items():
+        found[f"figures/displays/{name}.svg"] = display.computed(ev).to_svg().encode()
     return found
 
 
@@ -88,6 +92,16 @@ def _multiclass(quality: float, share: float) -> se.Evaluator:
     labels = ["a", "b", "c"]
     ev = se.Evaluator(task="multiclass", labels=labels, temporal=True)
     ev.update_many([labels[k] for k in true], proba=odds / odds.sum(axis=1, keepdims=True))
+    return ev
+
+
+def _sliced() -> se.Evaluator:
+    """What every display can show: scores, panes and slices."""
+    positive, score = simulated(1.5, 0.3)
+    ev = se.Evaluator(window=se.Panes("20m", pane="1m"), slices=("country",), time_unit="s")
+    countries = np.random.default_rng(0).choice(["DE", "FR", "PT"], positive.size)
+    seconds = np.arange(positive.size) / 2 + 1.7e9
+    ev.update_many(positive, score=score, event_time=seconds, slices={"country": countries})
     return ev
 
 

@@ -26,6 +26,7 @@ from streameval.certainty.methods import METHODS
 from streameval.cli.app import COMMANDS, app_of
 from streameval.metrics import METRICS
 from streameval.metrics.metric import FAMILIES, Metric
+from streameval.plots import DISPLAYS
 from streameval.service.config.settings import RunSettings
 
 ROOT = Path(__file__).parents[1]
@@ -129,10 +130,19 @@ def python_pages() -> Pages:
             modules.append(["[`streameval.metrics`](metrics.md)", "Metrics as functions of states"])
             found["reference/python/metrics.md"] = _metrics_module()
             continue
-        parts = "".join(_identifier(f"{module}.{name}") for name in names_of(module))
+        parts = "".join(_pictured(f"{module}.{name}") for name in names_of(module))
         found[f"reference/python/{short}.md"] = f"# {module}\n\n{parts}"
         modules.append([f"[`{module}`]({short}.md)", f"{len(names_of(module))} names"])
     found["reference/python/index.md"] = text + table(["module", "holds"], modules)
+    return found
+
+
+def _pictured(name: str) -> str:
+    """What is public, after its picture where it is a display."""
+    found = _identifier(name)
+    for key, display in DISPLAYS.items():
+        if name == f"streameval.plots.{display.__name__}":
+            return found + f"![{key}](../../figures/displays/{key}.svg){{ .shown }}\n\n"
     return found
 
 
