@@ -24,7 +24,7 @@ from docsite.markdown import code, table
 from streameval import metrics
 from streameval.certainty.methods import METHODS
 from streameval.cli.app import COMMANDS, app_of
-from streameval.metrics import METRICS
+from streameval.metrics import METRICS, ROWS
 from streameval.metrics.metric import FAMILIES, Metric
 from streameval.plots import DISPLAYS
 from streameval.service.config.settings import RunSettings
@@ -183,7 +183,7 @@ def base_of(metric: Metric) -> str:
 def metric_groups() -> dict[str, list[Metric]]:
     """The rows of the registry by page."""
     groups: dict[str, list[Metric]] = {}
-    for metric in METRICS.values():
+    for metric in ROWS:
         groups.setdefault(base_of(metric), []).append(metric)
     return groups
 
@@ -219,9 +219,10 @@ def metric_pages() -> Pages:
     rows = []
     for base, group in metric_groups().items():
         found[f"reference/metrics/{base}.md"] = _metric_page(base, group, formulas)
-        for metric in group:
-            tasks = ", ".join(sorted(metric.tasks))
-            rows.append([f"[`{metric.name}`]({base}.md)", metric.definition, tasks])
+        for name in dict.fromkeys(metric.name for metric in group):
+            of_name = [metric for metric in group if metric.name == name]
+            tasks = ", ".join(sorted(frozenset().union(*(one.tasks for one in of_name))))
+            rows.append([f"[`{name}`]({base}.md)", of_name[0].definition, tasks])
     found["reference/metrics/index.md"] = (
         '# Metrics\n\nEvery metric by name, as `ev["name"]` in Python, `--metrics name` on the '
         "command line and `metrics` in a configuration have it. "
