@@ -42,7 +42,8 @@ def test_every_module_with_public_names_is_known() -> None:
     found = {
         f"streameval.integrations.{path.stem}" for path in package.glob("integrations/[a-z]*.py")
     }
-    assert found <= set(reference.public_modules())
+    found -= {"streameval.integrations.__init__"}
+    assert found | {"streameval.metrics", "streameval.plots"} == set(reference.public_modules())
 
 
 def test_every_metric_has_a_page_with_formula_source_and_picture(pages: reference.Pages) -> None:
