@@ -557,6 +557,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """Leave the unit to others, and close the connection unless other stores use it."""
+        self._end_stream()
         session = self.session
         session.users -= 1
         if not session.users:
