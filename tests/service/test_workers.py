@@ -18,7 +18,9 @@ from confluent_kafka.admin import NewPartitions
 from streameval.errors import ConfigError, SourceError, StoreError
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
+from streameval.service.follow import Follower
 from streameval.service.service import open_unit, run_service
+from streameval.service.snapshot import Publisher
 from streameval.service.sources import kafka_consumer, kafka_group
 from streameval.service.sources.kafka import KafkaSettings
 from streameval.service.sources.kafka_group import KafkaGroup
@@ -408,6 +410,27 @@ def test_new_settings_are_those_of_units_that_are_opened_later_too(
         "2": 7,
     }
     assert {one.window[0].max_scores for one in kept.values()} == {"exact"}
+
+
+def test_a_server_follows_the_settings_of_the_first_unit(sharing: Callable[..., Sharing]) -> None:
+    one, other = sharing("one"), sharing("other", "[quarantine]\nkeep = 7\n")
+    one.worker.open(0)
+    other.worker.open(1)
+    path = one.worker._settings.store
+    with closing(Follower(path, partial(kept_settings, path), Publisher())) as follower:
+        follower.read()
+        states = follower._states
+        for number, worker in ((1, other), (0, one)):
+            worker.read(number, 0, 3)
+            worker.checkpoint()
+            follower.read()
+            # New rows are merged; nothing is read anew because settings differ.
+            assert follower._states is states
+            assert follower.settings.quarantine.keep == 10_000
+        one.worker.configure(other.worker._settings, None)
+        follower.read()
+        assert follower.settings.quarantine.keep == 7
+        assert follower._states.evaluators["all"].to_bytes() == states.evaluators["all"].to_bytes()
 
 
 def test_units_are_brought_to_changed_settings_by_the_worker_that_opens_them(
