@@ -313,7 +313,7 @@ def sharing(postgres: Postgres) -> Iterator[Callable[..., Sharing]]:
     yield make
     for one in made:
         with suppress(StoreError):
-            one.worker.release([0, 1], write=False)
+            one.worker.release(list(one.worker._units), write=False)
 
 
 def counted(one: Sharing) -> int:
