@@ -25,8 +25,8 @@ _ROOT_PAGES = {
 
 _ROOT_FILES = {"benchmarks/results.svg": "results.svg"}
 
-_CELL = re.compile(r"(\bC)\[(\w)\]\[(\w)\]")
-"""A cell of the confusion matrix, as C[i][j], which is no link."""
+_CELL = re.compile(r"(`[^`]*`)|(\w)\[(\w)\]\[(\w)\]")
+"""Code, or a cell of a matrix, as C[i][j], which is no link."""
 
 _LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?(\))")
 
@@ -92,7 +92,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links out of docs/ lead to the page that the site has of a file, or to the repository."""
     here = page.file.src_uri
     markdown = markdown.replace("<!-- measured -->", measured())
-    markdown = _CELL.sub(r"\1\\[\2\\]\\[\3\\]", markdown)
+    markdown = _CELL.sub(
+        lambda found: found[1] or rf"{found[2]}\[{found[3]}\]\[{found[4]}\]", markdown
+    )
     folder = posixpath.dirname(here)
 
     def moved(found: re.Match[str]) -> str:
