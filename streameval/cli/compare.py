@@ -41,7 +41,7 @@ def compare(
     task: options.TaskOption = options.TaskChoice.AUTO,
     positive: options.PositiveOption = None,
     labels: options.LabelsOption = None,
-    threshold: options.ThresholdOption = None,
+    threshold: options.ModelThresholdOption = None,
     window: options.WindowOption = None,
     slice: options.SliceOption = None,
     max_slices: options.MaxSlicesOption = None,

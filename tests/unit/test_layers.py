@@ -30,6 +30,7 @@ LAYERS = [
     "service",
     "demo",
     "cli",
+    "__main__",
 ]
 
 # What comes with an extra is imported in one module.

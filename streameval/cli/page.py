@@ -1,0 +1,84 @@
+"""A result as one page of HTML that needs no network."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from streameval.cli.output import Section
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="streameval">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+{facts}</header>
+{contents}<main>
+{body}</main>
+</body>
+</html>
+"""
+
+
+def page(
+    title: str,
+    sections: Sequence[Section],
+    *,
+    facts: Mapping[str, str] | None = None,
+    pictures: Mapping[str, str] | None = None,
+) -> str:
+    """A page with a heading for each section.
+
+    Args:
+        title: Of the page.
+        sections: Tables and lines.
+        facts: Names and values beneath the title.
+        pictures: From a title to an element with the picture, such as an inline SVG.
+
+    >>> text = page("spam < ham", [Section("notes", notes=("a & b",))])
+    >>> "<h1>spam &lt; ham</h1>" in text, "<p>a &amp; b</p>" in text, "http" in text
+    (True, True, False)
+    """
+    parts: dict[str, str] = {}
+    for section in sections:
+        found = "" if section.table is None else section.table.to_html(section.title)
+        # Wide tables scroll in their own box, which the keyboard reaches.
+        if found:
+            name = html.escape(section.title or "table")
+            box = f'class="scroll" tabindex="0" role="region" aria-label="{name}"'
+            found = f"<div {box}>{found}</div>\n"
+        found += "".join(f"<p>{html.escape(note)}</p>\n" for note in section.notes)
+        key = section.title or section.kind
+        parts[key] = parts.get(key, "") + found
+    for name, picture in (pictures or {}).items():
+        parts[name] = parts.get(name, "") + f"<figure>{picture}</figure>\n"
+    body, links = "", ""
+    for number, (name, inner) in enumerate(parts.items(), 1):
+        words = html.escape(name[:1].upper() + name[1:])
+        body += f'<section id="s{number}">\n<h2>{words}</h2>\n{inner}</section>\n'
+        links += f'<li><a href="#s{number}">{words}</a></li>\n'
+    contents = (
+        f'<nav aria-label="Contents">\n<ul>\n{links}</ul>\n</nav>\n' if len(parts) > 2 else ""
+    )
+    pairs = "".join(
+        f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd></div>\n"
+        for name, value in (facts or {}).items()
+    )
+    return _PAGE.format(
+        title=html.escape(title),
+        style=(files("streameval.cli") / "page.css").read_text("utf-8"),
+        facts=f"<dl>\n{pairs}</dl>\n" if pairs else "",
+        contents=contents,
+        body=body,
+    ).rstrip("\n")
