@@ -233,9 +233,9 @@ class Evaluator:
         self._readers: dict[str, Callable[[], float]] = {}
 
     @property
-    def task(self) -> str:
+    def task(self) -> Task:
         """``"binary"`` or ``"multiclass"``."""
-        return self._context.plan.task
+        return self._total.task
 
     def update(
         self,
@@ -471,6 +471,17 @@ class Evaluator:
         """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""
         return self._total.curve(name, **params)
 
+    def one_vs_rest(self, label: Label) -> View:
+        """One class against the rest; see :meth:`streameval.evaluator.view.View.one_vs_rest`.
+
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update("cat", proba={"cat": 0.75, "dog": 0.25})
+        >>> ev.update("dog", proba={"cat": 0.5, "dog": 0.5})
+        >>> ev.one_vs_rest("cat")["roc_auc"]
+        1.0
+        """
+        return self._total.one_vs_rest(label)
+
     def thresholds(self, name: str, **params: Any) -> CutPoint:
         """The best cut-point by a rule; see :meth:`streameval.evaluator.view.View.thresholds`."""
         return self._total.thresholds(name, **params)
@@ -481,12 +492,9 @@ class Evaluator:
         return self._total.confusion
 
     @property
-    @locked
     def labels(self) -> list[Label]:
         """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        if isinstance(self._intake, BinaryIntake):
-            return list(self._intake.labels)
-        return self._intake.known()
+        return self._total.labels
 
     @locked
     def slices(self) -> dict[SliceKey, View]:

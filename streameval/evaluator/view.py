@@ -21,7 +21,7 @@ from streameval.certainty.interval import (
     checked_level,
 )
 from streameval.certainty.methods import interval
-from streameval.errors import MetricError, did_you_mean, shown
+from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
     ClassificationReport,
     Report,
@@ -29,6 +29,7 @@ from streameval.evaluator.reports import (
     SeriesRow,
 )
 from streameval.events.binary import BinaryIntake
+from streameval.events.event import Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight
@@ -45,6 +46,7 @@ from streameval.metrics.registry import (
     task_metrics,
 )
 from streameval.metrics.undefined import Undefined, reason_of
+from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import Lock, held, new_lock
 from streameval.states.registry import STATES
@@ -272,6 +274,26 @@ class View:
     def __init__(self, window: Window, context: ViewContext) -> None:
         self._window = window
         self._context = context
+
+    @property
+    def task(self) -> Task:
+        """``"binary"`` or ``"multiclass"``."""
+        return "binary" if self._context.plan.binary else "multiclass"
+
+    @property
+    @locked
+    def labels(self) -> list[Label]:
+        """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
+        intake = self._context.intake
+        return list(intake.labels) if isinstance(intake, BinaryIntake) else intake.known()
+
+    @property
+    def threshold(self) -> float | None:
+        """Binary: ``score >= threshold`` is predicted positive; None where no label is kept."""
+        intake = self._context.intake
+        if not isinstance(intake, BinaryIntake) or not self._context.plan.serves("confusion"):
+            return None
+        return intake.threshold
 
     @property
     @locked
@@ -632,6 +654,45 @@ class View:
         state_set = self._window.current()
         self._context.require(name, (state,), state_set)
         return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
+
+    @locked
+    def one_vs_rest(self, label: Label) -> View:
+        """One class against all others, as the view of a binary task.
+
+        Its score is the probability that the events gave to the class, so that it has the
+        curves, cut-points and metrics of scores. Predicted labels are not part of it.
+
+        Args:
+            label: A class of a multi-class task.
+
+        Returns:
+            A view of the events counted until now; it does not change.
+
+        Raises:
+            MetricError: A binary task, or no probabilities were fed.
+            InputError: No such class.
+
+        Cost:
+            O(scores of the class's column).
+        """
+        context = self._context
+        if context.plan.binary:
+            raise MetricError("one_vs_rest is for multiclass tasks; a binary task is one already")
+        state_set = self._window.current()
+        context.require("one_vs_rest", ("class_scores",), state_set)
+        scores: ClassScores = state_set.class_scores
+        known = scores.labels if context.plan.labels is None else context.plan.labels
+        if label not in known:
+            near = did_you_mean(str(label), known)
+            expected = f"one of {len(known)} classes"
+            raise InputError("label", expected=expected, got=shown(label), remedy=near)
+        index = scores.one_vs_rest(label)
+        kept = frozenset({"index"})
+        plan = StatePlan("binary", kept, context.plan.bins, max_scores=index.max_scores)
+        binary = StateSet(plan)
+        binary.index.merge(index)
+        of_class = ViewContext(plan, BinaryIntake(str(label)), context.undefined)
+        return View(cast(Window, _Unchanging(binary)), of_class)
 
     @locked
     def thresholds(self, /, name: str, **params: Any) -> CutPoint:

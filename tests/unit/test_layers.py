@@ -39,7 +39,7 @@ OPTIONAL = {
     "starlette": {"service/http/app.py"},
     "uvicorn": {"service/http/server.py"},
     "prometheus_client": {"service/http/prometheus.py"},
-    "plotly": set(),
+    "plotly": {"plots/with_plotly.py"},
     "psycopg": {"service/store/postgres.py"},
     "pyspark": {"integrations/spark.py"},
     "dask": {"integrations/dask.py"},
@@ -52,8 +52,8 @@ OPTIONAL = {
     "polars": set(),
     "pyarrow": {"integrations/spark.py", "records/arrow.py"},
     "river": {"demo/flights.py", "integrations/river.py"},
-    "sklearn": {"plots.py"},
-    "matplotlib": {"plots.py"},
+    "sklearn": set(),
+    "matplotlib": {"plots/with_matplotlib.py"},
 }
 
 
