@@ -95,6 +95,8 @@ def evaluate(
     if rule is not None and y_pred is not None:
         remedy = "predicted labels that are read do not depend on it; leave --y-pred out"
         raise OptionError.conflicts(f"--threshold {threshold}", "--y-pred", remedy=remedy)
+    named_metrics = () if calls is None or everything else tuple(name for name, _ in calls)
+    pictures = checked_pictures(details)
     more = {"bins": bins, "undefined": undefined}
     request = Request(
         y_true=y_true,
@@ -109,7 +111,8 @@ def evaluate(
         labels=options.label_texts(labels),
         threshold=_UNKNOWN_THRESHOLD if isinstance(cut_at, tuple) else cut_at,
         task=task.value,
-        metrics=None if calls is None or everything else tuple(name for name, _ in calls),
+        # Pictures need more states than the metrics that are named.
+        metrics=None if everything or pictures else named_metrics or None,
         window=None
         if window is None
         else options.parse_window(window, all_panes=details.series is not None),
@@ -117,14 +120,13 @@ def evaluate(
         max_slices=max_slices or MAX_SLICES,
         max_scores=max_scores,
         intervals=details.intervals is not None,
-        also_kept=details.metrics,
+        also_kept=(*details.metrics, *named_metrics) if pictures else details.metrics,
         more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(request.window)
     chosen = next((f for f in FORMATS if f == input_format), None)
     sources = find_sources(files, chosen)
     request = request.with_columns(column_names(sources[0]), sources[0].name)
-    pictures = checked_pictures(details)
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
@@ -151,7 +153,7 @@ def evaluate(
         assert isinstance(evaluator, Evaluator)
         result = result_of(evaluator, calls, details, chosen=chosen)
         result.write(format, feed.bad if skip else None)
-        return pictures.draw(evaluator, result, ", ".join(files))
+        return pictures.draw(evaluator, result, files, feed.bad)
 
     chunks = chunks_of(request)
     count_and_report(feed, chunks, sources, write, save=save, shard=named, max_bad=max_bad)

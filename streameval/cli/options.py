@@ -29,20 +29,6 @@ ALL = (("all", {}),)
 MetricCall: TypeAlias = tuple[str, Mapping[str, Any]]
 """A metric's name, and its parameters."""
 
-PICTURES = (
-    "roc",
-    "pr",
-    "det",
-    "calibration",
-    "confusion",
-    "scores",
-    "gain",
-    "lift",
-    "series",
-    "slices",
-)
-"""The pictures that commands draw, by name."""
-
 InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "PARQUET"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 TaskChoice = StrEnum("TaskChoice", ["AUTO", "BINARY", "MULTICLASS"])
@@ -101,8 +87,14 @@ def complete_window(incomplete: str) -> list[str]:
 
 
 def complete_picture(incomplete: str) -> list[str]:
-    """The names of pictures that begin so, as files."""
-    return [f"{name}.png" for name in PICTURES if name.startswith(incomplete)]
+    """The names of pictures that begin so, as files.
+
+    >>> complete_picture("ro")
+    ['roc.png']
+    """
+    from streameval.plots import DISPLAYS  # only a shell reads it
+
+    return [f"{name}.png" for name in DISPLAYS if name.startswith(incomplete)]
 
 
 FilesArgument: TypeAlias = Annotated[

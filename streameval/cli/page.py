@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 
 from streameval.cli.output import Section
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture of a page."""
+
+    kind: str
+    """That of its section."""
+    title: str
+    alternative: str
+    """What it shows, in words."""
+    address: str
+    """The picture itself, as ``data:``."""
+
 
 _PAGE = """\
 <!DOCTYPE html>
@@ -36,7 +51,7 @@ def page(
     sections: Sequence[Section],
     *,
     facts: Mapping[str, str] | None = None,
-    pictures: Mapping[str, str] | None = None,
+    figures: Sequence[Figure] = (),
 ) -> str:
     """A page with a heading for each section.
 
@@ -44,7 +59,7 @@ def page(
         title: Of the page.
         sections: Tables and lines.
         facts: Names and values beneath the title.
-        pictures: From a title to an element with the picture, such as an inline SVG.
+        figures: The pictures of the sections.
 
     >>> text = page("spam < ham", [Section("notes", notes=("a & b",))])
     >>> "<h1>spam &lt; ham</h1>" in text, "<p>a &amp; b</p>" in text, "http" in text
@@ -59,10 +74,12 @@ def page(
             box = f'class="scroll" tabindex="0" role="region" aria-label="{name}"'
             found = f"<div {box}>{found}</div>\n"
         found += "".join(f"<p>{html.escape(note)}</p>\n" for note in section.notes)
-        key = section.title or section.kind
+        shown = [_figure(figure) for figure in figures if figure.kind == section.kind]
+        if shown:
+            found = f'<div class="pictures">\n{"".join(shown)}</div>\n{found}'
+        # A line without a title belongs to what is before it.
+        key = section.title or (next(reversed(parts)) if parts else section.kind)
         parts[key] = parts.get(key, "") + found
-    for name, picture in (pictures or {}).items():
-        parts[name] = parts.get(name, "") + f"<figure>{picture}</figure>\n"
     body, links = "", ""
     for number, (name, inner) in enumerate(parts.items(), 1):
         words = html.escape(name[:1].upper() + name[1:])
@@ -82,3 +99,9 @@ def page(
         contents=contents,
         body=body,
     ).rstrip("\n")
+
+
+def _figure(figure: Figure) -> str:
+    caption, words = html.escape(figure.title), html.escape(figure.alternative)
+    image = f'<img src="{figure.address}" alt="{words}">'
+    return f"<figure>\n<figcaption>{caption}</figcaption>\n{image}\n</figure>\n"

@@ -52,7 +52,7 @@ def merge(
     result = _result(total, metrics, details, dimensions)
     is_written = save is None or saved(total, save)
     result.write(format)
-    is_written &= pictures.draw(total, result, ", ".join(states))
+    is_written &= pictures.draw(total, result, states)
     if not is_written:
         raise typer.Exit(FAILURE)
 
@@ -72,7 +72,7 @@ def report(
     loaded = load_any(state)
     result = _result(loaded, metrics, details, dimensions)
     result.write(format)
-    if not pictures.draw(loaded, result, state):
+    if not pictures.draw(loaded, result, [state]):
         raise typer.Exit(FAILURE)
 
 
