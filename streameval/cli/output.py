@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -101,7 +102,9 @@ def text_of(sections: Sequence[Section], format: Format) -> str:
         if section.table is not None:
             table = section.table
             lines.append(table.to_markdown() if markdown else table.to_text(terminal_width()))
-        lines.extend(section.notes)
+        width = None if markdown else terminal_width()
+        for note in section.notes:
+            lines.extend([note] if width is None else textwrap.wrap(note, width))
         parts.append(("\n\n" if markdown else "\n").join(lines))
     return "\n\n".join(parts)
 

@@ -23,6 +23,9 @@ class Figure:
     """The picture itself, as ``data:``."""
 
 
+_MANY_ROWS = 40
+"""A longer table scrolls in its box."""
+
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -71,14 +74,16 @@ def page(
         # Wide tables scroll in their own box, which the keyboard reaches.
         if found:
             name = html.escape(section.title or "table")
-            box = f'class="scroll" tabindex="0" role="region" aria-label="{name}"'
+            long = section.table is not None and len(section.table.rows) > _MANY_ROWS
+            kind = "scroll long" if long else "scroll"
+            box = f'class="{kind}" tabindex="0" role="region" aria-label="{name}"'
             found = f"<div {box}>{found}</div>\n"
         found += "".join(f"<p>{html.escape(note)}</p>\n" for note in section.notes)
         shown = [_figure(figure) for figure in figures if figure.kind == section.kind]
         if shown:
-            found = f'<div class="pictures">\n{"".join(shown)}</div>\n{found}'
-        # A line without a title belongs to what is before it.
-        key = section.title or (next(reversed(parts)) if parts else section.kind)
+            found = f'<div class="pictures {section.kind}">\n{"".join(shown)}</div>\n{found}'
+        # Lines without a title are about the whole.
+        key = section.title or (next(iter(parts)) if parts else section.kind)
         parts[key] = parts.get(key, "") + found
     body, links = "", ""
     for number, (name, inner) in enumerate(parts.items(), 1):

@@ -144,18 +144,19 @@ def _page(
     bad: BadRecords | None,
 ) -> str:
     sections = result.sections(Format.HTML)
+    for kind in ("series", "slices"):
+        if kind in drawn and all(section.kind != kind for section in sections):
+            sections.append(Section(kind, kind=kind))
     kinds = [section.kind for section in sections]
-    if any(name not in _SECTION for name in drawn):
+    places = {name: kind if (kind := _SECTION.get(name)) in kinds else "curves" for name in drawn}
+    if "curves" in places.values():
         # Behind what is about labels, in front of what is about times and slices.
         at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1
         sections.insert(at, Section("curves", kind="curves"))
-    for kind in ("series", "slices"):
-        if kind in drawn and kind not in kinds:
-            sections.append(Section(kind, kind=kind))
     if bad is not None and bad.count:
         sections.append(_bad_section(bad))
     figures = [
-        Figure(_SECTION.get(name, "curves"), one.picture.title, _alternative(one), _uri(one))
+        Figure(places[name], one.picture.title, _alternative(one), _uri(one))
         for name, one in drawn.items()
     ]
     return page(_title(sources), sections, facts=_facts(state, sources), figures=figures)

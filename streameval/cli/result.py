@@ -230,15 +230,17 @@ class Result:
 
     def sections(self, format: Format) -> list[Section]:
         """The parts of the result as tables and lines."""
-        # In text the ends of a class's intervals are beneath its numbers.
-        beneath = format is Format.TABLE
         found = [Section("metrics" if format is Format.HTML else "", self.report.table())]
         found[0] = replace(found[0], kind="metrics")
         line = self._threshold_line()
         if line:
             found.append(Section(notes=(line,), kind="threshold"))
         if self.classes is not None:
-            table = self.classes.table(beneath=beneath)
+            table = self.classes.table()
+            if format is Format.TABLE:
+                # The ends of intervals are beneath the numbers, where the lines fit.
+                narrow = self.classes.table(beneath=True)
+                table = narrow if _fits(narrow) else table
             found.append(Section("classes", table, kind="classes"))
         elif self.hidden_classes:
             hidden = f"{self.hidden_classes:,} classes: --per-class shows their table"
@@ -304,6 +306,12 @@ class Result:
         return Section(title, shown.table(), tuple(tails), kind="slices")
 
 
+def _fits(table: Table) -> bool:
+    """Whether the lines of a table are no wider than the terminal, if the output is one."""
+    widest = max(map(len, table.to_text().splitlines()))
+    return widest <= (terminal_width() or widest)
+
+
 def _csv_row(scope: str, name: str, metric: str, row: Any) -> dict[str, Any]:
     interval = row.interval
     return {
@@ -327,8 +335,7 @@ def _confusion_section(counts: ConfusionCounts) -> Section:
         cells = [[weight_text(one) for one in line] for line in counts.to_array().tolist()]
         rows = [[name, *line] for name, line in zip(names, cells, strict=True)]
         table = Table(["true \\ predicted", *names], rows, right=frozenset(names))
-        widest = max(map(len, table.to_text().splitlines()))
-        if widest <= (terminal_width() or widest):
+        if _fits(table):
             return Section("confusion", table, kind="confusion")
     errors = [cell for cell in counts.cells() if cell[0] != cell[1]]
     errors.sort(key=lambda cell: -cell[2])

@@ -386,8 +386,8 @@ def text_table(
     )
 
 
-_LEAST_WORDS = 6
-"""The narrowest column of words before rows become lines."""
+_LONGEST_WORD = 16
+"""Longer words are broken; where the others do not fit either, rows become lines."""
 
 _WORDS = re.compile(r"(?!nan|inf)[A-Za-z]{2}")
 _PIECE = re.compile(r"\S+?(?:[_=,/](?=\S)|\s+|$)")
@@ -397,10 +397,10 @@ def _fitted(lines: list[list[str]], widths: list[int], width: int) -> list[int] 
     """Narrower columns that fit, or None: those of words shrink, and headers of numbers wrap."""
     least = []
     for n, most in enumerate(widths):
-        cells = [line[n] for line in lines[1:]]
-        numbers = [cell for cell in cells if not _WORDS.search(cell)]
-        words = _LEAST_WORDS if len(numbers) < len(cells) or not cells else 0
-        least.append(min(most, max([words, 1, *map(len, numbers)])))
+        words = (piece.rstrip() for line in lines for piece in _PIECE.findall(line[n]))
+        longest = min(_LONGEST_WORD, max(map(len, words), default=1))
+        numbers = (len(line[n]) for line in lines[1:] if not _WORDS.search(line[n]))
+        least.append(min(most, max(longest, *numbers, 1)))
     most = width - 2 * (len(widths) - 1)
     if sum(least) > most:
         return None
@@ -467,13 +467,17 @@ def html_table(
     right: frozenset[str] = frozenset(),
     caption: str = "",
 ) -> str:
-    """A table in HTML, its cells escaped; columns in `right` have the class ``number``."""
+    """A table in HTML, its cells escaped.
+
+    Cells of the columns in `right` have the class ``number``, those of sentences ``text``.
+    """
 
     def line(tag: str, cells: Sequence[str]) -> str:
-        inner = "".join(
-            f"<{tag}{_RIGHT if name in right else ''}>{html.escape(_one_line(cell))}</{tag}>"
-            for name, cell in zip(header, cells, strict=True)
-        )
+        inner = ""
+        for name, cell in zip(header, cells, strict=True):
+            kind = "number" if name in right else "text" if len(cell) > _SENTENCE else ""
+            start = f'<{tag} class="{kind}">' if kind else f"<{tag}>"
+            inner += f"{start}{html.escape(_one_line(cell))}</{tag}>"
         return f"<tr>{inner}</tr>"
 
     head = f"<caption>{html.escape(_one_line(caption))}</caption>" if caption else ""
@@ -481,7 +485,8 @@ def html_table(
     return f"<table>{head}<thead>{line('th', header)}</thead><tbody>{body}</tbody></table>"
 
 
-_RIGHT = ' class="number"'
+_SENTENCE = 28
+"""Longer cells are sentences, which a page may wrap."""
 
 
 @dataclass(frozen=True, slots=True)
