@@ -71,7 +71,7 @@ def expected(events: Events, **columns: str) -> str:
     return str(ev.report()) + "\n"
 
 
-BINARY = ("--y-true", "label", "--score", "score")
+BINARY = ("--y-true", "label", "--score", "score", "--no-per-class")
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])

@@ -296,7 +296,7 @@ def test_json_names_the_window(
 
 def test_json_of_all_events_names_no_window(run: Command, tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", stream(20))
-    asked = ["--y-true", "label", "--score", "score", "--format", "json"]
+    asked = ["--y-true", "label", "--score", "score", "--no-per-class", "--format", "json"]
     values = json.loads(run("evaluate", path, *asked).out)
     assert list(values) == ["task", "positive", "threshold", "metrics"]
 
