@@ -24,6 +24,7 @@ from streameval.cli.output import (
     say_reasons,
 )
 from streameval.cli.pictures import checked_pictures
+from streameval.cli.reading import Reading, with_reading
 from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import InputError, OptionError, StateError
 from streameval.evaluator.comparison import Comparison
@@ -32,9 +33,8 @@ from streameval.metrics.cut_points import CutPoint
 from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BadRecordError, Feed
-from streameval.records.label_text import LABEL_TYPES
 from streameval.records.request import MAX_SLICES, Request
-from streameval.records.sources import FORMATS, Source, column_names, find_sources, read_source
+from streameval.records.sources import Source, column_names, read_source
 from streameval.state_files.provenance import Shard
 
 _UNKNOWN_THRESHOLD = 0.5
@@ -45,6 +45,7 @@ _MAX_BAD = 0.01
 
 
 @with_details
+@with_reading
 def evaluate(
     files: options.FilesArgument,
     *,
@@ -56,6 +57,7 @@ def evaluate(
     time: options.TimeOption = None,
     time_unit: options.TimeUnitOption = None,
     positive: options.PositiveOption = None,
+    negative: options.NegativeOption = None,
     labels: options.LabelsOption = None,
     threshold: options.ThresholdOption = None,
     task: options.TaskOption = options.TaskChoice.AUTO,
@@ -75,9 +77,8 @@ def evaluate(
     sequence: options.SequenceOption = None,
     on_bad: options.OnBadOption = options.OnBad.STOP,
     max_bad: options.MaxBadOption = None,
-    input_format: options.InputFormatOption = None,
-    label_type: options.LabelTypeOption = options.LabelTypeChoice.AUTO,
     no_progress: options.NoProgressOption = False,
+    reading: Reading,
 ) -> None:
     """Evaluate the predictions in files.
 
@@ -107,7 +108,9 @@ def evaluate(
         unit=unit,
         time=time,
         time_unit=None if time_unit is None else time_unit.value,
+        utc=reading.utc,
         positive=positive,
+        negative=negative,
         labels=options.label_texts(labels),
         threshold=_UNKNOWN_THRESHOLD if isinstance(cut_at, tuple) else cut_at,
         task=task.value,
@@ -124,13 +127,12 @@ def evaluate(
         more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(request.window)
-    chosen = next((f for f in FORMATS if f == input_format), None)
-    sources = find_sources(files, chosen)
+    sources = reading.sources(files)
     request = request.with_columns(column_names(sources[0]), sources[0].name)
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
-    types = LabelTypes(next((t for t in LABEL_TYPES if t == label_type), None))
+    types = reading.label_types()
 
     def chunks_of(request: Request) -> Iterator[Chunk]:
         return read_chunks(sources, request.wanted(), types, progress=not no_progress)

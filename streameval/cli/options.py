@@ -16,6 +16,7 @@ from streameval.errors import InputError, OptionError, did_you_mean, shown
 from streameval.evaluator.slices import Slicer
 from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.registry import METRICS, find
+from streameval.records.layout import FORMATS
 from streameval.records.request import Dimensions
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.ranking.coarse_score import LEAST_SCORES
@@ -29,7 +30,7 @@ ALL = (("all", {}),)
 MetricCall: TypeAlias = tuple[str, Mapping[str, Any]]
 """A metric's name, and its parameters."""
 
-InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "PARQUET"])
+InputFormat = StrEnum("InputFormat", [name.upper() for name in FORMATS])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 TaskChoice = StrEnum("TaskChoice", ["AUTO", "BINARY", "MULTICLASS"])
 OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
@@ -101,7 +102,8 @@ FilesArgument: TypeAlias = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE",
-        help="JSONL, CSV or Parquet; a pattern such as 'day-*.jsonl'; or - for standard input.",
+        help="JSONL, CSV, Parquet or Arrow, also compressed; a pattern such as 'day-*.jsonl'; "
+        "a directory; or - for standard input.",
     ),
 ]
 StateArgument: TypeAlias = Annotated[
@@ -143,7 +145,10 @@ YPredOption: TypeAlias = Annotated[str | None, _field(help="Predicted label.")]
 ScoreOption: TypeAlias = Annotated[str | None, _field(help="Score of the positive label.")]
 ProbaOption: TypeAlias = Annotated[
     str | None,
-    _field(help="Probabilities: an object by label, label=FIELD,label=FIELD, or 'p_*'."),
+    _field(
+        help="Probabilities: 'p_*' for fields p_LABEL; label=FIELD,label=FIELD; an object by "
+        "label; a list with --labels."
+    ),
 ]
 WeightOption: TypeAlias = Annotated[str | None, _field(help="Weight of the event.")]
 UnitOption: TypeAlias = Annotated[
@@ -171,6 +176,10 @@ LabelsOption: TypeAlias = Annotated[
 PositiveOption: TypeAlias = Annotated[
     str | None,
     _task(metavar="LABEL", help="Positive label; 1 or true by default."),
+]
+NegativeOption: TypeAlias = Annotated[
+    str | None,
+    _task(metavar="LABEL", help="Negative label; a record of a third label is then bad."),
 ]
 ThresholdOption: TypeAlias = Annotated[
     str | None,
@@ -352,11 +361,30 @@ MaxBadOption: TypeAlias = Annotated[
     ),
 ]
 InputFormatOption: TypeAlias = Annotated[
-    InputFormat | None, _files(help="By default that of the file name.")
+    InputFormat | None, _files(metavar="FORMAT", help=f"{', '.join(FORMATS)}; by name by default.")
 ]
 LabelTypeOption: TypeAlias = Annotated[
     LabelTypeChoice, _rare(show_default=False, help="Type of the labels in a CSV file.")
 ]
+DelimiterOption: TypeAlias = Annotated[
+    str | None,
+    _files(metavar="CHARACTER", help="Between the fields of CSV, such as ';' or tab."),
+]
+NoHeaderOption: TypeAlias = Annotated[
+    bool,
+    _files("--no-header", help="CSV without a header: fields are numbers from 1."),
+]
+EncodingOption: TypeAlias = Annotated[
+    str | None, _files(metavar="NAME", help="Encoding of CSV and JSONL, such as latin-1.")
+]
+NaValuesOption: TypeAlias = Annotated[
+    str | None,
+    _files(
+        metavar="TEXT,TEXT",
+        help="CSV cells that are missing values; NA, NaN, null and the like by default.",
+    ),
+]
+UtcOption: TypeAlias = Annotated[bool, _files("--utc", help="Take times without a zone as UTC.")]
 NoProgressOption: TypeAlias = Annotated[bool, _rare("--no-progress", help="Draw no bar.")]
 
 
