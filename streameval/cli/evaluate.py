@@ -132,9 +132,9 @@ def evaluate(
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
-    types = reading.label_types()
 
     def chunks_of(request: Request) -> Iterator[Chunk]:
+        types = reading.label_types()
         return read_chunks(sources, request.wanted(), types, progress=not no_progress)
 
     chosen = None

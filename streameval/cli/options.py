@@ -264,9 +264,9 @@ SeriesOption: TypeAlias = Annotated[
 PlotOption: TypeAlias = Annotated[
     list[str] | None,
     _result(
-        metavar="PICTURE[=FILE]",
-        help="Draw roc, pr, det, calibration, confusion, scores, gain, lift, series or slices: "
-        "roc.png, .svg, .pdf, .html.",
+        metavar="FILE",
+        help="Draw roc.png, or roc=FILE; pr, det, calibration, confusion, scores, gain, lift, "
+        "thresholds, series or slices; .png, .svg, .pdf, .html.",
         autocompletion=complete_picture,
     ),
 ]
