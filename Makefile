@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: man coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -48,6 +48,9 @@ browser:  ## Chromium for the dashboard's tests, from Debian (as root)
 	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null && exit 0; \
 	fi; \
 	echo "no Chromium: the dashboard will not be tested in a browser (install one, or set CHROMIUM)" >&2
+
+man: $(VENV)/.stamp-test  ## docs/streameval.1, the manual page, from the help of the commands
+	$(BIN)/python -m streameval --man > docs/streameval.1
 
 demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
 	@$(BIN)/python -m demos.run

@@ -128,7 +128,8 @@ def evaluate(
     )
     details.check_window(request.window)
     sources = reading.sources(files)
-    request = request.with_columns(column_names(sources[0]), sources[0].name)
+    if request.proba_pattern is not None:
+        request = request.with_columns(column_names(sources[0]), sources[0].name)
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)

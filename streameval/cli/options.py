@@ -30,7 +30,7 @@ ALL = (("all", {}),)
 MetricCall: TypeAlias = tuple[str, Mapping[str, Any]]
 """A metric's name, and its parameters."""
 
-InputFormat = StrEnum("InputFormat", [name.upper() for name in FORMATS])
+InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 TaskChoice = StrEnum("TaskChoice", ["AUTO", "BINARY", "MULTICLASS"])
 OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
@@ -361,7 +361,8 @@ MaxBadOption: TypeAlias = Annotated[
     ),
 ]
 InputFormatOption: TypeAlias = Annotated[
-    InputFormat | None, _files(metavar="FORMAT", help=f"{', '.join(FORMATS)}; by name by default.")
+    InputFormat | None,
+    _files(metavar="FORMAT", help=f"{', '.join(FORMATS)}; by name by default."),
 ]
 LabelTypeOption: TypeAlias = Annotated[
     LabelTypeChoice, _rare(show_default=False, help="Type of the labels in a CSV file.")

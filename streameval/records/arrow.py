@@ -107,6 +107,7 @@ def _ipc(file: Any, source: str) -> Iterator[tuple[Callable[[list[int]], Iterato
 
         def batches(indices: list[int]) -> Iterator[Any]:
             chosen = ipc.IpcReadOptions(included_fields=indices, use_threads=False)
+            parts: Iterator[Any]
             if opened is ipc.open_stream and not file.seekable():
                 parts = (batch.select(indices) for batch in reader)
             elif opened is ipc.open_stream:

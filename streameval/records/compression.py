@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from streameval.errors import InputError
 from streameval.records.arrow import zstd_stream
-from streameval.records.blocks import Readable
+from streameval.records.blocks import BLOCK_BYTES, Readable
 
 Codec: TypeAlias = Literal["gzip", "zstd", "bz2", "xz"]
 
@@ -102,7 +102,7 @@ class Rejoined:
             self.head += more
         self._unread = self.head
 
-    def read(self, size: int, /) -> bytes:
+    def read(self, size: int = BLOCK_BYTES, /) -> bytes:
         """Up to ``size`` bytes; none at the end."""
         if not self._unread:
             return self._file.read(size)

@@ -290,7 +290,8 @@ def _files(
     kind = None if label_type is None else _one_of("label_type", label_type, LABEL_TYPES)
     sources = find_sources(paths, chosen, layout)  # type: ignore[arg-type]
     check_layout(sources, layout, CALL)
-    request = request.with_columns(column_names(sources[0]), sources[0].name)
+    if request.proba_pattern is not None:
+        request = request.with_columns(column_names(sources[0]), sources[0].name)
     types = LabelTypes(kind)  # type: ignore[arg-type]
     wanted = request.wanted()
 

@@ -295,8 +295,8 @@ def _fault_in_value(value: Any, path: str, kind: Kind, shares: int | None = None
     elif kind in ("label", "slice"):
         good = isinstance(value, int) or (number and _is_finite(value))
     elif kind in ("probability", "probabilities") and isinstance(value, dict):
-        shares = ((f"{path}.{label}", share) for label, share in value.items())
-        faults = (_fault_in_value(share, name, "number") for name, share in shares)
+        named = ((f"{path}.{label}", share) for label, share in value.items())
+        faults = (_fault_in_value(share, name, "number") for name, share in named)
         return next(filter(None, faults), None)
     elif shares is not None and isinstance(value, list):
         if len(value) != shares:

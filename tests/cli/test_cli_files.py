@@ -185,11 +185,11 @@ def test_missing_values(run: Command, tmp_path: Path) -> None:
     path.write_text("y,s,g\n1,0.9,NA\nNA,0.8,x\n0,-999,x\n0,0.1,x\n,0.1,x\n")
     usual = json.loads(run("evaluate", path, *BINARY, *SKIP, "--slice", "g", "--format=json").out)
     assert usual["bad_records"]["count"] == 2
-    assert {one["slice"]["g"] for one in usual["slices"]} == {"NA", "x"}
+    assert {one["slice"]["g"] for one in usual["slices"]["slices"]} == {"NA", "x"}
     more = ("--na-values", "NA,-999", "--format=json", "--slice", "g")
     named = json.loads(run("evaluate", path, *BINARY, *SKIP, *more).out)
     assert named["bad_records"]["count"] == 3
-    assert {one["slice"]["g"] for one in named["slices"]} == {"(missing)", "x"}
+    assert {one["slice"]["g"] for one in named["slices"]["slices"]} == {"(missing)", "x"}
     classes = ("--y-true", "y", "--y-pred", "y", "--na-values", "", *SKIP, "--format=json")
     assert json.loads(run("evaluate", path, *classes).out)["bad_records"]["count"] == 1
 
