@@ -24,11 +24,11 @@ from streameval.states.score_index import ScoreIndex
 from streameval.windows.kinds import KINDS, window_forms
 from streameval.windows.window import WindowKind, WindowSpec
 
-ALL = (("all", {}),)
-"""What ``--metrics all`` is."""
-
 MetricCall: TypeAlias = tuple[str, Mapping[str, Any]]
 """A metric's name, and its parameters."""
+
+ALL: tuple[MetricCall, ...] = (("all", {}),)
+"""What ``--metrics all`` is."""
 
 InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
@@ -591,7 +591,7 @@ def metric_calls(text: str | None) -> tuple[MetricCall, ...] | None:
                 expected="NAME or NAME:PARAMETER=VALUE, such as fbeta:beta=2",
                 got=shown(one),
             )
-        params = {key: plain_value(value) for key, _, value in pairs}
+        params: dict[str, Any] = {key: plain_value(value) for key, _, value in pairs}
         if name == "all" and text is not None and text.strip() != "all":
             raise InputError("--metrics", expected="all alone, or names", got=shown(text))
         if params:

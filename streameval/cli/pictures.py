@@ -6,6 +6,7 @@ import base64
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from streameval import __version__
@@ -63,12 +64,12 @@ class Pictures:
         if self.directory is not None:
             files += [(name, os.path.join(self.directory, f"{name}.png")) for name in drawn]
         for name, path in files:
-            is_written &= _written(path, lambda name=name, path=path: drawn[name].save(path))
+            is_written &= _written(path, partial(drawn[name].save, path))
         if self.directory is not None:
             say(f"--plot-dir {self.directory}: {', '.join(f'{name}.png' for name in drawn)}")
         if self.page is not None:
             text = _page(state, result, sources, drawn, bad)
-            is_written &= _written(self.page, lambda: _write_text(str(self.page), text))
+            is_written &= _written(self.page, partial(_write_text, self.page, text))
         return is_written
 
 
@@ -148,7 +149,7 @@ def _page(
         if kind in drawn and all(section.kind != kind for section in sections):
             sections.append(Section(kind, kind=kind))
     kinds = [section.kind for section in sections]
-    places = {name: kind if (kind := _SECTION.get(name)) in kinds else "curves" for name in drawn}
+    places = {name: _SECTION[name] if _SECTION.get(name) in kinds else "curves" for name in drawn}
     if "curves" in places.values():
         # Behind what is about labels, in front of what is about times and slices.
         at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1

@@ -197,8 +197,9 @@ def _labels(before: Evaluator, after: Evaluator, level: float, shared: str) -> t
     if not counts[0].total or not counts[1].total:
         return ()
     labels = dict.fromkeys([*counts[0].labels, *counts[1].labels])
+    first, second = counts
     return tuple(
-        _change(str(label), *(_share(one, label, level) for one in counts), shared)
+        _change(str(label), _share(first, label, level), _share(second, label, level), shared)
         for label in labels
     )
 
