@@ -57,7 +57,7 @@ class Changes:
     >>> after.update_many(["a", "b"] * 50, ["a", "a"] * 50)
     >>> print(changes(before, after, ["accuracy"]).table().to_text())
     metric    before  after  difference  low        high       differs
-    accuracy  1       0.5    -0.5        -0.596168  -0.395872  yes
+    accuracy  1       0.5    -0.5        -0.596168  -0.396962  yes
     """
 
     level: float
