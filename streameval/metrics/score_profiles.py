@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -131,9 +132,13 @@ def threshold_metrics(index: ScoreIndex) -> ThresholdMetrics:
     """
     counts = threshold_counts(index.groups())
     positives, events = counts.positives, counts.positives + counts.negatives
-    tp, fp = counts.tp[:0:-1], counts.fp[:0:-1]
+    # A rule's polynomials are those of integers, and of columns of them.
+    tp: Any = counts.tp[:0:-1]
+    fp: Any = counts.fp[:0:-1]
+    p: Any = positives
+    s: Any = events
     columns = {
-        rule.name: quotients(*_parts(rule.parts(tp, positives, tp + fp, events), len(tp)))
+        rule.name: quotients(*_parts(rule.parts(tp, p, tp + fp, s), len(tp)))
         for rule in (PRECISION, RECALL, SPECIFICITY, F1)
     }
     return ThresholdMetrics(

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
@@ -29,12 +30,14 @@ from streameval.errors import InputError, MetricError, shown
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import SeriesRow, SliceReport, SliceRow
 from streameval.evaluator.slices import slice_name
+from streameval.evaluator.track import TrackRow
 from streameval.evaluator.view import View
 from streameval.events.values import FloatArray, Label
 from streameval.metrics.calibration import CalibrationCurve
 from streameval.metrics.curves import DetCurve, PrecisionRecallCurve, PrGainCurve, RocCurve
 from streameval.metrics.registry import METRICS, USUAL_METRICS
 from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
+from streameval.metrics.undefined import NO_EVENTS
 from streameval.plots.picture import (
     COLORS,
     MUTED,
@@ -57,6 +60,7 @@ from streameval.plots.picture import (
 from streameval.states.confusion import ConfusionCounts
 
 Source: TypeAlias = Evaluator | View
+PaneRow: TypeAlias = SeriesRow | TrackRow
 
 _MANY_CLASSES = 10
 _MANY_PANES = 100
@@ -233,7 +237,7 @@ def _curves(
         else:
             found.append((label, part, one))
     if not found:
-        reason = reasons[0] if reasons else "no event has been seen"
+        reason = reasons[0] if reasons else NO_EVENTS
         raise InputError("curve", expected="a curve that is defined", got=reason)
     return found
 
@@ -365,9 +369,7 @@ class RocCurveDisplay:
             InputError: The curve is undefined; the reason is in the message. Or a bad argument.
             MissingExtraError: The extra ``plots`` is not installed.
         """
-        display = cls.computed(
-            evaluator, name=name, classes=classes, intervals=intervals, **params
-        )
+        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
         return display.plot(ax, **options)
 
     @property
@@ -448,9 +450,7 @@ class PrecisionRecallDisplay:
         curves: dict[str, PrecisionRecallCurve] = {}
         areas: dict[str, float] = {}
         for number, (label, part, curve) in enumerate(
-            _curves(
-                evaluator, "precision_recall", ("recall", "precision"), name, classes, params
-            )
+            _curves(evaluator, "precision_recall", ("recall", "precision"), name, classes, params)
         ):
             color, style = line_look(number)
             text, area = _with_area(label, part, "average_precision", "AP", level)
@@ -487,9 +487,7 @@ class PrecisionRecallDisplay:
         **options: Any,
     ) -> Self:
         """Compute and draw; arguments as of :meth:`RocCurveDisplay.from_evaluator`."""
-        display = cls.computed(
-            evaluator, name=name, classes=classes, intervals=intervals, **params
-        )
+        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
         return display.plot(ax, **options)
 
     @property
@@ -744,9 +742,7 @@ class CalibrationDisplay:
 
         Further arguments as of :meth:`RocCurveDisplay.from_evaluator`.
         """
-        display = cls.computed(
-            evaluator, name=name, classes=classes, intervals=intervals, **params
-        )
+        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
         return display.plot(ax, **options)
 
     @property
@@ -813,9 +809,7 @@ class ConfusionMatrixDisplay:
         labels = tuple(found.labels)
         classes = len(labels)
         if not 1 <= classes <= most:
-            raise InputError(
-                "confusion", expected=f"1 to {most} classes to draw", got=str(classes)
-            )
+            raise InputError("confusion", expected=f"1 to {most} classes to draw", got=str(classes))
         counts = found.to_array()
         weights = counts.astype(np.float64)
         below = {
@@ -1226,7 +1220,7 @@ class SeriesDisplay:
     """A metric over time or over the events, with the support of each pane beneath."""
 
     picture: Picture
-    rows: Mapping[str, Sequence[SeriesRow]]
+    rows: Mapping[str, Sequence[PaneRow]]
     """By the name of each line."""
     ax_: Any = None
     figure_: Any = None
@@ -1282,7 +1276,7 @@ class SeriesDisplay:
     @classmethod
     def of_rows(
         cls,
-        rows: Sequence[SeriesRow] | Mapping[str, Sequence[SeriesRow]],
+        rows: Sequence[PaneRow] | Mapping[str, Sequence[PaneRow]],
         metric: str,
         *,
         name: str | None = None,
@@ -1322,18 +1316,16 @@ class SeriesDisplay:
         return cls(picture, several)
 
 
-def _edges(rows: Sequence[SeriesRow]) -> list[Any]:
+def _edges(rows: Sequence[PaneRow]) -> list[Any]:
     ends = [*(row.start for row in rows), rows[-1].end]
     return [datetime.fromisoformat(end) if isinstance(end, str) else end for end in ends]
 
 
-def _series_marks(
-    rows: Sequence[SeriesRow], name: str, color: str, style: Any
-) -> Iterator[Mark]:
+def _series_marks(rows: Sequence[PaneRow], name: str, color: str, style: Any) -> Iterator[Mark]:
     if not rows:
         return
     edges = _edges(rows)
-    middles = [a + (b - a) / 2 for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    middles = [a + (b - a) / 2 for a, b in pairwise(edges)]
     values = np.asarray([row.value for row in rows], dtype=np.float64)
     many = len(rows) > _MANY_PANES
     # A pane between two undefined ones has no line, only a marker.
@@ -1343,7 +1335,7 @@ def _series_marks(
         yield Band(edges, low, high, color)
 
 
-def _ends_of(rows: Sequence[SeriesRow] | Sequence[SliceRow]) -> tuple[Any, Any]:
+def _ends_of(rows: Sequence[PaneRow | SliceRow]) -> tuple[Any, Any]:
     """The lower and the upper ends; nan where there is no interval."""
     nothing = (np.nan, np.nan)
     ends = [(row.interval.low, row.interval.high) if row.interval else nothing for row in rows]
@@ -1544,7 +1536,7 @@ def plot_confusion(evaluator: Source, ax: Any = None, most: int = 30) -> Any:
     return ConfusionMatrixDisplay.from_evaluator(evaluator, ax, most=most).ax_
 
 
-def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: str = "") -> Any:
+def plot_series(rows: Sequence[PaneRow], metric: str, ax: Any = None, label: str = "") -> Any:
     """The axes of :class:`SeriesDisplay` of rows; with a label, without their supports."""
     return SeriesDisplay.of_rows(rows, metric, name=label or None).plot(ax).ax_
 

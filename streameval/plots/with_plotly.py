@@ -6,6 +6,7 @@ import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -262,7 +263,7 @@ def _add_support(figure: Any, support: Support) -> None:
     if not support.weights:
         return
     edges = _values(support.edges)
-    x = [edge for pair in zip(edges[:-1], edges[1:], strict=True) for edge in pair]
+    x = [edge for pair in pairwise(edges) for edge in pair]
     y = [float(weight) for weight in support.weights for _ in range(2)]
     most = max(y) or 1.0
     figure.add_trace(

@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 # From the bottom up. Parts of one row are independent of each other.
 LAYERS = [
-    "errors",
+    ("errors", "tables"),
     "events",
     "states",
     "metrics",

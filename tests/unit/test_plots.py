@@ -124,7 +124,7 @@ def test_undefined_curves_tell_why(name: str) -> None:
     ev.update(False, score=2.5)
     if name in ("score_distribution", "threshold_metrics"):  # of any scores; of one class
         drawn = plots.plot_curve(ev, name)
-        assert drawn.patches or len(drawn.lines) == 2
+        assert drawn.patches or drawn.lines
         return
     with pytest.raises(se.InputError, match=r"^(curve|thresholds): expected .+ defined, got .+"):
         plots.plot_curve(ev, name)
