@@ -126,8 +126,15 @@ def read_csv(
         rows = table.read(bad)
         if len(rows.lines) or bad.count:
             # In a function of its own, which frees the cells before the next are read.
-            texts = {path: rows.column(index) for path, index in indices.items()}
-            yield text_chunk(source, wanted, texts, rows.lines, label_types, layout, bad)
+            yield text_chunk(
+                source,
+                wanted,
+                {path: rows.column(index) for path, index in indices.items()},
+                rows.lines,
+                label_types,
+                layout,
+                bad,
+            )
 
 
 def csv_columns(stream: Readable, source: str, layout: Layout = _NO_LAYOUT) -> list[str]:
