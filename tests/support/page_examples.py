@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
-_STEP = re.compile(r"^\$ (.*\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
+_STEP = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
 PORT = "8642"
 """The port in the pages; while they run it is a free one."""
 

@@ -79,7 +79,7 @@ def test_files_are_evaluated_and_saved(tmp_path: Path) -> None:
 def test_help_lists_what_works(tmp_path: Path) -> None:
     done = _run(_COMMAND, "--help", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    listed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("│ ")}
+    listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")}
     assert set(COMMANDS) - POSIX_COMMANDS <= listed
     assert not POSIX_COMMANDS & listed
 
