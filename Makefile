@@ -29,6 +29,8 @@ endef
 $(VENV)/.stamp-%: pyproject.toml setup.py
 	$(install)
 
+# The compiled parts are those that the main environment has built.
+$(BEAM)/.stamp-%: export STREAMEVAL_NATIVE := skip
 $(BEAM)/.stamp-%: pyproject.toml setup.py
 	$(install)
 
@@ -101,7 +103,7 @@ test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which 
 
 # BOUNDED=1 leaves out what is slow. Spark needs Java 17.
 test-engines: $(VENV)/.stamp-test-engines $(BEAM)/.stamp-beamtest $(if $(BOUNDED),,build/prism/prism)  ## evaluation on Spark, Dask and Beam, and files of a web server and of S3; BOUNDED=1 for the quicker part
-	$(BIN)/python -m pytest -q -m engines tests/engines --ignore tests/engines/test_beam.py
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m engines tests/engines --ignore tests/engines/test_beam.py
 	$(BEAM)/bin/python -m pytest -q -m engines tests/engines/test_beam.py
 
 # Beam's portable runner is a program in Go, which is compiled in some minutes.

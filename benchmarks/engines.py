@@ -170,10 +170,10 @@ ROWS = (
     Measured("Spark, 2 workers: streameval", "pyspark", _on_spark(2, _streameval_on_spark)),
     Measured("Dask, 1 worker: streameval", "dask", _on_dask(1)),
     Measured("Dask, 2 workers: streameval", "dask", _on_dask(2)),
-    Measured("Beam, 1 worker: streameval", "apache-beam", _on_beam(1)),
-    Measured("Beam, 2 workers: streameval", "apache-beam", _on_beam(2)),
-    Measured(f"Spark, 1 worker: {_ML}", "pyspark", _on_spark(1, _spark_ml), share=10),
-    Measured(f"Spark, 2 workers: {_ML}", "pyspark", _on_spark(2, _spark_ml), share=10),
+    Measured("Beam, 1 worker: streameval", "apache-beam", _on_beam(1), share=10),
+    Measured("Beam, 2 workers: streameval", "apache-beam", _on_beam(2), share=10),
+    Measured(f"Spark, 1 worker: {_ML}", "pyspark", _on_spark(1, _spark_ml), share=40),
+    Measured(f"Spark, 2 workers: {_ML}", "pyspark", _on_spark(2, _spark_ml), share=40),
 )
 """A worker is one process with one core. The first row's value is the exact one."""
 

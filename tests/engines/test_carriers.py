@@ -50,8 +50,9 @@ def slices(table: arrow.Table) -> list[arrow.Table]:
     return [*reversed(parts), table.slice(0, 0)]
 
 
-# An array of probabilities beside a table has no rows in the parts of an engine.
-NAMES = [name for name in CASES if name != "probabilities: array"]
+# An array of probabilities beside a table has no rows in the parts of an engine, and the text of
+# pairs is that of the command line.
+NAMES = sorted(CASES.keys() - {"probabilities: array", "probabilities: text of pairs"})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -61,8 +62,16 @@ def test_spark_gives_the_same_bytes(local: Any, name: str) -> None:
     assert se.evaluate(data, **case.call).to_bytes() == in_time(case).state()
 
 
-@pytest.mark.parametrize("carrier", ["data frame", "bag", "delayed"])
-@pytest.mark.parametrize("name", NAMES)
+# A datetime of Python without a zone, as a bag holds it, is refused; a column's is UTC.
+ON_DASK = [
+    (name, carrier)
+    for name in NAMES
+    for carrier in ("data frame", "bag", "delayed")
+    if (name, carrier) != ("times in us, naive", "bag")
+]
+
+
+@pytest.mark.parametrize(("name", "carrier"), ON_DASK)
 def test_dask_gives_the_same_bytes(name: str, carrier: str) -> None:
     case = CASES[name]
     table = case.table()

@@ -100,9 +100,8 @@ def test_a_list_of_urls_and_paths(web: str, bucket: str, folder: Path) -> None:
     assert se.evaluate(mixed, **CASE.call).to_bytes() == CASE.state()
 
 
-@pytest.mark.parametrize("name", ["part-*.parquet", "events.csv"])
-def test_the_command_reads_urls(place: str, name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "streameval.cli", "evaluate", f"{place}/{name}"]
+def test_the_command_reads_urls(place: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streameval.cli", "evaluate", f"{place}/part-*.parquet"]
     state = tmp_path / "state"
     done = subprocess.run(
         [*command, *OPTIONS, "--save", str(state)], capture_output=True, text=True, env=os.environ
