@@ -6,8 +6,8 @@ Makes the events in Parquet, by parts and with a seed, and measures each row in 
 own, so that none finds the caches of another. The clock runs from a started engine, which has
 evaluated one part, to the value; Beam starts with each pipeline, which its rows include. Slow
 engines evaluate a share of the files. Writes ``engines.md`` and ``engines.json``; of fewer events
-``engines-short``. With ``--only`` the other rows stay as they were, and with ``--folder`` the events,
-so that an engine can be measured at a time.
+``engines-short``. With ``--only`` the other rows stay as they were, and with ``--folder`` the
+events, so that an engine can be measured at a time.
 """
 
 from __future__ import annotations

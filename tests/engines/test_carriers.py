@@ -14,14 +14,14 @@ import streameval as se
 from tests.support.carried_events import CASES, Case
 from tests.support.spark_sessions import session
 
-dask = pytest.importorskip("dask", reason="NOT TESTED: Dask is not installed")
+pytest.importorskip("dask", reason="NOT TESTED: Dask is not installed")
 pytest.importorskip("dask.dataframe", reason="NOT TESTED: dask[dataframe] is missing")
 pytest.importorskip("pyspark", reason="NOT TESTED: Spark is not installed")
 
-import dask.bag  # noqa: E402
-import dask.dataframe  # noqa: E402
+import dask.bag
+import dask.dataframe
 
-from streameval.integrations import dask as on_dask  # noqa: E402
+from streameval.integrations import dask as on_dask
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 

@@ -179,9 +179,7 @@ CASES: dict[str, Case] = {
         {"y_true": "label"},
         shares={name: name for name in _NAMES},
     ),
-    "probabilities: array": _multiclass(
-        {}, np.array(_TABLE), *_TEXT, "parquet", "glob", "memory://", labels=_NAMES
-    ),
+    "probabilities: array": _multiclass({}, np.array(_TABLE), *_FILES, labels=_NAMES),
     "probabilities: lists": _multiclass({"p": _LISTS}, "p", *_TEXT, "dict", labels=_NAMES),
     "probabilities: lists of one length": _multiclass(
         {"p": _FIXED}, "p", *_TEXT, "dict", labels=_NAMES

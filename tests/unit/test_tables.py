@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +25,7 @@ from streameval.cli import main
 from streameval.errors import MissingExtraError, OptionError
 from tests.support.carried_events import CASES
 from tests.support.table_carriers import CARRIERS
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_carrier_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
