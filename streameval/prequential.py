@@ -14,7 +14,7 @@ import inspect
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -30,6 +30,7 @@ from streameval.evaluator.reports import (
     number,
     text_table,
 )
+from streameval.evaluator.track import Track
 from streameval.events.time import duration, event_time, iso_time
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.metrics.undefined import reason_of
@@ -77,6 +78,8 @@ class PrequentialResult:
     unpredicted: int
     """Tests in which the model gave no prediction, as before it has learned anything."""
     validation: str
+    track: Track | None = None
+    """Metrics by the number of tests, where ``track=`` was given."""
 
     def rows(self, metrics: Iterable[str] | None = None) -> list[FoldRow]:
         """The metrics over the folds; the task's main ones unless named."""
@@ -180,6 +183,8 @@ def prequential(
     validation: Validation = "cross",
     seed: int = 0,
     advance: Callable[[], None] | None = None,
+    progress: bool = False,
+    track: int | None = None,
 ) -> PrequentialResult:
     """Predict each event, evaluate the prediction once its label is there, then learn.
 
@@ -218,7 +223,11 @@ def prequential(
             model with a weight drawn from Poisson(1), and tests those that
             drew 0.
         seed: Of the draws.
-        advance: Called after each event, for a progress bar.
+        advance: Called after each event, for a progress bar of one's own.
+        progress: Show a progress bar on the standard error, to the end where the stream has
+            a length.
+        track: Read the main metrics after every so many tests; the result's ``track`` is their
+            table. For one evaluator without folds.
 
     Returns:
         The evaluators, merged and separately, and the trained models.
@@ -265,6 +274,9 @@ def prequential(
         raise InputError("seed", expected="a whole number", got=shown(seed))
     if advance is not None and not callable(advance):
         raise InputError("advance", expected="a function or None", got=shown(advance))
+    if type(progress) is not bool:
+        raise InputError("progress", expected="True or False", got=shown(progress))
+    tracked = _track(track, evaluator, folds)
     wait, by_time = _delay(delay, moment)
     when = _reader("moment", moment)
     models: list[Any] = [model] if folds == 1 else [model.clone() for _ in range(folds)]
@@ -272,11 +284,11 @@ def prequential(
     if folds > 1:
         assert isinstance(evaluator, Evaluator)
         evaluators = [evaluator.emptied() for _ in range(folds)]
-    run = _Run(models, evaluators, _slicing(slices), when, time_unit)
+    run = _Run(models, evaluators, _slicing(slices), when, time_unit, tracked)
     shares = _shares(folds, validation, random.Random(seed))
     waiting: list[_Pending] = []
     events = 0
-    for x, y in _pairs(stream):
+    for x, y in _pairs(_shown_progress(stream) if progress else stream):
         now = events
         if by_time:
             assert when is not None
@@ -302,7 +314,38 @@ def prequential(
         events,
         run.unpredicted,
         validation if folds > 1 else "prequential",
+        tracked,
     )
+
+
+def _track(every: int | None, evaluator: Evaluator | Comparison, folds: int) -> Track | None:
+    if every is None:
+        return None
+    if isinstance(evaluator, Evaluator) and folds == 1:
+        return evaluator.track(every)
+    raise InputError(
+        "track",
+        expected="one evaluator without folds",
+        got="a Comparison" if isinstance(evaluator, Comparison) else f"folds={folds}",
+        remedy="conflicts with folds= and with several models; leave one out",
+    )
+
+
+def _shown_progress(stream: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """The stream, with a bar that follows it."""
+    from rich.console import Console  # takes 30 ms to load
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (TextColumn("events"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    total = len(stream) if isinstance(stream, Sized) else None
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield from bar.track(stream, total=total)
 
 
 def _check_models(models: object, comparison: Comparison, folds: int) -> None:
@@ -457,7 +500,9 @@ class _Run:
         slices: Callable[[Any], Mapping[str, object]] | None,
         moment: Callable[[Any], object] | None,
         time_unit: str | None,
+        track: Track | None = None,
     ) -> None:
+        self.track = track
         self.models = models
         self.evaluators = evaluators
         self.slices = slices
@@ -530,6 +575,8 @@ class _Run:
             fields["event_time"] = moment
         if not isinstance(evaluator, Comparison):
             evaluator.update(pending.y, **self._arguments(prediction, evaluator), **fields)
+            if self.track is not None:
+                self.track.tick()
             return
         arguments = {name: self._arguments(one, evaluator) for name, one in prediction.items()}
         kinds = [set(given) for given in arguments.values()]

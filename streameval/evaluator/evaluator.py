@@ -6,10 +6,10 @@ import copy
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 
@@ -37,14 +37,24 @@ from streameval.evaluator.slices import (
     unit_column,
     unit_value,
 )
+from streameval.evaluator.track import Track, consume
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, EventFields, Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label, Weight, check_same_length
+from streameval.metrics.calibration import CalibrationCurve
+from streameval.metrics.curves import (
+    DetCurve,
+    PrecisionRecallCurve,
+    PrGainCurve,
+    RocCurve,
+)
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.metric import undefined_number
+from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import METRICS, find, metric_names
+from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
 from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import Provenance
@@ -116,6 +126,8 @@ class Evaluator:
     >>> ev.update_many(["ham", "spam"], score=[0.2, 0.8])
     >>> ev["accuracy"], ev["roc_auc"]
     (0.75, 1.0)
+    >>> ev
+    <Evaluator: binary, positive 'spam', 4 events; accuracy 0.75, f1 0.8, roc_auc 1>
     """
 
     __slots__ = (
@@ -232,9 +244,9 @@ class Evaluator:
         self._readers: dict[str, Callable[[], float]] = {}
 
     @property
-    def task(self) -> str:
+    def task(self) -> Task:
         """``"binary"`` or ``"multiclass"``."""
-        return self._context.plan.task
+        return self._total.task
 
     def update(
         self,
@@ -331,8 +343,10 @@ class Evaluator:
     ) -> None:
         """Count many events: the same bits as one by one, a hundred times faster.
 
-        Columns are lists, numpy arrays, pandas or polars series or Arrow
-        arrays of one length. A multi-class ``proba`` is a data frame (pandas,
+        Columns are lists, numpy arrays, pandas or polars series, Arrow arrays, or arrays of
+        torch, jax and others (read by DLPack or ``__array__``), of one length. A binary
+        ``proba`` may have two columns, negative and positive, as ``predict_proba`` gives
+        them where the labels are in that order. A multi-class ``proba`` is a data frame (pandas,
         polars or Arrow) or a mapping, whose columns are taken by the label
         that names them, in any order; a list of mappings; or, with
         ``labels=``, a two-dimensional array with columns in that order. Where
@@ -356,6 +370,67 @@ class Evaluator:
             self._intake.forget()
             raise
         self._intake.learn()
+
+    def consume(
+        self,
+        events: Iterable[object],
+        *,
+        fields: Sequence[str] = ("y_true", "y_pred"),
+        batch: int = 4096,
+    ) -> int:
+        """Count the events of an iterable, such as a generator, as far as it goes.
+
+        They are counted in batches, to the same bits as by :meth:`update` one by one.
+
+        Args:
+            events: Mappings from the names of :meth:`update`'s arguments to their values, or
+                tuples of the values of ``fields``.
+            fields: What the values of a tuple are: ``("y_true", "score")``.
+            batch: How many events are read before they are counted.
+
+        Returns:
+            How many events were counted.
+
+        Raises:
+            InputError: An event was refused; the position is its place in the iterable. All
+                events before it were counted, and none from it on. Where the iterable itself
+                raises, all events that it gave before were counted.
+
+        >>> ev = Evaluator()
+        >>> ev.consume({"y_true": n > 2, "score": n / 5} for n in range(5))
+        5
+        >>> ev.consume([(True, 0.9), (False, 0.3)], fields=("y_true", "score"))
+        2
+        >>> ev.consume([(True, False), (True, 7)])
+        Traceback (most recent call last):
+        streameval.errors.InputError: y_pred[1]: expected 0 or the positive label 1, got 7; ...
+        >>> ev.total.support
+        8
+        """
+        return consume(self, events, tuple(fields), batch)
+
+    def track(self, every: int, *, metrics: Iterable[str] | None = None) -> Track:
+        """A track of metrics by the number of events; see :class:`Track`.
+
+        Args:
+            every: After how many events the metrics are read.
+            metrics: Names; by default the main ones of the task that the evaluator answers.
+
+        Raises:
+            InputError: ``every`` is no number of events.
+            MetricError: An unknown metric.
+
+        >>> ev = Evaluator()
+        >>> track = ev.track(every=2, metrics=["accuracy"])
+        >>> for truth, predicted in [(1, 1), (0, 1), (1, 1), (0, 0), (1, 1)]:
+        ...     track.update(truth, predicted)
+        >>> print(track)
+        events  accuracy
+             2       0.5
+             4      0.75
+             5       0.8
+        """
+        return Track(self, every, metrics)
 
     @locked
     def revert(
@@ -384,7 +459,7 @@ class Evaluator:
         self._intake.forget()
         self._windows.remove(self._of_unit(event, unit), event_time, slices)
 
-    def __getitem__(self, name: str) -> float:
+    def __getitem__(self, name: MetricName | str) -> float:
         try:
             read = self._readers.get(name)
         except TypeError:  # an unhashable name, which is refused in words
@@ -406,6 +481,14 @@ class Evaluator:
                 self._readers[name] = read
         return value
 
+    @overload
+    def value(
+        self, name: str, *, average: None, undefined: float | None = None, **params: Any
+    ) -> dict[Label, float]: ...
+    @overload
+    def value(
+        self, name: MetricName | str, *, undefined: float | None = None, **params: Any
+    ) -> float: ...
     def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
         """A metric with parameters; see :meth:`streameval.evaluator.view.View.value`.
 
@@ -466,11 +549,40 @@ class Evaluator:
         """
         return self._total.classification_report(intervals=intervals)
 
+    @overload
+    def curve(self, name: Literal["roc"], **params: Any) -> RocCurve: ...
+    @overload
+    def curve(self, name: Literal["precision_recall"], **params: Any) -> PrecisionRecallCurve: ...
+    @overload
+    def curve(self, name: Literal["det"], **params: Any) -> DetCurve: ...
+    @overload
+    def curve(self, name: Literal["pr_gain"], **params: Any) -> PrGainCurve: ...
+    @overload
+    def curve(self, name: Literal["gain"], **params: Any) -> GainCurve: ...
+    @overload
+    def curve(self, name: Literal["threshold_metrics"], **params: Any) -> ThresholdMetrics: ...
+    @overload
+    def curve(self, name: Literal["score_distribution"], **params: Any) -> ScoreDistribution: ...
+    @overload
+    def curve(self, name: Literal["calibration"], **params: Any) -> CalibrationCurve: ...
+    @overload
+    def curve(self, name: str, **params: Any) -> Any: ...
     def curve(self, name: str, **params: Any) -> Any:
         """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""
         return self._total.curve(name, **params)
 
-    def thresholds(self, name: str, **params: Any) -> CutPoint:
+    def one_vs_rest(self, label: Label) -> View:
+        """One class against the rest; see :meth:`streameval.evaluator.view.View.one_vs_rest`.
+
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update("cat", proba={"cat": 0.75, "dog": 0.25})
+        >>> ev.update("dog", proba={"cat": 0.5, "dog": 0.5})
+        >>> ev.one_vs_rest("cat")["roc_auc"]
+        1.0
+        """
+        return self._total.one_vs_rest(label)
+
+    def thresholds(self, name: CutPointName | str, **params: Any) -> CutPoint:
         """The best cut-point by a rule; see :meth:`streameval.evaluator.view.View.thresholds`."""
         return self._total.thresholds(name, **params)
 
@@ -480,12 +592,9 @@ class Evaluator:
         return self._total.confusion
 
     @property
-    @locked
     def labels(self) -> list[Label]:
         """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        if isinstance(self._intake, BinaryIntake):
-            return list(self._intake.labels)
-        return self._intake.known()
+        return self._total.labels
 
     @locked
     def slices(self) -> dict[SliceKey, View]:
@@ -939,6 +1048,14 @@ class Evaluator:
         return self.to_bytes() == other.to_bytes()
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        words, values = self._total._summary()
+        slices = f"{len(self._windows.slices)} slices" if self._slicer.dimensions else ""
+        return f"<Evaluator: {'; '.join(filter(None, (words, slices, values)))}>"
+
+    def _repr_html_(self) -> str:
+        return self._total._repr_html_()
 
     def _check(self) -> None:
         self._windows._check()

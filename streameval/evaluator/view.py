@@ -6,11 +6,22 @@ The evaluator has a view of all events, and makes one for each slice.
 from __future__ import annotations
 
 import functools
+import html
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import (
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from streameval.certainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.certainty.interval import (
@@ -21,22 +32,41 @@ from streameval.certainty.interval import (
     checked_level,
 )
 from streameval.certainty.methods import interval
-from streameval.errors import MetricError, did_you_mean, shown
+from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
     ClassificationReport,
     Report,
     ReportRow,
     SeriesRow,
 )
+from streameval.evaluator.reports import weight as count_text
 from streameval.events.binary import BinaryIntake
+from streameval.events.event import Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight
-from streameval.metrics.curves import CURVES
+from streameval.metrics.calibration import CalibrationCurve
+from streameval.metrics.curves import (
+    CURVES,
+    DetCurve,
+    PrecisionRecallCurve,
+    PrGainCurve,
+    RocCurve,
+)
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
-from streameval.metrics.registry import METRICS, find, left_out, metric_names, shown_metrics
+from streameval.metrics.names import CutPointName, MetricName
+from streameval.metrics.registry import (
+    METRICS,
+    USUAL_METRICS,
+    find,
+    left_out,
+    metric_names,
+    shown_metrics,
+)
+from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
 from streameval.metrics.undefined import Undefined, reason_of
+from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import Lock, held, new_lock
 from streameval.states.registry import STATES
@@ -52,6 +82,9 @@ _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 _CUTS: Mapping[str, str] = {
     f"{rule}_cut" if rule in METRICS else rule: rule for rule in BOUNDED_CUTS
 }
+
+_SHOWN_VALUES = 4
+"""Metrics of a representation."""
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
@@ -266,13 +299,33 @@ class View:
         self._context = context
 
     @property
+    def task(self) -> Task:
+        """``"binary"`` or ``"multiclass"``."""
+        return "binary" if self._context.plan.binary else "multiclass"
+
+    @property
+    @locked
+    def labels(self) -> list[Label]:
+        """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
+        intake = self._context.intake
+        return list(intake.labels) if isinstance(intake, BinaryIntake) else intake.known()
+
+    @property
+    def threshold(self) -> float | None:
+        """Binary: ``score >= threshold`` is predicted positive; None where no label is kept."""
+        intake = self._context.intake
+        if not isinstance(intake, BinaryIntake) or not self._context.plan.serves("confusion"):
+            return None
+        return intake.threshold
+
+    @property
     @locked
     def support(self) -> Weight:
         """Weight of the events counted."""
         state_set = self._window.current()
         return max(map(state_set.support, self._context.plan.keeps), default=0)
 
-    def __getitem__(self, name: str) -> float:
+    def __getitem__(self, name: MetricName | str) -> float:
         context = self._context
         with context.lock:
             state_set = self._window.current()
@@ -306,6 +359,14 @@ class View:
             read = functools.partial(of_state_set, state_set)
         return held(context.lock, read or (lambda: of_state_set(current())))
 
+    @overload
+    def value(
+        self, /, name: str, *, average: None, undefined: float | None = None, **params: Any
+    ) -> dict[Label, float]: ...
+    @overload
+    def value(
+        self, /, name: MetricName | str, *, undefined: float | None = None, **params: Any
+    ) -> float: ...
     @locked
     def value(self, /, name: str, *, undefined: float | None = None, **params: Any) -> Any:
         """A metric with parameters.
@@ -468,6 +529,35 @@ class View:
         return bounds_of(BOUNDED[metric.name], function, getattr(state_set, metric.state))
 
     @locked
+    def _summary(self) -> tuple[str, str]:
+        """The task, window and events; and the main metrics that can be answered, with values."""
+        context = self._context
+        state_set = self._window.current()
+        task = "binary" if context.plan.binary else "multiclass"
+        notes = context.notes
+        words = [f"{task}, positive {shown(notes['positive'])}" if "positive" in notes else task]
+        if "window" in notes:
+            window = dict(notes["window"])
+            sizes = " ".join(f"{key} {value}" for key, value in window.items() if key != "kind")
+            words.append(f"window {window['kind']} ({sizes})")
+        words.append(f"{count_text(self.support)} events")
+        values: list[str] = []
+        names = context.kept or USUAL_METRICS["representation", task]
+        for name in names if self.support else ():
+            metric = find(name, task)
+            if len(values) < _SHOWN_VALUES and self._can_answer(metric, state_set):
+                value = float(context.bound(metric, {})(state_set))
+                values.append(f"{name} {value:.4g}")
+        return ", ".join(words), ", ".join(values)
+
+    def __repr__(self) -> str:
+        return f"<View: {'; '.join(filter(None, self._summary()))}>"
+
+    def _repr_html_(self) -> str:
+        words, _ = self._summary()
+        return f"<p>{html.escape(words)}</p>{self.report()._repr_html_()}"
+
+    @locked
     def report(
         self,
         metrics: Iterable[str] | None = None,
@@ -598,6 +688,26 @@ class View:
             accuracy_interval=self._interval(find("accuracy", task), state_set, level),
         )
 
+    @overload
+    def curve(self, /, name: Literal["roc"], **params: Any) -> RocCurve: ...
+    @overload
+    def curve(
+        self, /, name: Literal["precision_recall"], **params: Any
+    ) -> PrecisionRecallCurve: ...
+    @overload
+    def curve(self, /, name: Literal["det"], **params: Any) -> DetCurve: ...
+    @overload
+    def curve(self, /, name: Literal["pr_gain"], **params: Any) -> PrGainCurve: ...
+    @overload
+    def curve(self, /, name: Literal["gain"], **params: Any) -> GainCurve: ...
+    @overload
+    def curve(self, /, name: Literal["threshold_metrics"], **params: Any) -> ThresholdMetrics: ...
+    @overload
+    def curve(self, /, name: Literal["score_distribution"], **params: Any) -> ScoreDistribution: ...
+    @overload
+    def curve(self, /, name: Literal["calibration"], **params: Any) -> CalibrationCurve: ...
+    @overload
+    def curve(self, /, name: str, **params: Any) -> Any: ...
     @locked
     def curve(self, /, name: str, **params: Any) -> Any:
         """A curve: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"``, ``"calibration"``.
@@ -619,7 +729,46 @@ class View:
         return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
 
     @locked
-    def thresholds(self, /, name: str, **params: Any) -> CutPoint:
+    def one_vs_rest(self, label: Label) -> View:
+        """One class against all others, as the view of a binary task.
+
+        Its score is the probability that the events gave to the class, so that it has the
+        curves, cut-points and metrics of scores. Predicted labels are not part of it.
+
+        Args:
+            label: A class of a multi-class task.
+
+        Returns:
+            A view of the events counted until now; it does not change.
+
+        Raises:
+            MetricError: A binary task, or no probabilities were fed.
+            InputError: No such class.
+
+        Cost:
+            O(scores of the class's column).
+        """
+        context = self._context
+        if context.plan.binary:
+            raise MetricError("one_vs_rest is for multiclass tasks; a binary task is one already")
+        state_set = self._window.current()
+        context.require("one_vs_rest", ("class_scores",), state_set)
+        scores: ClassScores = state_set.class_scores
+        known = scores.labels if context.plan.labels is None else context.plan.labels
+        if label not in known:
+            near = did_you_mean(str(label), known)
+            expected = f"one of {len(known)} classes"
+            raise InputError("label", expected=expected, got=shown(label), remedy=near)
+        index = scores.one_vs_rest(label)
+        kept = frozenset({"index"})
+        plan = StatePlan("binary", kept, context.plan.bins, max_scores=index.max_scores)
+        binary = StateSet(plan)
+        binary.index.merge(index)
+        of_class = ViewContext(plan, BinaryIntake(str(label)), context.undefined)
+        return View(cast(Window, _Unchanging(binary)), of_class)
+
+    @locked
+    def thresholds(self, /, name: CutPointName | str, **params: Any) -> CutPoint:
         """The cut-point that is best by a rule, such as ``"youden"``.
 
         Raises:

@@ -14,6 +14,7 @@ from streameval.events.values import (
     FloatArray,
     Label,
     Weight,
+    array_of,
     canonical_label,
     canonical_score,
     canonical_weight,
@@ -253,7 +254,7 @@ class BinaryIntake:
             scores = score_column(score)
             check_same_length(len(true), len(scores), "score")
         elif proba is not None:
-            scores = self._probabilities(proba)
+            scores = self._probabilities(proba, names)
             check_same_length(len(true), len(scores), "proba")
         elif predicted is None:
             raise nothing_given("y_pred")
@@ -297,7 +298,35 @@ class BinaryIntake:
         result: BoolArray = truths[codes]
         return result
 
-    def _probabilities(self, proba: object) -> FloatArray:
+    def _positive_column(self, proba: object, names: set[Label]) -> object:
+        """The positive label's column of (n, 2) probabilities; any other shape as it is.
+
+        The columns are those of ``predict_proba``, whose order is that of the labels. Where
+        that is not negative, positive, they are refused: either order would be a guess.
+        """
+        matrix = array_of(proba)
+        if matrix is None and isinstance(proba, Sequence) and proba:
+            pair = isinstance(proba[0], (Sequence, np.ndarray)) and not isinstance(proba[0], str)
+            try:
+                matrix = np.asarray(proba, dtype=np.float64) if pair else None
+            except (TypeError, ValueError):
+                matrix = None
+        if matrix is None or matrix.ndim != 2 or matrix.shape[1] != 2:
+            return proba
+        negative = next(iter(names), self.negative)
+        if negative is None or not negative < self.positive:  # type: ignore[operator]
+            known = "the negative label unknown" if negative is None else f"negative {negative!r}"
+            raise InputError(
+                "proba",
+                expected="two columns in the order of the labels: negative, positive",
+                got=f"{known}, positive {self.positive!r}",
+                remedy="pass the positive label's column, or a mapping {label: column}",
+            )
+        columns = score_column(matrix[:, 0], "proba"), score_column(matrix[:, 1], "proba")
+        check_probability_rows([negative, self.positive], np.column_stack(columns))
+        return columns[1]
+
+    def _probabilities(self, proba: object, names: set[Label]) -> FloatArray:
         table = proba if isinstance(proba, Mapping) else named_columns(proba)
         if table is not None:
             columns = self._named(table)
@@ -315,6 +344,8 @@ class BinaryIntake:
                 check_probability_rows([self.positive, label], np.column_stack(both))
         elif isinstance(proba, Sequence) and any(isinstance(p, Mapping) for p in proba):
             return np.asarray([self._probability(p, n) for n, p in enumerate(proba)])
+        else:
+            proba = self._positive_column(proba, names)
         scores = score_column(proba, "proba")
         good = (scores >= 0.0) & (scores <= 1.0)
         if not good.all():

@@ -17,6 +17,7 @@ from streameval.events.values import (
     Label,
     LabelColumn,
     Weight,
+    array_of,
     canonical_label,
     canonical_score,
     canonical_weight,
@@ -292,7 +293,8 @@ class ClassIntake:
             proba = np.ma.filled(proba.astype(np.float64), np.nan)
         expected = f"{length} rows and a column for each of labels="
         try:
-            array = np.asarray(proba)
+            found = array_of(proba)
+            array = np.asarray(proba) if found is None else found
         except ValueError:
             raise InputError("proba", expected=expected, got="rows of different length") from None
         if array.ndim != 2 or array.dtype.kind not in "fiu":

@@ -36,6 +36,45 @@ MAX_WEIGHT = 2**53
 _LABEL = "a str, int or bool label"
 
 
+def array_of(value: object) -> npt.NDArray[Any] | None:
+    """An array of any library, such as torch and jax, without importing it; None of all else.
+
+    Read by DLPack, or else by ``__array__``. Nothing is copied where that is not needed.
+
+    >>> array_of([1, 2]) is None, array_of(np.float64(0.5)) is None
+    (True, True)
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, (np.generic, str, bytes, numbers.Number, type)):
+        return None
+    reason = ""
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+            reason = str(error)
+    if hasattr(value, "__array__"):
+        try:
+            return np.asarray(value)
+        except (RuntimeError, TypeError, ValueError) as error:
+            reason = str(error)
+    if not reason:
+        return None
+    raise InputError(
+        "array",
+        expected="an array in the memory of the processor",
+        got=f"one of type {type(value).__name__} that cannot be read ({reason})",
+        remedy="move it there first: tensor.detach().cpu()",
+    )
+
+
+def _scalar(value: object) -> object | None:
+    """The item of a 0-dimensional array of any library; None of anything else."""
+    array = array_of(value)
+    return None if array is None or array.ndim else array.item()
+
+
 def canonical_label(value: object, field: str = "label", position: int | None = None) -> Label:
     """The label as it is stored: a plain ``str``, or a plain ``int``.
 
@@ -67,6 +106,9 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
             remedy="a fraction is a score: pass it as score=" if fraction else "",
             remedy_code="score" if fraction else "",
         )
+    item = None if value is None else _scalar(value)
+    if item is not None:
+        return canonical_label(item, field, position)
     remedy = "this event has no label yet: leave it out" if value is None else ""
     got = "None" if value is None else f"{shown(value)} of type {type(value).__name__}"
     raise InputError(field, expected=_LABEL, got=got, position=position, remedy=remedy)
@@ -107,6 +149,8 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
             number = math.inf
         if math.isfinite(number):
             return number + 0.0
+    elif (item := _scalar(value)) is not None:
+        return canonical_score(item, field, position)
     raise InputError(field, expected="a finite number", got=shown(value), position=position)
 
 
@@ -122,6 +166,8 @@ def canonical_weight(value: object, field: str = "weight", position: int | None 
         number = float(value)
         if number.is_integer():
             number = int(number)
+    elif (item := _scalar(value)) is not None:
+        return canonical_weight(item, field, position)
     else:
         number = -1
     if 0 < number <= MAX_WEIGHT:  # False for nan
@@ -190,6 +236,8 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
         except (TypeError, ValueError):
             # Arrow copies only where zero_copy_only is False.
             array = np.asarray(column.to_numpy(zero_copy_only=False))
+    elif (found := array_of(column)) is not None:
+        array = found
     else:
         try:
             return _list_array(list(column))
@@ -260,9 +308,10 @@ def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
     try:
         codes = [code_of.setdefault(value, len(code_of)) for value in values]
     except TypeError:
-        for position, value in enumerate(values):
-            canonical_label(value, field, position)
-        raise  # pragma: no cover - an unhashable value never passes canonical_label
+        # Arrays of no dimension have no hash, though they may be labels.
+        values = [canonical_label(value, field, n) for n, value in enumerate(values)]
+        code_of = {}
+        codes = [code_of.setdefault(value, len(code_of)) for value in values]
     labels: list[Label] = []
     for code, value in enumerate(code_of):
         try:

@@ -30,6 +30,7 @@ from streameval.metrics import (
     multiclass,
     probability,
     ranking,
+    score_profiles,
 )
 from streameval.metrics.agreement import *
 from streameval.metrics.binormal import *
@@ -42,6 +43,7 @@ from streameval.metrics.multiclass import *
 from streameval.metrics.probability import *
 from streameval.metrics.ranking import *
 from streameval.metrics.registry import METRICS, ROWS, compute, find, left_out, shown_metrics
+from streameval.metrics.score_profiles import *
 from streameval.metrics.thresholds import ThresholdTable, threshold_table
 from streameval.metrics.undefined import Undefined, reason_of
 
@@ -55,6 +57,7 @@ __all__ += cut_points.__all__
 __all__ += multiclass.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__
+__all__ += score_profiles.__all__
 
 for _name in __all__:
     if isfunction(_value := globals()[_name]):

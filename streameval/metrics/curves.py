@@ -22,6 +22,7 @@ import numpy as np
 
 from streameval.events.values import FloatArray
 from streameval.metrics.calibration import calibration_curve
+from streameval.metrics.score_profiles import gain_curve, score_distribution, threshold_metrics
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
@@ -329,6 +330,9 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
             CurveRow("precision_recall", precision_recall_curve, {"binary": "index"}, served=True),
             CurveRow("det", det_curve, {"binary": "index"}),
             CurveRow("pr_gain", pr_gain_curve, {"binary": "index"}),
+            CurveRow("gain", gain_curve, {"binary": "index"}),
+            CurveRow("threshold_metrics", threshold_metrics, {"binary": "index"}),
+            CurveRow("score_distribution", score_distribution, {"binary": "index"}),
             CurveRow(
                 "calibration",
                 calibration_curve,

@@ -50,6 +50,9 @@ _USUAL = {
     # The folds of a prequential evaluation.
     ("folds", "binary"): "accuracy f1 matthews_corrcoef cohen_kappa roc_auc log_loss",
     ("folds", "multiclass"): "accuracy f1_macro matthews_corrcoef cohen_kappa log_loss",
+    # An evaluator's representation: read at once, whatever was counted.
+    ("representation", "binary"): "accuracy f1 roc_auc",
+    ("representation", "multiclass"): "accuracy f1_macro",
     # One number: a series over panes, the order of a slice report.
     ("single", "binary"): "f1",
     ("single", "multiclass"): "f1_macro",

@@ -9,7 +9,7 @@ their sums over j.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -46,8 +46,14 @@ from streameval.states.ranking.coarse_score import (
     least_level,
 )
 from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
-from streameval.states.ranking.score_groups import ScoreGroups, group_scores, twice_wins
+from streameval.states.ranking.score_groups import (
+    ScoreGroups,
+    group_scores,
+    groups_to_state,
+    twice_wins,
+)
 from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import total_weight
 
 # The written form of class scores: one dict for one content, and none other accepted.
@@ -403,14 +409,14 @@ class ScoreColumns:
             for true, ranked in rows.items():
                 rows[true] = ranked.coarsened(level)
 
-    def pooled(self) -> ScoreGroups:
-        """Every (event, label) as one binary event, positive where the label is true."""
+    def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
+        """Every (event, label) of these columns as one binary event, positive where it is true."""
         sides = (RankedWeights(), RankedWeights())  # negative, positive
         zeros: list[Weight] = [0, 0]
         if not self.exact:
             sides[0].promote()
             sides[1].promote()
-        for label in self.labels():
+        for label in columns:
             for true in sorted(self.counts):
                 ranked = self.columns.get(label, {}).get(true)
                 if ranked is not None:
@@ -690,7 +696,26 @@ class ClassScores:
             O(n · K).
         """
         self._fit()
-        return self._scores.pooled()
+        return self._scores.pooled(self.labels)
+
+    def one_vs_rest(self, column: Label) -> ScoreIndex:
+        """The scores of a class's column as a binary index: the class's events are positive.
+
+        Cost:
+            O(n).
+
+        >>> scores = ClassScores()
+        >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+        >>> scores.update("dog", {"dog": 1.0})
+        >>> scores.one_vs_rest("cat").groups().scores.tolist()
+        [0.0, 0.75]
+        """
+        self._fit()
+        groups, limit = self._scores.pooled([column]), self._limit
+        if limit is not None:
+            # Of all true classes together there may be more scores than of one.
+            limit = max(limit, len(groups.scores))
+        return ScoreIndex.from_state(groups_to_state(groups, self.exact, limit, self._level))
 
     # -- counting --------------------------------------------------------
 

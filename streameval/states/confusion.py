@@ -38,6 +38,7 @@ from streameval.states.fields import (
     never_counted,
     removable_weight,
 )
+from streameval.tables import html_table, text_table
 
 # Full confusion matrices: rows true, columns predicted.
 
@@ -347,6 +348,10 @@ class CellTable:
 _ONE = 1
 
 
+_MOST_PRINTED = 20
+"""Classes of a matrix that is printed."""
+
+
 class ConfusionCounts:
     """Confusion of a stream: weight of each (true, predicted) pair, sparse and exact.
 
@@ -376,6 +381,10 @@ class ConfusionCounts:
     (['cat', 'dog'], 3, 1)
     >>> counts.to_array().tolist()  # rows true, columns predicted
     [[1, 0], [2, 0]]
+    >>> print(counts)
+    true \\ predicted  cat  dog
+    cat                 1    0
+    dog                 2    0
     """
 
     __slots__ = ("_index", "_label_index", "_table")
@@ -849,6 +858,32 @@ class ConfusionCounts:
             f"ConfusionCounts({len(self.labels)} labels, "
             f"total={self.total}, correct={self.correct})"
         )
+
+    def _rows(self) -> tuple[list[str], list[list[str]], str]:
+        """The header and the rows of the matrix, and a line on what is not shown."""
+        labels = self.labels
+        shown = labels[:_MOST_PRINTED]
+        matrix = full_matrix(self.cells(), shown, exact=self.exact)
+        lines = zip(shown, matrix.tolist(), strict=True)
+        rows = [
+            [str(label), *(f"{cell:.12g}" if type(cell) is float else str(cell) for cell in line)]
+            for label, line in lines
+        ]
+        more = len(labels) - len(shown)
+        return (
+            ["true \\ predicted", *map(str, shown)],
+            rows,
+            f"{more} more classes are not shown; to_array() has all" if more else "",
+        )
+
+    def __str__(self) -> str:
+        header, rows, more = self._rows()
+        table = text_table(header, rows, right=frozenset(header[1:]))
+        return f"{table}\n{more}" if more else table
+
+    def _repr_html_(self) -> str:
+        header, rows, more = self._rows()
+        return html_table(header, rows) + (f"<p>{more}</p>" if more else "")
 
     def _check(self) -> None:
         """Assert every invariant."""

@@ -270,7 +270,8 @@ def test_infinity_and_nan_are_null_in_json() -> None:
 
 
 def test_the_registry_names_each_curve_as_its_record_does() -> None:
-    assert set(CURVES) == {"roc", "precision_recall", "det", "pr_gain", "calibration"}
+    scores = {"gain", "threshold_metrics", "score_distribution"}
+    assert set(CURVES) == {"roc", "precision_recall", "det", "pr_gain", "calibration"} | scores
     for curve in every_curve()[:-2]:
         assert curve.to_dict()["curve"] in CURVES
 

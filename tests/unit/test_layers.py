@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 # From the bottom up. Parts of one row are independent of each other.
 LAYERS = [
-    "errors",
+    ("errors", "tables"),
     "events",
     "states",
     "metrics",
@@ -38,7 +38,7 @@ OPTIONAL = {
     "starlette": {"service/http/app.py"},
     "uvicorn": {"service/http/server.py"},
     "prometheus_client": {"service/http/prometheus.py"},
-    "plotly": set(),
+    "plotly": {"plots/with_plotly.py"},
     "psycopg": {"service/store/postgres.py"},
     "pyspark": {"integrations/spark.py"},
     "dask": {"integrations/dask.py"},
@@ -51,8 +51,8 @@ OPTIONAL = {
     "polars": set(),
     "pyarrow": {"integrations/spark.py", "records/arrow.py"},
     "river": {"demo/flights.py", "integrations/river.py"},
-    "sklearn": {"plots.py"},
-    "matplotlib": {"plots.py"},
+    "sklearn": set(),
+    "matplotlib": {"plots/with_matplotlib.py"},
 }
 
 

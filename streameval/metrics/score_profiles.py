@@ -1,0 +1,243 @@
+"""What each threshold of a score would give, and how the scores of both classes lie.
+
+Cumulative gain and lift, the usual metrics at every threshold, and the histogram of
+each class's scores. An event is predicted positive when ``score >= threshold``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import MetricError, shown
+from streameval.events.values import FloatArray
+from streameval.metrics.class_metrics import F1, PRECISION, RECALL, SPECIFICITY
+from streameval.metrics.thresholds import (
+    Counts,
+    class_missing,
+    columns_of,
+    iterate_columns,
+    number_option,
+    quotients,
+    threshold_counts,
+    to_dict_as,
+    widened,
+)
+from streameval.metrics.undefined import NO_EVENTS
+from streameval.states.score_index import ScoreIndex
+
+__all__ = [
+    "GainCurve",
+    "ScoreDistribution",
+    "ThresholdMetrics",
+    "gain_curve",
+    "score_distribution",
+    "threshold_metrics",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GainCurve:
+    """Cumulative gain and lift as the threshold falls; columns of one length.
+
+    ``share`` is the share of all events predicted positive, ``gain`` the share of the
+    positive events among them (the recall), and ``lift`` the quotient of the two: how many
+    times more positives than in as many events drawn at random. At a share of 0 the lift is nan.
+    """
+
+    share: FloatArray
+    gain: FloatArray
+    lift: FloatArray
+    threshold: FloatArray
+    reason: str = ""
+
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("gain")
+
+
+def gain_curve(index: ScoreIndex) -> GainCurve:
+    """The cumulative gain, or capture, curve, and the lift, at every distinct threshold.
+
+    Args:
+        index: Scores in any unit.
+
+    Returns:
+        The first point is (0, 0) at threshold ``+inf``. nan while no positive was seen.
+
+    Cost:
+        O(distinct scores).
+
+    >>> curve = gain_curve(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
+    >>> curve.share.tolist(), curve.gain.tolist()
+    ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
+    >>> curve.lift.tolist()[1:]
+    [2.0, 1.0, 1.3333333333333333, 1.0]
+    """
+    counts = threshold_counts(index.groups())
+    positives, events = counts.positives, counts.positives + counts.negatives
+    predicted = counts.tp + counts.fp
+    # TP/P over (TP + FP)/(P + N), divided once.
+    bound = positives * events
+    above, below = widened(counts.tp, bound) * events, widened(predicted, bound) * positives
+    return GainCurve(
+        share=quotients(predicted, events),
+        gain=quotients(counts.tp, positives),
+        lift=quotients(above, below),
+        threshold=counts.threshold,
+        reason="" if positives else class_missing(positives, counts.negatives),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThresholdMetrics:
+    """Metrics at every distinct score as the threshold, ascending; columns of one length.
+
+    ``share`` is the share of the events predicted positive. A metric without a denominator
+    at a threshold is nan there.
+    """
+
+    threshold: FloatArray
+    precision: FloatArray
+    recall: FloatArray
+    specificity: FloatArray
+    f1: FloatArray
+    share: FloatArray
+    reason: str = ""
+
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("threshold_metrics")
+
+
+def threshold_metrics(index: ScoreIndex) -> ThresholdMetrics:
+    """Precision, recall, specificity and F1 at every distinct threshold.
+
+    Each is the metric of that name of the events classified by the threshold.
+
+    Args:
+        index: Scores in any unit.
+
+    Cost:
+        O(distinct scores).
+
+    >>> curve = threshold_metrics(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
+    >>> curve.threshold.tolist(), curve.recall.tolist()
+    ([0.1, 0.35, 0.4, 0.8], [1.0, 1.0, 0.5, 0.5])
+    >>> curve.f1.tolist()
+    [0.6666666666666666, 0.8, 0.5, 0.6666666666666666]
+    """
+    counts = threshold_counts(index.groups())
+    positives, events = counts.positives, counts.positives + counts.negatives
+    # A rule's polynomials are those of integers, and of columns of them.
+    tp: Any = counts.tp[:0:-1]
+    fp: Any = counts.fp[:0:-1]
+    p: Any = positives
+    s: Any = events
+    columns = {
+        rule.name: quotients(*_parts(rule.parts(tp, p, tp + fp, s), len(tp)))
+        for rule in (PRECISION, RECALL, SPECIFICITY, F1)
+    }
+    return ThresholdMetrics(
+        threshold=counts.threshold[:0:-1],
+        share=quotients(tp + fp, events),
+        reason=class_missing(positives, counts.negatives),
+        **columns,
+    )
+
+
+def _parts(parts: Sequence[object], length: int) -> tuple[Counts, Counts]:
+    """A rule's numerator and denominator as columns; a number is one for all thresholds."""
+    above, below = (np.broadcast_to(np.asarray(part), (length,)) for part in parts)
+    return above, below
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreDistribution:
+    """The histogram of the scores of each class; a row for each bin.
+
+    ``low`` and ``high`` are a bin's edges; an inner edge belongs to the bin below it.
+    ``positives`` and ``negatives`` are weights of events.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    positives: Counts
+    negatives: Counts
+    reason: str = ""
+
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("score_distribution")
+
+
+def score_distribution(
+    index: ScoreIndex, *, bins: int = 40, limits: tuple[float, float] | None = None
+) -> ScoreDistribution:
+    """How many events of each class have a score in each of some bins of equal width.
+
+    Args:
+        index: Scores in any unit.
+        bins: How many, 1 to 10,000.
+        limits: The outer edges; scores beyond them are in no bin. By default 0 and 1 where all
+            scores are between them, else the lowest and the highest score.
+
+    Raises:
+        MetricError: ``bins`` is no such number, or the limits do not ascend.
+
+    Cost:
+        O(distinct scores).
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> histogram = score_distribution(index, bins=2)
+    >>> histogram.positives.tolist(), histogram.negatives.tolist(), histogram.high.tolist()
+    ([1, 1], [2, 0], [0.5, 1.0])
+    """
+    if type(bins) is not int or not 1 <= bins <= 10_000:
+        raise MetricError(f"bins: expected a number of bins from 1 to 10000, got {shown(bins)}")
+    scores, positives, negatives = index.groups()
+    first, last = _limits(scores, limits)
+    share = np.arange(bins + 1) / bins
+    # Not first + share * (last - first), whose difference may overflow.
+    edges = first * (1 - share) + last * share
+    edges[0], edges[-1] = first, last
+    ends = np.searchsorted(scores, edges, side="right")
+    ends[0] = np.searchsorted(scores, first, side="left")
+    return ScoreDistribution(
+        low=edges[:-1],
+        high=edges[1:],
+        positives=_between(positives, ends),
+        negatives=_between(negatives, ends),
+        reason="" if len(scores) else NO_EVENTS,
+    )
+
+
+def _limits(scores: FloatArray, given: tuple[float, float] | None) -> tuple[float, float]:
+    if given is not None:
+        expected = "two finite numbers, ascending"
+        top = float(np.finfo(np.float64).max)
+        try:
+            first, last = (
+                float(number_option("limits", end, expected, low=-top, high=top)) for end in given
+            )
+        except (TypeError, ValueError):
+            raise MetricError(f"limits: expected {expected}, got {shown(given)}") from None
+        if first < last:
+            return first, last
+        raise MetricError(f"limits: expected {expected}, got {shown(given)}")
+    if not len(scores) or (scores[0] >= 0.0 and scores[-1] <= 1.0):
+        return 0.0, 1.0
+    first, last = float(scores[0]), float(scores[-1])
+    if first == last:
+        half = max(0.5, abs(first) / 4)
+        return first - half, last + half
+    return first, last
+
+
+def _between(weights: Counts, ends: Counts) -> Counts:
+    """The sums of the weights between neighbouring positions; exact in integers."""
+    running = np.concatenate((np.zeros(1, dtype=weights.dtype), np.cumsum(weights)))
+    return np.diff(running[ends])

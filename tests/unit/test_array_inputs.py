@@ -1,0 +1,201 @@
+"""Arrays of other libraries, (n, 2) probabilities, iterables of events, and tracks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+
+
+class OnlyDlpack:
+    def __init__(self, values: Any) -> None:
+        self._array = np.asarray(values)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+
+class OnlyArray:
+    __hash__ = None  # type: ignore[assignment]  # as arrays of jax
+
+    def __init__(self, values: Any) -> None:
+        self._array = np.asarray(values)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self._array
+
+
+class Elsewhere(OnlyDlpack):
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("on a GPU")
+
+
+KINDS = [OnlyDlpack, OnlyArray, np.asarray]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("window", [None, se.Last(5)])
+def test_arrays_of_any_library(kind: Any, window: Any) -> None:
+    ev, expected = se.Evaluator(window=window), se.Evaluator(window=window)
+    ev.update_many(kind([1, 0, 1]), score=kind([0.5, 0.25, 0.125]), weight=kind([1, 2, 3]))
+    ev.update(kind(1), score=kind(0.5), weight=kind(2))
+    ev.update_many([kind(0)], [kind(1)])  # labels without a hash
+    expected.update_many([1, 0, 1], score=[0.5, 0.25, 0.125], weight=[1, 2, 3])
+    expected.update(1, score=0.5, weight=2)
+    expected.update(0, 1)
+    assert ev.to_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, list])
+def test_two_columns_of_probabilities(kind: Any) -> None:
+    ev, expected = se.Evaluator(), se.Evaluator()
+    ev.update_many([1, 0], proba=kind([[0.25, 0.75], [0.5, 0.5]]))
+    expected.update_many([1, 0], proba=[0.75, 0.5])
+    assert ev.to_bytes() == expected.to_bytes()
+    several = se.Evaluator("multiclass", labels=["a", "b"])
+    several.update_many(["a", "b"], proba=kind([[0.25, 0.75], [0.5, 0.5]]))
+    assert several.total.support == 2
+    with pytest.raises(se.InputError, match="add up to 1"):
+        ev.update_many([1], proba=kind([[0.25, 0.25]]))
+
+
+def test_columns_in_an_order_that_is_no_guess() -> None:
+    named = se.Evaluator(positive="spam")
+    named.update_many(["ham", "spam"], proba=np.array([[0.9, 0.1], [0.2, 0.8]]))
+    assert named["accuracy"] == 1
+    for positive, labels in (("ham", ["ham", "spam"]), ("spam", None)):
+        ev = se.Evaluator(positive=positive, labels=labels)
+        with pytest.raises(se.InputError, match="two columns in the order of the labels"):
+            ev.update_many([positive], proba=np.array([[0.5, 0.5]]))
+
+
+def test_columns_by_their_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    truth = ["ham", "spam"]
+    for order in (["ham", "spam"], ["spam", "ham"]):
+        frame = pandas.DataFrame({"ham": [0.9, 0.2], "spam": [0.1, 0.8]})[order]
+        for ev in (se.Evaluator(positive="spam"), se.Evaluator("multiclass")):
+            ev.update_many(truth, proba=frame)
+            assert ev["accuracy"] == 1
+
+
+def test_an_array_elsewhere_says_what_to_do() -> None:
+    with pytest.raises(se.InputError, match=r"on a GPU.*tensor.detach\(\).cpu\(\)"):
+        se.Evaluator().update_many(Elsewhere([1]), [1])
+
+
+def events(count: int, seed: int) -> list[dict[str, Any]]:
+    draw = random.Random(seed)
+    made = []
+    for _ in range(count):
+        event: dict[str, Any] = {"y_true": draw.random() < 0.5, "score": draw.random()}
+        if draw.random() < 0.3:
+            event["weight"] = draw.randrange(1, 4)
+        event["slices"] = {"c": draw.choice("pq")} if draw.random() < 0.9 else {}
+        made.append(event)
+    return made
+
+
+@pytest.mark.parametrize("batch", [1, 7, 4096])
+def test_consumed_events_are_those_of_update(batch: int) -> None:
+    ev, expected = se.Evaluator(slices=("c",)), se.Evaluator(slices=("c",))
+    made = events(300, 1)
+    assert ev.consume(iter(made), batch=batch) == 300
+    for event in made:
+        expected.update(**event)
+    assert ev.to_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize("place", [0, 5, 6, 99])
+def test_what_was_before_a_bad_event_is_counted(place: int) -> None:
+    made = events(100, 2)
+    made[place] = {**made[place], "score": float("nan")}
+    ev, expected = se.Evaluator(slices=("c",)), se.Evaluator(slices=("c",))
+    with pytest.raises(se.InputError, match=rf"score\[{place}\]: expected a finite number"):
+        ev.consume(made, batch=6)
+    for event in made[:place]:
+        expected.update(**event)
+    assert ev.to_bytes() == expected.to_bytes()
+
+
+def test_what_a_broken_iterable_gave_is_counted() -> None:
+    def stream() -> Iterator[tuple[int, int]]:
+        yield 1, 1
+        yield 0, 1
+        raise OSError("gone")
+
+    ev = se.Evaluator()
+    with pytest.raises(OSError, match="gone"):
+        ev.consume(stream())
+    assert ev.total.support == 2
+
+
+def test_consume_refuses_in_words() -> None:
+    ev = se.Evaluator()
+    for wrong, words in (
+        ([{"label": 1}], "expected y_true and some of"),
+        ([(1, 2, 3)], "expected a mapping, or a tuple of y_true, y_pred"),
+        (5, "expected an iterable"),
+    ):
+        with pytest.raises(se.InputError, match=words):
+            ev.consume(wrong)  # type: ignore[arg-type]
+    with pytest.raises(se.InputError, match="fields: expected some of"):
+        ev.consume([], fields=("label",))
+
+
+def test_a_track_is_the_evaluator_at_each_moment() -> None:
+    made = [(event["y_true"], event["score"]) for event in events(2350, 3)]
+    one, many, consumed = (se.Evaluator().track(every=1000) for _ in range(3))
+    for truth, score in made:
+        one.update(truth, score=score)
+    truths, scores = zip(*made, strict=True)
+    many.update_many(np.array(truths[:1500]), score=np.array(scores[:1500]))
+    many.update_many(list(truths[1500:]), score=list(scores[1500:]))
+    assert consumed.consume(made, fields=("y_true", "score")) == 2350
+    assert one.to_dict() == many.to_dict() == consumed.to_dict()
+    assert one.to_dict()["events"] == [1000, 2000, 2350]
+    expected = se.Evaluator()
+    expected.update_many(list(truths[:2000]), score=list(scores[:2000]))
+    assert one.series("roc_auc")[1].value == expected["roc_auc"]
+    assert len(one) == 3
+    with pytest.raises(se.InputError, match="metric: expected one of accuracy"):
+        one.series("precision")
+    with pytest.raises(se.InputError, match="every: expected a number of events"):
+        se.Evaluator().track(every=0)
+
+
+def test_an_empty_track() -> None:
+    track = se.Evaluator().track(every=10)
+    assert (len(track), track.series("f1"), track.to_dict()) == (0, [], {"events": []})
+    assert str(track) == "events"
+
+
+class Constant:
+    def predict_one(self, x: Any) -> bool:
+        return True
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        pass
+
+    def clone(self) -> Constant:
+        return Constant()
+
+
+def test_prequential_with_a_track_and_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = [({}, n % 2 == 0) for n in range(25)]
+    result = se.prequential(Constant(), stream, se.Evaluator(), track=10, progress=True)
+    assert result.track is not None
+    assert result.track.to_dict()["accuracy"] == [0.5, 0.5, 13 / 25]
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "25/25" in err
+    with pytest.raises(se.InputError, match="track: expected one evaluator without folds"):
+        se.prequential(Constant(), stream, se.Evaluator(), track=10, folds=2)

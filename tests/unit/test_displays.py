@@ -1,0 +1,203 @@
+"""Displays: one picture as data for both drawers, conventions, several classes, few events."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn import metrics as sk
+
+import streameval as se
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("plotly")
+
+from matplotlib.figure import Figure
+
+from streameval.metrics.score_profiles import score_distribution
+from streameval.metrics.undefined import NO_EVENTS
+from streameval.plots import DISPLAYS, RocCurveDisplay, SeriesDisplay, available_displays
+from streameval.plots.picture import MUTED, Line, line_look, thinned
+
+pytestmark = [pytest.mark.slow, pytest.mark.backend_independent]
+
+
+def scored(count: int, seed: int = 1) -> se.Evaluator:
+    draw = random.Random(seed)
+    truth = [draw.random() < 0.4 for _ in range(count)]
+    ev = se.Evaluator(window=se.Panes("4h", pane="1h"), time_unit="s", slices=("c",))
+    ev.update_many(
+        truth,
+        score=[min(1.0, max(0.0, draw.gauss(0.6 if y else 0.4, 0.2))) for y in truth],
+        event_time=[9e8 + 4 * 3600 * n / count for n in range(count)],
+        slices={"c": [draw.choice("pq") for _ in truth]},
+    )
+    return ev
+
+
+def classes(number: int, count: int = 120) -> se.Evaluator:
+    draw = random.Random(number)
+    names = [f"<b>{n}" for n in range(number)]
+    ev = se.Evaluator("multiclass")
+    for n in range(count):
+        weights = [draw.random() + (n % number == k) for k in range(number)]
+        shares = {name: weight / sum(weights) for name, weight in zip(names, weights, strict=True)}
+        ev.update(names[n % number], proba=shares)
+    return ev
+
+
+def test_every_display_draws_the_same_with_both(tmp_path: Path) -> None:
+    every = available_displays(scored(200), intervals=0.9)
+    shown = {name: display for name, display, _ in every}
+    assert set(shown) == set(DISPLAYS)
+    for name, display in shown.items():
+        assert display is not None, name
+        figure = display.to_plotly()
+        drawn = display.plot()
+        assert drawn is display
+        assert display.figure_ is display.ax_.figure
+        assert display.line_ is display.lines_[0]
+        assert figure.layout.xaxis.title.text == display.ax_.get_xlabel()
+        for mark in display.picture.marks:
+            if isinstance(mark, Line) and name != "series":
+                values = [
+                    [math.nan if y is None else y for y in trace.y]
+                    for trace in figure.data
+                    if trace.type == "scatter"
+                ]
+                assert any(np.array_equal(mark.y, y, equal_nan=True) for y in values), name
+        assert display.to_svg().startswith("<svg")
+    assert shown["roc"]._repr_png_().startswith(b"\x89PNG")
+    shown["gain"].save(tmp_path / "a.html")
+    assert (tmp_path / "a.html").read_bytes().endswith(b"</html>\n")
+
+
+def test_conventions_of_scikit_learn() -> None:
+    ev = scored(200)
+    ax = Figure().subplots()
+    display = RocCurveDisplay.from_evaluator(ev, ax, name="model", color="k", lw=3)
+    assert display.ax_ is ax
+    assert display.line_.get_label() == f"model (AUC = {ev['roc_auc']:.2f})"
+    assert (display.line_.get_color(), display.line_.get_linewidth()) == ("k", 3)
+    chance = ax.get_lines()[-1]
+    assert (chance.get_color(), chance.get_label()) == (MUTED, "Chance level (AUC = 0.5)")
+    np.testing.assert_array_equal(display.fpr, ev.curve("roc").fpr)
+
+
+def test_each_class_against_the_rest() -> None:
+    ev = classes(4)
+    display = RocCurveDisplay.from_evaluator(ev)
+    assert list(display.areas) == [f"<b>{n}" for n in range(4)]
+    for label in ev.labels:
+        assert display.areas[str(label)] == ev.value("roc_auc_ovr", average=None)[label]
+    assert len(display.lines_) == 4
+    assert len({(line.get_color(), line.get_linestyle()) for line in display.lines_}) == 4
+    assert "<b>" not in display.to_plotly().to_json()
+    assert len(RocCurveDisplay.from_evaluator(ev, classes=["<b>2"]).lines_) == 1
+    with pytest.raises(se.InputError, match="label: expected one of 4 classes"):
+        RocCurveDisplay.computed(ev, classes=["x"])
+    with pytest.raises(se.InputError, match="classes: expected classes of a multiclass task"):
+        RocCurveDisplay.computed(scored(10), classes=[1])
+    with pytest.raises(se.InputError, match=r"at most 20 classes.*classes=\[\.\.\.\]"):
+        RocCurveDisplay.computed(classes(21))
+    assert len({line_look(n) for n in range(18)}) == 18
+
+
+def test_one_vs_rest_is_the_binary_task() -> None:
+    draw = random.Random(7)
+    for limit in (None, 1024):
+        ev = se.Evaluator("multiclass", max_scores=limit)
+        binary = se.Evaluator(positive="a", labels=["a", "not a"])
+        for _ in range(300):
+            truth, share = draw.choice("abc"), draw.randrange(17) / 16
+            weight = draw.randrange(1, 4)
+            proba = {"a": share, "b": 1 - share} if share < 1 else {"a": 1.0}
+            ev.update(truth, proba=proba, weight=weight)
+            binary.update("a" if truth == "a" else "not a", score=share, weight=weight)
+        view = ev.one_vs_rest("a")
+        for name in ("roc_auc", "average_precision", "ks"):
+            assert view[name] == binary[name]
+        for name in ("roc", "gain", "threshold_metrics", "score_distribution"):
+            for one, other in zip(view.curve(name), binary.curve(name), strict=True):
+                np.testing.assert_array_equal(one, other)
+        if limit is None:
+            assert view["log_loss"] == binary["log_loss"]
+    with pytest.raises(se.MetricError, match="for multiclass tasks"):
+        binary.one_vs_rest("a")
+
+
+def test_new_curves_are_those_of_their_definitions() -> None:
+    ev = scored(150)
+    scores, positives, negatives = ev.total._window.current().index.groups()
+    truth = np.repeat(np.tile([1, 0], len(scores)), np.column_stack([positives, negatives]).ravel())
+    column = np.repeat(scores, positives + negatives)
+    table = ev.curve("threshold_metrics")
+    for n, threshold in enumerate(table.threshold.tolist()):
+        predicted = (column >= threshold).astype(int)
+        assert table.precision[n] == pytest.approx(sk.precision_score(truth, predicted), abs=1e-12)
+        assert table.recall[n] == pytest.approx(sk.recall_score(truth, predicted), abs=1e-12)
+        assert table.f1[n] == pytest.approx(sk.f1_score(truth, predicted), abs=1e-12)
+        specificity = sk.recall_score(truth, predicted, pos_label=0)
+        assert table.specificity[n] == pytest.approx(specificity, abs=1e-12)
+        assert table.share[n] == predicted.mean()
+    gain = ev.curve("gain")
+    np.testing.assert_array_equal(gain.gain[1:], table.recall[::-1])
+    np.testing.assert_allclose(gain.lift[1:], gain.gain[1:] / gain.share[1:], rtol=1e-12)
+    histogram = ev.curve("score_distribution", bins=7)
+    assert (histogram.positives.sum(), histogram.negatives.sum()) == (
+        truth.sum(),
+        (1 - truth).sum(),
+    )
+    for low, high, count in zip(histogram.low, histogram.high, histogram.positives, strict=True):
+        above = (column > low) | ((low == 0) & (column == 0))
+        assert count == (above & (column <= high) & (truth == 1)).sum()
+
+
+def test_histograms_of_any_scores() -> None:
+    for values in ([5.0], [-1e308, 1e308], [2.0, 3.0]):
+        index = se.ScoreIndex([(True, value) for value in values])
+        histogram = score_distribution(index, bins=4)
+        assert histogram.positives.sum() == len(values)
+        assert np.isfinite(histogram.high).all()
+    inside = score_distribution(index, bins=2, limits=(2.5, 3))
+    assert inside.positives.tolist() == [0, 1]
+    for wrong in ({"bins": 0}, {"limits": (1, 1)}, {"limits": 3}):
+        with pytest.raises(se.MetricError, match="expected"):
+            score_distribution(index, **wrong)  # type: ignore[arg-type]
+    assert score_distribution(se.ScoreIndex()).reason == NO_EVENTS
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_few_events_are_drawn_or_say_why(count: int) -> None:
+    ev = se.Evaluator()
+    ev.update_many([True, False, True][:count], score=[0.9, 0.5, 0.5][:count])
+    drawn = set()
+    for name, display, reason in available_displays(ev, intervals=0.95):
+        assert (display is None) == bool(reason)
+        if display is not None:
+            display.plot()
+            display.to_plotly()
+            drawn.add(name)
+    assert ("roc" in drawn) == (count > 1)
+
+
+def test_long_curves_are_thinned_to_what_can_be_seen() -> None:
+    x = np.linspace(0, 1, 100_000)
+    y = (x > 0.5).astype(float)
+    few, high = thinned(x, y)
+    assert len(few) <= 4_001
+    assert (few[0], few[-1], high[0], high[-1]) == (0, 1, 0, 1)
+    assert np.isin(few, x).all()
+
+
+def test_a_track_is_a_series() -> None:
+    track = se.Evaluator().track(every=10)
+    track.update_many([True, False] * 15, [True] * 30)
+    display = SeriesDisplay.of_rows(track.series("accuracy"), "accuracy")
+    assert display.plot().line_.get_xdata().tolist() == [5, 15, 25]
+    several: dict[str, Any] = {name: track.series("accuracy") for name in ("a", "b")}
+    assert len(SeriesDisplay.of_rows(several, "accuracy").plot().lines_) == 2
