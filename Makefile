@@ -49,31 +49,39 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-test
 	@touch $@
 
 # The dashboard's tests and benchmark drive Chromium. Debian's is installed where apt-get
-# may be used; elsewhere the summary of a test run says that these tests were skipped.
+# may be used: the headless shell, which takes less time, or else the whole browser.
+# Elsewhere the summary of a test run says that these tests were skipped.
+HEADLESS := chromium-headless-shell
+
 browser:  ## Chromium for the dashboard's tests, from Debian (as root)
-	@for name in "$${CHROMIUM:-chromium}" chromium-browser google-chrome; do \
-	  command -v "$$name" >/dev/null && exit 0; \
-	done; \
-	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null && exit 0; \
-	fi; \
+	@have() { for name in "$$@"; do command -v "$$name" >/dev/null && return; done; return 1; }; \
+	get() { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends "$$1" fonts-dejavu-core >/dev/null; }; \
+	have $$CHROMIUM $(HEADLESS) || get $(HEADLESS) || \
+	have chromium chromium-browser google-chrome || get chromium || \
 	echo "no Chromium: the dashboard will not be tested in a browser (install one, or set CHROMIUM)" >&2
 
 demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
 	@$(BIN)/python -m demos.run
 
+# Each worker begins with half of the modules, so that what a module starts is started once, and
+# takes from the other when it is through.
+PARALLEL := -n 2 --dist worksteal
+
 test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the whole test suite
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest $(PARALLEL) -q
 
 # The tests of single classes and of laws, less the slow ones, with few Hypothesis examples.
 test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in less than a minute
-	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile=fast -m "not slow" tests/unit tests/properties
+	$(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast -m "not slow" tests/unit tests/properties
 
 # Everything but the folders and modules that compiled code cannot change. A new test file is
-# included unless it is in one of these folders or marks itself as backend_independent.
+# included unless it is in one of these folders or marks itself as backend_independent. Few
+# Hypothesis examples: `make test` draws the many, and compares the portable classes with the
+# compiled ones by all of them. What is seen here is whether the rest goes well with the portable.
 test-portable: $(VENV)/.stamp-test  ## what compiled code could change, without compiled code
-	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q -m "not (browser or crash or backend_independent)"
+	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast -m "not (browser or crash or backend_independent)"
 
 # TypeScript and ESLint come from npm at the versions of the lock file; node and npm are a
 # Python package of the extra "check".

@@ -213,6 +213,9 @@ def replicate_ends(
     if not math.isfinite(request.value):
         return no_ends("the value is infinite")
     low, high = request.metric.low, request.metric.high
+    if not low <= request.value <= high:
+        # Of a partial area that is worse than random.
+        return no_ends("the value is outside the range of the metric")
     constant = bool((column == request.value).all())
     bounded = math.isfinite(low) and math.isfinite(high)
     if constant and (fewest is None or not bounded):

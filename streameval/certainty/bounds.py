@@ -151,12 +151,16 @@ def _least_average_precision(index: ScoreIndex) -> float:
     return total / math.fsum(positives.tolist())
 
 
+def _reversed(compute: Compute, index: Any) -> tuple[float, float]:
+    """Of a function that no pair of events that is put right can raise."""
+    return compute(_extreme(index, best=True)), compute(_extreme(index, best=False))
+
+
 _COARSENED = frozenset({"index", "class_scores"})
 """The states whose scores a limit coarsens."""
 
 _UNIT_AUCS = (
     "roc_auc",
-    "partial_roc_auc",
     "roc_auc_ovr",
     "roc_auc_ovr_weighted",
     "roc_auc_ovo",
@@ -168,7 +172,19 @@ BOUNDED: Mapping[str, BoundedFunction] = MappingProxyType(
     {
         **{name: BoundedFunction(_ordered) for name in _UNIT_AUCS},
         "gini": BoundedFunction(_ordered, low=-1.0),
+        # Standardised on an interval that does not start at 0, it has no lower end.
+        "partial_roc_auc": BoundedFunction(_ordered, low=-math.inf),
         "ks": BoundedFunction(_distance),
+        "equal_error_rate": BoundedFunction(_reversed),
+        **{
+            name: BoundedFunction(_highest)
+            for name in (
+                "precision_at_recall",
+                "recall_at_precision",
+                "sensitivity_at_specificity",
+                "specificity_at_sensitivity",
+            )
+        },
         "average_precision": BoundedFunction(_average_precision),
     }
 )
@@ -177,6 +193,7 @@ BOUNDED: Mapping[str, BoundedFunction] = MappingProxyType(
 BOUNDED_CUTS: Mapping[str, BoundedFunction] = MappingProxyType(
     {
         "youden": BoundedFunction(_highest),
+        "closest_top_left": BoundedFunction(_lowest, high=math.inf),
         "f1": BoundedFunction(_highest),
         "fbeta": BoundedFunction(_highest),
         "mcc": BoundedFunction(_highest, low=-1.0),

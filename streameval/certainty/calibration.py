@@ -155,9 +155,9 @@ def calibration_band(
 
 
 def calibration_ends(request: IntervalRequest) -> Ends:
-    """The interval of ``expected_calibration_error`` or ``max_calibration_error``."""
+    """The interval of the expected, the L2 or the largest calibration error of a state's bins."""
     expected = request.metric.name == "expected_calibration_error"
-    ends = _expected_error_ends(request) if expected else _largest_error_ends(request)
+    ends = _expected_error_ends(request) if expected else _error_of_bins_ends(request)
     if ends.reason:
         return ends
     # An interval contains its value, so that it can be drawn around it.
@@ -165,14 +165,18 @@ def calibration_ends(request: IntervalRequest) -> Ends:
     return Ends(low, min(high, request.metric.high))
 
 
-def _largest_error_ends(request: IntervalRequest) -> Ends:
+def _error_of_bins_ends(request: IntervalRequest) -> Ends:
     curve = calibration_curve(request.states[0])
     # Of independent intervals, all are right with the product of their levels.
     level = request.level ** (1.0 / len(curve.weight))
     low, high = calibration_band(curve, level, None if request.whole else request.n)
     least = np.maximum(np.maximum(low - curve.predicted, curve.predicted - high), 0.0)
     most = np.maximum(high - curve.predicted, curve.predicted - low)
-    return Ends(float(least.max()), float(most.max()))
+    if request.metric.name == "max_calibration_error":
+        return Ends(float(least.max()), float(most.max()))
+    shares = curve.weight / curve.weight.sum()
+    squares = float((shares * least * least).sum()), float((shares * most * most).sum())
+    return Ends(math.sqrt(squares[0]), math.sqrt(squares[1]))
 
 
 def _expected_error_ends(request: IntervalRequest) -> Ends:

@@ -31,6 +31,7 @@ from streameval.certainty.losses import student_quantile
 from streameval.certainty.proportions import score_ends
 from streameval.events.values import Label
 from streameval.metrics.averages import Rule, one_class_counts, whole_cells, whole_counts
+from streameval.metrics.class_metrics import RECALL
 from streameval.states.confusion import ConfusionCounts
 
 Floats = npt.NDArray[np.float64]
@@ -236,6 +237,14 @@ def _mean(table: Table, rule: Rule, *, by_support: bool) -> Gradient:
     return Gradient(value, *slopes)
 
 
+def _adjusted_balanced_accuracy(table: Table) -> Gradient:
+    mean = _mean(table, RECALL, by_support=False)
+    classes = len(table.true)
+    by = classes / (classes - 1)
+    value = 1 - by * (1 - mean.value)
+    return Gradient(value, by * mean.correct, by * mean.true, by * mean.predicted)
+
+
 def _shares(table: Table) -> tuple[Floats, Floats, Floats]:
     correct, true, predicted, total = table.margins()
     a, b, c = (np.array([n / total for n in counts]) for counts in (correct, true, predicted))
@@ -324,6 +333,7 @@ def _prevalence_weighted_recall(table: Table) -> Gradient:
 
 
 GRADIENTS: Mapping[str, Callable[[Table], Gradient]] = {
+    "adjusted_balanced_accuracy": _adjusted_balanced_accuracy,
     "geometric_mean": _geometric_mean,
     "matthews_corrcoef": _matthews,
     "cohen_kappa": _kappa,

@@ -114,7 +114,9 @@ def interval(request: IntervalRequest, method: str = "auto", *, required: bool =
     metric, value = request.metric, request.value
     check_method(method)
     by_unit = request.replicates is not None
-    rows = _rows(metric.family, method, by_unit)
+    # The formulas are of all classes.
+    family = "bootstrap" if request.params.get("labels") is not None else metric.family
+    rows = _rows(family, method, by_unit)
     if not rows and method != "auto" and required:
         raise MetricError(_missing(metric, method))
     name = ""

@@ -13,6 +13,7 @@ from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
 from streameval.cli.output import Format, check_target, say
+from streameval.cli.reading import Reading, with_reading
 from streameval.cli.result import comparison_result
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.comparison import Comparison
@@ -23,11 +24,11 @@ from streameval.records.chunk import KEPT, BadRecords, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import Column, EventColumns, joined
 from streameval.records.feed import BadRecordError, Feed
-from streameval.records.label_text import LABEL_TYPES
 from streameval.records.request import MAX_SLICES, Request
-from streameval.records.sources import FORMATS, Source, find_sources
+from streameval.records.sources import Source
 
 
+@with_reading
 def compare(
     files: options.FilesArgument,
     *,
@@ -40,6 +41,7 @@ def compare(
     time_unit: options.TimeUnitOption = None,
     task: options.TaskOption = options.TaskChoice.AUTO,
     positive: options.PositiveOption = None,
+    negative: options.NegativeOption = None,
     labels: options.LabelsOption = None,
     threshold: options.ThresholdOption = None,
     window: options.WindowOption = None,
@@ -57,9 +59,8 @@ def compare(
     sequence: options.SequenceOption = None,
     on_bad: options.OnBadOption = options.OnBad.STOP,
     max_bad: options.MaxBadOption = None,
-    input_format: options.InputFormatOption = None,
-    label_type: options.LabelTypeOption = options.LabelTypeChoice.AUTO,
     no_progress: options.NoProgressOption = False,
+    reading: Reading,
 ) -> None:
     """Compare models by their predictions of the same events.
 
@@ -81,7 +82,9 @@ def compare(
         weight=weight,
         time=time,
         time_unit=None if time_unit is None else time_unit.value,
+        utc=reading.utc,
         positive=positive,
+        negative=negative,
         labels=options.label_texts(labels),
         threshold=threshold,
         task=task.value,
@@ -96,12 +99,11 @@ def compare(
         "replicates": replicates,
         "seed": seed,
     }
-    chosen = next((f for f in FORMATS if f == input_format), None)
-    sources = find_sources(files, chosen)
+    sources = reading.sources(files)
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
-    types = LabelTypes(next((t for t in LABEL_TYPES if t == label_type), None))
+    types = reading.label_types()
     join = None
     if on is not None:
         join = _Join(request, on, sources)

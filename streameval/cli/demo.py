@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import signal
 import subprocess
 import sys
@@ -63,12 +62,7 @@ def demo(
         else:
             home = Path(directory)
         say("reading the flights of 2013 out of New York")
-        departures = flights.departures()
-        if days is not None:
-            border = departures[0].departed.date().toordinal() + days
-            departures = list(
-                itertools.takewhile(lambda f: f.departed.date().toordinal() < border, departures)
-            )
+        departures = flights.departures(days)
         run = stack.enter_context(session.DemoRun(home, port))
         say(f"the run is at work in {run.config.parent}")
         say(f"dashboard: {run.url}  (Ctrl-C ends)")

@@ -21,6 +21,7 @@ from streameval.cli.output import (
     say_bad_records,
     say_reasons,
 )
+from streameval.cli.reading import Reading, with_reading
 from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import OptionError, StateError
 from streameval.evaluator.comparison import Comparison
@@ -28,9 +29,8 @@ from streameval.evaluator.evaluator import Evaluator
 from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BadRecordError, Feed
-from streameval.records.label_text import LABEL_TYPES
 from streameval.records.request import MAX_SLICES, Request
-from streameval.records.sources import FORMATS, Source, column_names, find_sources, read_source
+from streameval.records.sources import Source, column_names, read_source
 from streameval.state_files.provenance import Shard
 
 _MAX_BAD = 0.01
@@ -38,6 +38,7 @@ _MAX_BAD = 0.01
 
 
 @with_details
+@with_reading
 def evaluate(
     files: options.FilesArgument,
     *,
@@ -51,6 +52,7 @@ def evaluate(
     time_unit: options.TimeUnitOption = None,
     task: options.TaskOption = options.TaskChoice.AUTO,
     positive: options.PositiveOption = None,
+    negative: options.NegativeOption = None,
     labels: options.LabelsOption = None,
     threshold: options.ThresholdOption = None,
     window: options.WindowOption = None,
@@ -66,9 +68,8 @@ def evaluate(
     sequence: options.SequenceOption = None,
     on_bad: options.OnBadOption = options.OnBad.STOP,
     max_bad: options.MaxBadOption = None,
-    input_format: options.InputFormatOption = None,
-    label_type: options.LabelTypeOption = options.LabelTypeChoice.AUTO,
     no_progress: options.NoProgressOption = False,
+    reading: Reading,
 ) -> None:
     """Evaluate the predictions in files.
 
@@ -88,7 +89,9 @@ def evaluate(
         unit=unit,
         time=time,
         time_unit=None if time_unit is None else time_unit.value,
+        utc=reading.utc,
         positive=positive,
+        negative=negative,
         labels=options.label_texts(labels),
         threshold=threshold,
         task=task.value,
@@ -103,15 +106,14 @@ def evaluate(
         also_kept=details.metrics,
     )
     details.check_window(request.window)
-    chosen = next((f for f in FORMATS if f == input_format), None)
-    sources = find_sources(files, chosen)
-    request = request.with_columns(column_names(sources[0]), sources[0].name)
+    sources = reading.sources(files)
+    if request.proba_pattern is not None:
+        request = request.with_columns(column_names(sources[0]), sources[0].name)
     details.check_plot()
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
     feed = Feed(request, skip=skip)
-    types = LabelTypes(next((t for t in LABEL_TYPES if t == label_type), None))
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
@@ -119,6 +121,7 @@ def evaluate(
         result.write(format, feed.bad if skip else None)
         return details.draw(result.series)
 
+    types = reading.label_types()
     chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)
     count_and_report(feed, chunks, sources, write, save=save, shard=named, max_bad=max_bad)
 

@@ -13,13 +13,14 @@ import typer
 from streameval.cli.output import Format
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.slices import Slicer
+from streameval.records.layout import FORMATS
 from streameval.records.request import Dimensions
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.windows.kinds import KINDS, window_forms
 from streameval.windows.window import WindowKind, WindowSpec
 
-InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "PARQUET"])
+InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 TaskChoice = StrEnum("TaskChoice", ["AUTO", "BINARY", "MULTICLASS"])
 OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
@@ -32,12 +33,14 @@ _task: Any = partial(typer.Option, rich_help_panel="The task")
 _windows: Any = partial(typer.Option, rich_help_panel="Windows and slices")
 _result: Any = partial(typer.Option, rich_help_panel="The result")
 _files: Any = partial(typer.Option, rich_help_panel="The files")
+_written: Any = partial(typer.Option, rich_help_panel="How the files are written")
 
 FilesArgument: TypeAlias = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE",
-        help="JSONL, CSV or Parquet; a pattern such as 'day-*.jsonl'; or - for standard input.",
+        help="JSONL, CSV, Parquet or Arrow, also compressed; a pattern such as 'day-*.jsonl'; "
+        "a directory; or - for standard input.",
     ),
 ]
 StateArgument: TypeAlias = Annotated[
@@ -77,8 +80,8 @@ ScoreOption: TypeAlias = Annotated[str | None, _field(help="Score of the positiv
 ProbaOption: TypeAlias = Annotated[
     str | None,
     _field(
-        help="Probabilities: an object label -> number, or label=FIELD,label=FIELD; "
-        "binary: also the positive label's number."
+        help="Probabilities: 'p_*' for fields named p_LABEL; label=FIELD,label=FIELD; an object "
+        "label -> number; with --labels a list; binary: also the positive label's number."
     ),
 ]
 WeightOption: TypeAlias = Annotated[str | None, _field(help="Weight of the event.")]
@@ -111,6 +114,10 @@ LabelsOption: TypeAlias = Annotated[
 PositiveOption: TypeAlias = Annotated[
     str | None,
     _task(metavar="LABEL", help="Positive label of a binary task; 1 or true by default."),
+]
+NegativeOption: TypeAlias = Annotated[
+    str | None,
+    _task(metavar="LABEL", help="Negative label; a record of a third label is then bad."),
 ]
 ThresholdOption: TypeAlias = Annotated[
     float | None,
@@ -247,11 +254,32 @@ MaxBadOption: TypeAlias = Annotated[
     ),
 ]
 InputFormatOption: TypeAlias = Annotated[
-    InputFormat | None, _files(help="File format; inferred from the file name by default.")
+    InputFormat | None,
+    _written(metavar="FORMAT", help=f"{', '.join(FORMATS)}; by the file name by default."),
 ]
 LabelTypeOption: TypeAlias = Annotated[
-    LabelTypeChoice, _files(help="Type of the labels in a CSV file.")
+    LabelTypeChoice, _written(help="Type of the labels in a CSV file.")
 ]
+DelimiterOption: TypeAlias = Annotated[
+    str | None,
+    _written(metavar="CHARACTER", help="Between the fields of CSV, such as ';' or tab."),
+]
+NoHeaderOption: TypeAlias = Annotated[
+    bool,
+    _written("--no-header", help="CSV without a header: fields are numbers from 1 (--y-true 1)."),
+]
+EncodingOption: TypeAlias = Annotated[
+    str | None, _written(metavar="NAME", help="Encoding of CSV and JSONL, such as latin-1.")
+]
+NaValuesOption: TypeAlias = Annotated[
+    str | None,
+    _written(
+        metavar="TEXT,TEXT",
+        help="CSV cells that are missing values, beside empty ones; NA, NaN, null and the like in "
+        "labels by default.",
+    ),
+]
+UtcOption: TypeAlias = Annotated[bool, _written("--utc", help="Take times without a zone as UTC.")]
 NoProgressOption: TypeAlias = Annotated[bool, _files("--no-progress", help="Draw no bar.")]
 
 

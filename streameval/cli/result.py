@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import wraps
-from inspect import Parameter, signature
-from typing import Any, get_type_hints
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from streameval.certainty.interval import checked_level
 from streameval.cli import options
+from streameval.cli.option_group import option_group
 from streameval.cli.output import Format, TargetError, check_target, say, to_json, write
 from streameval.errors import InputError, OptionError
 from streameval.evaluator.comparison import Comparison, ComparisonReport, SliceDifferences
@@ -118,26 +117,7 @@ class Details:
         return True
 
 
-def with_details(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one option for each field of :class:`Details`, in place of ``details``."""
-    hints = get_type_hints(Details, include_extras=True)
-    added = [
-        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-        for one in fields(Details)
-    ]
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        command(details=Details(**{name: given.pop(name) for name in hints}), **given)
-
-    declared = signature(command, eval_str=True)
-    parameters: list[Parameter] = []
-    for parameter in declared.parameters.values():
-        parameters += added if parameter.name == "details" else [parameter]
-    # Typer reads the options of a command from these.
-    run.__dict__["__signature__"] = declared.replace(parameters=parameters)
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+with_details = option_group("details", Details)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,10 @@ class Evaluator:
         max_scores: Most distinct scores that are kept, at least 1024. Beyond them
             scores are coarsened, memory stops growing, and metrics of the ranking
             have certain :meth:`bounds`; all others stay exact. None keeps all.
+        probabilities: Multi-class: False where scores are no probabilities, such as rows of a
+            ``decision_function``. Each event then has ``score={label: number}`` (a batch
+            ``score=`` in the forms of ``proba=``) with any finite number for every one of
+            ``labels``, which it requires. Metrics of probabilities are undefined.
         intervals: Keep what only intervals read and what cannot be derived: the sums of
             squared weights, for weights that are not whole and fading windows, and, where no
             score index is kept, the second moments of the losses.
@@ -166,8 +170,9 @@ class Evaluator:
         max_scores: int | None = None,
         intervals: bool = False,
         bootstrap: Bootstrap | None = None,
+        probabilities: bool = True,
     ) -> None:
-        check_arguments(task, bins, temporal, intervals, time_unit)
+        check_arguments(task, bins, temporal, intervals, probabilities, time_unit)
         declared = None if labels is None else listed(labels, "labels", "a list of labels")
         names = None
         if metrics is not None:
@@ -179,7 +184,7 @@ class Evaluator:
             notes = {"positive": binary.positive, "threshold": binary.threshold}
             classes = tuple(binary.labels) if binary.closed else None
         else:
-            self._intake = several = ClassIntake(declared)
+            self._intake = several = ClassIntake(declared, probabilities=probabilities)
             classes = several.classes if several.closed else None
         plan = plan_of(
             task,
@@ -189,6 +194,7 @@ class Evaluator:
             temporal=temporal,
             max_scores=max_scores,
             intervals=intervals,
+            probabilities=probabilities,
         )
         spec = checked_window(window, plan)
         windows = replicated(spec, bootstrap, plan)
@@ -214,6 +220,8 @@ class Evaluator:
         if intervals:
             # Written only where set: files of evaluators without it are as before.
             self._options["intervals"] = True
+        if not probabilities:
+            self._options["probabilities"] = False
         if not isinstance(spec, Cumulative):
             notes["window"] = window_note(spec)
         self._context = ViewContext(
@@ -266,7 +274,8 @@ class Evaluator:
             y_true: The true label.
             y_pred: The predicted label; by default, derived from the score and
                 the threshold, or the most probable label.
-            score: Binary: the positive class's score, any finite number.
+            score: Binary: the positive class's score, any finite number; multi-class with
+                ``probabilities=False``: a mapping label -> any finite number.
             proba: Binary: the positive class's probability, or a mapping
                 label -> probability; multi-class: a mapping.
             weight: A positive number; whole ones keep everything exact.
@@ -320,7 +329,8 @@ class Evaluator:
         return self._replicated
 
     def _score_missing(self) -> InputError:
-        given = "score=" if self.task == "binary" else "proba="
+        several = self.task != "binary" and self._context.plan.probabilities
+        given = "proba=" if several else "score="
         return InputError(
             given.rstrip("="),
             expected="a score, since only metrics of scores are kept",
@@ -534,7 +544,14 @@ class Evaluator:
         """The values of many metrics at once; see :meth:`streameval.evaluator.view.View.report`."""
         return self._total.report(metrics, intervals=intervals, method=method)
 
-    def classification_report(self, *, intervals: float | None = None) -> ClassificationReport:
+    def classification_report(
+        self,
+        *,
+        labels: Iterable[object] | None = None,
+        target_names: Iterable[str] | None = None,
+        digits: int = 4,
+        intervals: float | None = None,
+    ) -> ClassificationReport:
         """Precision, recall, F1 and support of each class, and their averages.
 
         See :meth:`streameval.evaluator.view.View.classification_report`.
@@ -547,7 +564,9 @@ class Evaluator:
                       [0.5101, 1.0000]  [0.5101, 1.0000]  [...]
         ...
         """
-        return self._total.classification_report(intervals=intervals)
+        return self._total.classification_report(
+            labels=labels, target_names=target_names, digits=digits, intervals=intervals
+        )
 
     @overload
     def curve(self, name: Literal["roc"], **params: Any) -> RocCurve: ...

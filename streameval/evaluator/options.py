@@ -22,16 +22,32 @@ from streameval.windows.window import WindowSpec
 
 
 def check_arguments(
-    task: object, bins: object, temporal: object, intervals: object, time_unit: object
+    task: object,
+    bins: object,
+    temporal: object,
+    intervals: object,
+    probabilities: object,
+    time_unit: object,
 ) -> None:
     """Raise InputError where one of these arguments of the constructor is not of its values."""
     if not isinstance(task, str) or task not in ("binary", "multiclass"):
         raise InputError("task", expected='"binary" or "multiclass"', got=shown(task))
     if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
         raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
-    for name, value in (("temporal", temporal), ("intervals", intervals)):
+    for name, value in (
+        ("temporal", temporal),
+        ("intervals", intervals),
+        ("probabilities", probabilities),
+    ):
         if type(value) is not bool:
             raise InputError(name, expected="True or False", got=shown(value))
+    if task == "binary" and not probabilities:
+        raise InputError(
+            "probabilities",
+            expected='task="multiclass"',
+            got="probabilities=False with a binary task",
+            remedy="leave it out: binary scores may be any numbers, passed as score=",
+        )
     known = isinstance(time_unit, str) and time_unit in clock.TIME_UNITS
     if time_unit is not None and not known:
         raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
@@ -111,10 +127,12 @@ def plan_of(
     temporal: bool,
     max_scores: int | None,
     intervals: bool,
+    probabilities: bool,
 ) -> StatePlan:
     """The states that the named metrics need; None: that all of the task's need."""
     more: Any = {"labels": labels, "temporal": temporal, "intervals": intervals}
     more["max_scores"] = checked_limit(max_scores)
+    more["probabilities"] = probabilities
     if names is None:
         return StatePlan.everything(task, bins, **more)
     states = {state for name in names for state in find(name, task).states}
@@ -139,6 +157,7 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
 }
 _LATER_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "intervals": ("True", lambda value: value is True),
+    "probabilities": ("False", lambda value: value is False),
     "bootstrap": (
         "replicates and unit",
         lambda value: isinstance(value, dict) and set(value) == {"replicates", "unit"},

@@ -140,13 +140,16 @@ class ClassificationReport:
     """
 
     rows: Mapping[Label, tuple[float, float, float, Weight]]
-    accuracy: float
+    accuracy: float | None
+    """None where some class was left out: there is a micro average instead."""
     total: Weight
     averages: Mapping[str, tuple[float, float, float, Weight]]
     row_intervals: Mapping[Label, tuple[Interval, ...]] | None = None
     """Of the three metrics of each class, where intervals were requested."""
     average_intervals: Mapping[str, tuple[Interval, ...]] | None = None
     accuracy_interval: Interval | None = None
+    digits: int = 4
+    """Decimal places of the printed numbers."""
 
     def to_dict(self) -> dict[str, Any]:
         """As ``sklearn.metrics.classification_report(output_dict=True)``.
@@ -165,7 +168,8 @@ class ClassificationReport:
         table: dict[str, Any] = {}
         for label, row in self.rows.items():
             table[str(label)] = line(row, (self.row_intervals or {}).get(label))
-        table["accuracy"] = self.accuracy
+        if self.accuracy is not None:
+            table["accuracy"] = self.accuracy
         if self.accuracy_interval is not None:
             table["accuracy_interval"] = self.accuracy_interval.to_dict()
         for name, row in self.averages.items():
@@ -179,7 +183,7 @@ class ClassificationReport:
         def add(
             name: str, values: Sequence[float | None], support: Weight, ends: Sequence[str] | None
         ) -> None:
-            numbers = ["" if value is None else f"{value:.4f}" for value in values]
+            numbers = ["" if value is None else f"{value:.{self.digits}f}" for value in values]
             if ends is None:
                 lines.append([name, *numbers, weight(support)])
             elif beneath:
@@ -190,13 +194,20 @@ class ClassificationReport:
                 lines.append([name, *both, weight(support)])
 
         for label, row in self.rows.items():
-            add(str(label), row[:3], row[3], _ends((self.row_intervals or {}).get(label)))
-        of_accuracy = self.accuracy_interval
-        ends = None if of_accuracy is None else ["", "", *(_ends([of_accuracy]) or ())]
-        add("accuracy", (None, None, self.accuracy), self.total, ends)
+            add(str(label), row[:3], row[3], self._ends((self.row_intervals or {}).get(label)))
+        if self.accuracy is not None:
+            of_accuracy = self.accuracy_interval
+            ends = None if of_accuracy is None else ["", "", *(self._ends([of_accuracy]) or ())]
+            add("accuracy", (None, None, self.accuracy), self.total, ends)
         for name, row in self.averages.items():
-            add(name, row[:3], row[3], _ends((self.average_intervals or {}).get(name)))
+            add(name, row[:3], row[3], self._ends((self.average_intervals or {}).get(name)))
         return ["", *_COLUMNS], lines
+
+    def _ends(self, intervals: Sequence[Interval] | None) -> list[str] | None:
+        if intervals is None:
+            return None
+        form = f"[{{:.{self.digits}f}}, {{:.{self.digits}f}}]"
+        return [form.format(one.low, one.high) if one.defined else "" for one in intervals]
 
     def __str__(self) -> str:
         return text_table(*self._cells(beneath=True), right=frozenset(_COLUMNS))
@@ -207,12 +218,6 @@ class ClassificationReport:
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
-
-
-def _ends(intervals: Sequence[Interval] | None) -> list[str] | None:
-    if intervals is None:
-        return None
-    return [f"[{one.low:.4f}, {one.high:.4f}]" if one.defined else "" for one in intervals]
 
 
 class SliceRow(NamedTuple):

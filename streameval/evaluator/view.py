@@ -32,7 +32,7 @@ from streameval.certainty.interval import (
     checked_level,
 )
 from streameval.certainty.methods import interval
-from streameval.errors import InputError, MetricError, did_you_mean, shown
+from streameval.errors import InputError, MetricError, did_you_mean, listed, shown
 from streameval.evaluator.reports import (
     ClassificationReport,
     Report,
@@ -44,7 +44,8 @@ from streameval.events.binary import BinaryIntake
 from streameval.events.event import Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
-from streameval.events.values import Label, Weight
+from streameval.events.values import Label, Weight, canonical_label
+from streameval.metrics.averages import exact_sum
 from streameval.metrics.calibration import CalibrationCurve
 from streameval.metrics.curves import (
     CURVES,
@@ -54,7 +55,7 @@ from streameval.metrics.curves import (
     RocCurve,
 )
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
-from streameval.metrics.metric import Metric, call
+from streameval.metrics.metric import LABEL_PARAMS, Metric, call
 from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import (
     METRICS,
@@ -67,7 +68,7 @@ from streameval.metrics.registry import (
 from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.class_scores import ClassScores
-from streameval.states.confusion import ConfusionCounts
+from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.lock import Lock, held, new_lock
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
@@ -142,6 +143,24 @@ class ViewContext:
             return dict(enumerate(self.intake.labels))
         return {}
 
+    def counted(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A metric's parameters, with labels as the state sets count them.
+
+        Raises:
+            MetricError: Binary: a label that is neither of the two.
+        """
+        counted = dict(params)
+        for name in LABEL_PARAMS:
+            given = params.get(name)
+            if given is None:
+                continue
+            if name == "labels":
+                given = counted[name] = distinct_labels(given, name)
+            if isinstance(self.intake, BinaryIntake):
+                codes = {label: code for code, label in enumerate(self.intake.labels)}
+                counted[name] = _coded(given, codes, name)
+        return counted
+
     def require(self, metric: str, states: Iterable[str], state_set: StateSet) -> None:
         """Raise MetricError where the evaluator cannot answer as it is set up and fed."""
         for state in states:
@@ -194,7 +213,7 @@ class ViewContext:
         """The metric with its parameters, as a function of a state set."""
         if undefined is None:
             undefined = self.undefined
-        function = metric.bind(positive=self.positive, undefined=undefined, **params)
+        function = metric.bind(positive=self.positive, undefined=undefined, **self.counted(params))
         states = metric.states
         # The two states that are read after every event, without a lookup by name.
         if states == ("confusion",):
@@ -202,6 +221,38 @@ class ViewContext:
         if states == ("index",):
             return lambda state_set: function(state_set.index)
         return lambda state_set: function(*[getattr(state_set, state) for state in states])
+
+
+def _coded(given: Any, codes: Mapping[Label, int], name: str) -> Any:
+    """Labels, or a mapping of mappings by label, with each label's code."""
+    if isinstance(given, Mapping):
+        return {
+            _code(label, codes, name): _coded(inner, codes, name) for label, inner in given.items()
+        }
+    return [_code(label, codes, name) for label in given] if name == "labels" else given
+
+
+def _titles(
+    labels: Sequence[Label], names: Mapping[Label, Label], target_names: Iterable[str] | None
+) -> list[Label]:
+    """What a report calls each class."""
+    if target_names is None:
+        return [names.get(label, label) for label in labels]
+    titles = listed(target_names, "target_names", "a list of names")
+    if len(titles) != len(labels) or not all(isinstance(title, str) for title in titles):
+        raise MetricError(
+            f"target_names: expected {len(labels)} names, one for each class, got {shown(titles)}"
+        )
+    if len(set(titles)) < len(titles):
+        raise MetricError(f"target_names: expected each name once, got {shown(titles)}")
+    return titles
+
+
+def _code(label: object, codes: Mapping[Label, int], name: str) -> int:
+    code = codes.get(canonical_label(label, name))
+    if code is None:
+        raise MetricError(f"{name}: expected {' or '.join(map(shown, codes))}, got {shown(label)}")
+    return code
 
 
 def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[[], float] | None:
@@ -438,7 +489,8 @@ class View:
             if metric.name not in context.readers:
                 # It raises where the evaluator cannot answer, which need not be checked again.
                 context.reader(metric.name, state_set)
-            return self._interval(metric, state_set, level, method, params=params)
+            counted = context.counted(params) if params else params
+            return self._interval(metric, state_set, level, method, params=counted)
 
     def _interval(
         self,
@@ -628,64 +680,89 @@ class View:
         )
 
     @locked
-    def classification_report(self, *, intervals: float | None = None) -> ClassificationReport:
+    def classification_report(
+        self,
+        *,
+        labels: Iterable[object] | None = None,
+        target_names: Iterable[str] | None = None,
+        digits: int = 4,
+        intervals: float | None = None,
+    ) -> ClassificationReport:
         """Precision, recall, F1 and support of each class, and their averages.
 
         Args:
+            labels: The classes to report and to average, in this order; None: all. Where
+                some class is left out there is a micro average in place of the accuracy.
+            target_names: What to call the classes, in the order of the rows; None: their labels.
+            digits: Decimal places of the printed numbers.
             intervals: The level of the confidence interval of each number; None: without.
 
         Raises:
-            MetricError: No predicted labels were fed.
-            InputError: The level is not between 0 and 1.
+            MetricError: No predicted labels were fed; as many `target_names` as classes are
+                expected, and from 0 to 17 `digits`.
+            InputError: The level is not between 0 and 1, or a label is twice in `labels`.
         """
         level = None if intervals is None else checked_level(intervals)
+        if type(digits) is not int or not 0 <= digits <= 17:
+            raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
         names = self._context.names()
         state_set = self._window.current()
         self._context.require("classification_report", ("confusion",), state_set)
         counts: ConfusionCounts = state_set.confusion
+        params = {} if labels is None else self._context.counted({"labels": labels})
+        chosen: list[Label] = params.get("labels", counts.labels)
+        every = set(chosen) >= set(counts.labels)
+        titles = _titles(chosen, names, target_names)
         task = "multiclass"
         families = ("precision", "recall", "f1")
         undefined = self._context.undefined
-        columns: Any = [
-            find(family, task, None).bind(undefined=undefined)(counts) for family in families
-        ]
-        support: Any = find("support", task, None).bind()(counts)
+
+        def value(name: str, average: object = ..., **more: Any) -> Any:
+            return find(name, task, average).bind(undefined=undefined, **more)(counts)
+
+        columns = [value(family, None, **params) for family in families]
+        support = value("support", None)
         rows = {
-            names.get(label, label): (*(float(column[label]) for column in columns), support[label])
-            for label in counts.labels
+            title: (*(float(column[label]) for column in columns), support.get(label, 0))
+            for label, title in zip(chosen, titles, strict=True)
         }
+        total = counts.total if every else exact_sum([row[-1] for row in rows.values()])
+        shown_averages = ("macro", "weighted") if every else ("micro", "macro", "weighted")
         averages = {
             f"{average} avg": (
-                *(
-                    float(find(f"{family}_{average}", task).bind(undefined=undefined)(counts))
-                    for family in families
-                ),
-                counts.total,
+                *(float(value(f"{family}_{average}", **params)) for family in families),
+                total,
             )
-            for average in ("macro", "weighted")
+            for average in shown_averages
         }
-        accuracy = float(find("accuracy", task).bind(undefined=undefined)(counts))
-        report = ClassificationReport(rows, accuracy, counts.total, averages)  # type: ignore[arg-type]
+        accuracy = float(value("accuracy")) if every else None
+        report = ClassificationReport(rows, accuracy, total, averages, digits=digits)  # type: ignore[arg-type]
         if level is None:
             return report
         of_classes = [find(family, "binary") for family in families]
+        # An average of all classes has a formula, whatever their order.
+        params = {} if every else params
         return replace(
             report,
             row_intervals={
-                names.get(label, label): tuple(
+                title: tuple(
                     self._interval(metric, state_set, level, positive=label)
                     for metric in of_classes
                 )
-                for label in counts.labels
+                for label, title in zip(chosen, titles, strict=True)
             },
             average_intervals={
                 f"{average} avg": tuple(
-                    self._interval(find(f"{family}_{average}", task), state_set, level)
+                    self._interval(
+                        find(f"{family}_{average}", task), state_set, level, params=params
+                    )
                     for family in families
                 )
-                for average in ("macro", "weighted")
+                for average in shown_averages
             },
-            accuracy_interval=self._interval(find("accuracy", task), state_set, level),
+            accuracy_interval=self._interval(find("accuracy", task), state_set, level)
+            if every
+            else None,
         )
 
     @overload
@@ -710,10 +787,11 @@ class View:
     def curve(self, /, name: str, **params: Any) -> Any: ...
     @locked
     def curve(self, /, name: str, **params: Any) -> Any:
-        """A curve: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"``, ``"calibration"``.
+        """A curve by its name in :data:`streameval.metrics.CURVES`, such as ``"roc"``.
 
         Returns:
-            A frozen object with numpy columns and ``to_dict()``.
+            A frozen object with numpy columns and ``to_dict()``; of several classes with
+            ``average=None`` a dict from class to that.
 
         Raises:
             MetricError: No such curve, a parameter that it does not take, or no

@@ -43,16 +43,29 @@ class ClassIntake:
     Args:
         labels: The closed list of classes, or None to discover them. The
             columns of a two-dimensional ``proba`` array are in its order.
+        probabilities: Whether events bring probabilities, as ``proba``; else any finite
+            scores of every class, as ``score``. That requires `labels`.
 
     Attributes:
         pending: New labels of the latest event or batch, until :meth:`learn` or
             :meth:`forget`; one of the two follows where there are any.
     """
 
-    __slots__ = ("_known", "_texts", "classes", "closed", "pending")
+    __slots__ = ("_field", "_known", "_texts", "classes", "closed", "pending", "probabilities")
 
-    def __init__(self, labels: Iterable[object] | None = None) -> None:
+    def __init__(
+        self, labels: Iterable[object] | None = None, *, probabilities: bool = True
+    ) -> None:
         self.closed = labels is not None
+        self.probabilities = probabilities
+        self._field = "proba" if probabilities else "score"
+        if not probabilities and labels is None:
+            raise InputError(
+                "probabilities",
+                expected="labels= beside probabilities=False, as each event has a score of each",
+                got="no labels=",
+                remedy="pass labels=[...]",
+            )
         self.classes: tuple[Label, ...] = ()
         self.pending: tuple[Label, ...] = ()
         self._known: dict[object, Label] = {}
@@ -99,12 +112,12 @@ class ClassIntake:
         declared numeric label is accepted for it.
         """
         if not self.closed:
-            return self._label(name, "proba", position)
-        label = canonical_label(name, "proba", position)
+            return self._label(name, self._field, position)
+        label = canonical_label(name, self._field, position)
         known = label if label in self._known else self._texts.get(label)
         if known is None:
             raise InputError(
-                "proba",
+                self._field,
                 expected=f"one of the classes {shown(list(self.classes))}",
                 got=shown(label),
                 position=position,
@@ -157,13 +170,7 @@ class ClassIntake:
             predicted = None if y_pred is None else self._label(y_pred, "y_pred")
             if predicted is not None:
                 check_same_kind(true, predicted, "y_pred")
-        if score is not None:
-            raise InputError(
-                "score",
-                expected="proba={label: probability} in a multi-class evaluator",
-                got="score=",
-                remedy='pass proba=, or use task="binary"',
-            )
+        proba = self._scores_given(score, proba)
         if proba is not None:
             shares = self._shares(proba, true)
             if predicted is None:
@@ -181,18 +188,53 @@ class ClassIntake:
     def _shares(self, proba: object, true: Label) -> dict[Label, float]:
         if not isinstance(proba, Mapping):
             raise InputError(
-                "proba",
-                expected="a mapping label -> probability",
+                self._field,
+                expected="a mapping label -> "
+                + ("probability" if self.probabilities else "number"),
                 got=f"{shown(proba)} of type {type(proba).__name__}",
             )
         shares: dict[Label, float] = {}
         for name, share in proba.items():
             label = self._named(name)
-            check_same_kind(true, label, "proba")
-            shares[label] = canonical_score(share, "proba")
+            check_same_kind(true, label, self._field)
+            shares[label] = canonical_score(share, self._field)
         if len(shares) < len(proba):
-            raise _twice(list(proba))
-        return check_probabilities(shares)
+            raise _twice(self._field, list(proba))
+        if self.probabilities:
+            return check_probabilities(shares)
+        if len(shares) < len(self.classes):
+            raise self._score_missing(shares)
+        return shares
+
+    def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
+        missing = [label for label in self.classes if label not in set(named)]
+        return InputError(
+            self._field,
+            expected="a score of every label, with probabilities=False",
+            got=f"none of {shown(missing[0])}",
+            position=position,
+        )
+
+    def _scores_given(self, score: object, proba: object) -> object:
+        """What an event or a batch has of each label, or None; raises InputError."""
+        if self.probabilities:
+            if score is not None:
+                raise InputError(
+                    "score",
+                    expected="proba={label: probability} in a multi-class evaluator",
+                    got="score=",
+                    remedy="pass proba=, or probabilities=False to the Evaluator if they are none, "
+                    'or use task="binary"',
+                )
+            return proba
+        if proba is not None:
+            raise InputError(
+                "proba",
+                expected="score={label: number} with probabilities=False",
+                got="proba=",
+                remedy="proba= conflicts with probabilities=False: pass score=",
+            )
+        return score
 
     def batch(
         self,
@@ -203,8 +245,7 @@ class ClassIntake:
         weight: object = None,
     ) -> EventBatch:
         """Validate columns or raise InputError; their new labels are :attr:`pending`."""
-        if score is not None:
-            self.event(0, None, score, None, 1)  # raises with the remedy
+        proba = self._scores_given(score, proba)
         codes: dict[Label, int] = {}
         true = self._codes(label_column(y_true, "y_true"), "y_true", codes)
         predicted = None
@@ -218,7 +259,7 @@ class ClassIntake:
             columns, matrix, named = self._matrix(proba, len(true))
             for label in columns:
                 if codes:
-                    check_same_kind(next(iter(codes)), label, "proba")
+                    check_same_kind(next(iter(codes)), label, self._field)
                 codes.setdefault(label, len(codes))
             if predicted is None:
                 predicted = _most_probable_codes(columns, matrix, codes)
@@ -256,14 +297,14 @@ class ClassIntake:
             for name in table:
                 indices.setdefault(self._named(name), len(indices))
             if len(indices) < len(table):
-                raise _twice(list(table))
+                raise _twice(self._field, list(table))
             columns = tuple(indices)
-            parts = [score_column(column, "proba") for column in table.values()]
+            parts = [score_column(column, self._field) for column in table.values()]
             for part in parts:
-                check_same_length(length, len(part), "proba")
+                check_same_length(length, len(part), self._field)
             matrix = np.column_stack(parts) if parts else np.zeros((length, 0))
         elif isinstance(proba, Sequence) and all(isinstance(row, Mapping) for row in proba):
-            check_same_length(length, len(proba), "proba")
+            check_same_length(length, len(proba), self._field)
             names: dict[Label, int] = {}
             label_of: dict[object, Label] = {}
             for position, row in enumerate(proba):
@@ -272,20 +313,27 @@ class ClassIntake:
                         label_of[name] = self._named(name, position)
                         names.setdefault(label_of[name], len(names))
                 if self._texts and len({label_of[name] for name in row}) < len(row):
-                    raise _twice(list(row), position)
+                    raise _twice(self._field, list(row), position)
             columns = tuple(names)
             matrix = np.zeros((length, len(columns)))
             named = np.zeros(matrix.shape, dtype=np.bool_)
             for position, row in enumerate(proba):
                 for name, share in row.items():
                     column = names[label_of[name]]
-                    matrix[position, column] = canonical_score(share, "proba", position)
+                    matrix[position, column] = canonical_score(share, self._field, position)
                     named[position, column] = True
         else:
             columns, matrix = self._array(proba, length)
         for label in columns:
-            check_same_kind(columns[0], label, "proba")
-        check_probability_rows(columns, matrix)
+            check_same_kind(columns[0], label, self._field)
+        if self.probabilities:
+            check_probability_rows(columns, matrix)
+        elif len(columns) < len(self.classes) and len(matrix):
+            raise self._score_missing(columns, 0)
+        elif named is not None and not named.all():
+            position = int(np.argmin(named.all(axis=1)))
+            held = [label for at, label in enumerate(columns) if named[position, at]]
+            raise self._score_missing(held, position)
         return columns, matrix, None if named is None or named.all() else named
 
     def _array(self, proba: object, length: int) -> tuple[tuple[Label, ...], FloatArray]:
@@ -296,23 +344,25 @@ class ClassIntake:
             found = array_of(proba)
             array = np.asarray(proba) if found is None else found
         except ValueError:
-            raise InputError("proba", expected=expected, got="rows of different length") from None
+            raise InputError(
+                self._field, expected=expected, got="rows of different length"
+            ) from None
         if array.ndim != 2 or array.dtype.kind not in "fiu":
-            raise InputError("proba", expected=expected, got=f"{array.dtype} of {array.shape}")
+            raise InputError(self._field, expected=expected, got=f"{array.dtype} of {array.shape}")
         if not self.closed:
             raise InputError(
-                "proba",
+                self._field,
                 expected="a data frame or a mapping, label -> column",
                 got="an array, whose columns have no names",
                 remedy="pass a data frame with the labels as column names, or labels= to the "
                 "Evaluator in the order of the columns",
             )
         if array.shape != (length, len(self.classes)):
-            raise InputError("proba", expected=expected, got=f"shape {array.shape}")
+            raise InputError(self._field, expected=expected, got=f"shape {array.shape}")
         matrix = array.astype(np.float64) + 0.0
         if not np.isfinite(matrix).all():
             position, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
-            canonical_score(float(matrix[position, column]), "proba", position)
+            canonical_score(float(matrix[position, column]), self._field, position)
         return self.classes, matrix
 
     def known(self) -> list[Label]:
@@ -339,8 +389,8 @@ class ClassIntake:
         self._learn(other._known.values())
 
 
-def _twice(names: list[Any], position: int | None = None) -> InputError:
-    return InputError("proba", expected="each label once", got=shown(names), position=position)
+def _twice(field: str, names: list[Any], position: int | None = None) -> InputError:
+    return InputError(field, expected="each label once", got=shown(names), position=position)
 
 
 def _most_probable_codes(

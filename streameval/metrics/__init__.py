@@ -36,6 +36,7 @@ from streameval.metrics.agreement import *
 from streameval.metrics.binormal import *
 from streameval.metrics.calibration import *
 from streameval.metrics.class_metrics import *
+from streameval.metrics.confusion_matrix import ConfusionMatrix, confusion_matrix
 from streameval.metrics.curves import *
 from streameval.metrics.cut_points import *
 from streameval.metrics.metric import Metric, of_states
@@ -47,7 +48,7 @@ from streameval.metrics.score_profiles import *
 from streameval.metrics.thresholds import ThresholdTable, threshold_table
 from streameval.metrics.undefined import Undefined, reason_of
 
-__all__ = ["ThresholdTable", "threshold_table"]
+__all__ = ["ConfusionMatrix", "ThresholdTable", "confusion_matrix", "threshold_table"]
 __all__ += agreement.__all__
 __all__ += binormal.__all__
 __all__ += calibration.__all__

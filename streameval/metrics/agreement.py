@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 from streameval.errors import MetricError, shown
-from streameval.metrics.averages import WholeCounts, whole_cells, whole_counts
+from streameval.events.values import Label
+from streameval.metrics.averages import WholeCounts, chosen_labels, whole_cells, whole_counts
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.previous_label import PreviousLabel
@@ -80,6 +82,7 @@ def cohen_kappa(
     counts: ConfusionCounts,
     *,
     weights: Literal["linear", "quadratic"] | None = None,
+    labels: Iterable[object] | None = None,
     undefined: float | None = None,
 ) -> float:
     """Cohen's kappa: agreement beyond the agreement expected by chance.
@@ -93,6 +96,9 @@ def cohen_kappa(
     Args:
         counts: The events.
         weights: None, ``"linear"`` or ``"quadratic"``.
+        labels: The classes that count, in the order of which `weights` takes
+            distances: an event of another class, or predicted so, is left out,
+            as with scikit-learn's ``labels``. None: all.
         undefined: A number to return where p_e = 1.
 
     Returns:
@@ -100,7 +106,8 @@ def cohen_kappa(
         events are of one class and predicted that class.
 
     Raises:
-        MetricError: Other `weights`.
+        MetricError: Other `weights`, or no label in `labels`.
+        InputError: A label twice in `labels`.
 
     Cost:
         O(1) for each class touched since the last read; O(cells) with
@@ -112,6 +119,8 @@ def cohen_kappa(
     >>> cohen_kappa(counts, weights="linear")
     0.7857142857142857
     """
+    if labels is not None:
+        counts = _among(counts, chosen_labels(labels))
     if weights is None:
         sums = counts.sums
         total = sums.total
@@ -139,6 +148,13 @@ def cohen_kappa(
     if not expected:
         return _no_chance(whole, undefined)
     return (expected - seen * whole.total) / expected
+
+
+def _among(counts: ConfusionCounts, labels: list[Label]) -> ConfusionCounts:
+    """The events whose true and predicted class are among some labels, in their order."""
+    kept, chosen = ConfusionCounts(labels), set(labels)
+    kept.add_cells(cell for cell in counts.cells() if cell[0] in chosen and cell[1] in chosen)
+    return kept
 
 
 def _no_chance(whole: WholeCounts, undefined: float | None) -> float:

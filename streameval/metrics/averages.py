@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 from streameval.errors import MetricError, shown
 from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
-from streameval.states.confusion import ConfusionCounts
+from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.confusion_parts.label_sums import FRACTION_BITS
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Rule",
     "WholeCounts",
     "averaged",
+    "chosen_labels",
     "exact_sum",
     "mean_of_scaled",
     "one_class_counts",
@@ -222,28 +223,66 @@ def averaged(
     average: Average | None,
     positive: Label | None,
     undefined: float | None,
+    labels: Iterable[object] | None = None,
 ) -> float | dict[Label, float]:
-    """The rule for one class, for each, or averaged over all.
+    """The rule for one class, for each, or averaged over all or over those of `labels`.
 
     Raises:
-        MetricError: An unknown average, or ``"binary"`` without `positive`.
+        MetricError: An unknown average, ``"binary"`` without `positive` or with `labels`,
+            or no label in `labels`.
+        InputError: A label twice in `labels`, or none.
     """
     if average == "binary":
+        if labels is not None:
+            raise MetricError(
+                "labels: conflicts with average='binary', which is about one class; "
+                "requires average='macro', 'micro', 'weighted' or None (each class)"
+            )
         if positive is None:
             raise MetricError(
                 f"{rule.name} is about one class: pass positive=..., "
                 "or use average='macro', 'micro', 'weighted' or None (each class)"
             )
         return _one_class(rule, counts, positive, undefined)
-    if average in ("macro", "weighted"):
-        return _mean(rule, counts, undefined, by_support=average == "weighted")
-    if average == "micro":
+    if average not in ("macro", "micro", "weighted", None):
+        raise MetricError(
+            "average: expected 'binary', 'macro', 'micro', 'weighted' or None, "
+            f"got {shown(average)}"
+        )
+    if average == "micro" and labels is None:
         return _micro(rule, counts, undefined)
+    whole = whole_counts(counts)
+    if labels is not None:
+        whole = _chosen(whole, chosen_labels(labels))
     if average is None:
-        return _each_class(rule, counts, undefined)
-    raise MetricError(
-        f"average: expected 'binary', 'macro', 'micro', 'weighted' or None, got {shown(average)}"
-    )
+        return _each_class(rule, whole, undefined)
+    if average == "micro":
+        return _micro_of_chosen(rule, whole, undefined)
+    return _mean(rule, whole, undefined, by_support=average == "weighted")
+
+
+def chosen_labels(labels: Iterable[object]) -> list[Label]:
+    """The labels of ``labels=``, in its order; raises MetricError or InputError.
+
+    >>> chosen_labels(["dog", "cat"])
+    ['dog', 'cat']
+    """
+    chosen = distinct_labels(labels, "labels")
+    if not chosen:
+        raise MetricError("labels: expected at least one label, got none")
+    return chosen
+
+
+def _chosen(whole: WholeCounts, labels: list[Label]) -> WholeCounts:
+    """The counts of some classes, and the total of all events; those never seen have 0."""
+    row = {label: n for n, label in enumerate(whole.labels)}
+    rows = [row.get(label) for label in labels]
+
+    def of_rows(column: list[int]) -> list[int]:
+        return [0 if n is None else column[n] for n in rows]
+
+    columns = of_rows(whole.correct), of_rows(whole.true), of_rows(whole.predicted)
+    return WholeCounts(labels, *columns, whole.total)
 
 
 def _one_class(
@@ -273,8 +312,8 @@ def one_class_counts(counts: ConfusionCounts, label: Label) -> tuple[int, int, i
     return whole.correct[row], whole.true[row], whole.predicted[row], whole.total
 
 
-def _each_class(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> dict[Label, float]:
-    labels, *columns, total = whole_counts(counts)
+def _each_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> dict[Label, float]:
+    labels, *columns, total = whole
     values: dict[Label, float] = {}
     for label, correct, true, predicted in zip(labels, *columns, strict=True):
         numerator, denominator = rule.parts(correct, true, predicted, total)
@@ -285,10 +324,8 @@ def _each_class(rule: Rule, counts: ConfusionCounts, undefined: float | None) ->
     return values
 
 
-def _mean(
-    rule: Rule, counts: ConfusionCounts, undefined: float | None, *, by_support: bool
-) -> float:
-    labels, *columns, total = whole_counts(counts)
+def _mean(rule: Rule, whole: WholeCounts, undefined: float | None, *, by_support: bool) -> float:
+    labels, *columns, total = whole
     scaled = defined = 0
     for correct, true, predicted in zip(*columns, strict=True):
         numerator, denominator = rule.parts(correct, true, predicted, total)
@@ -300,14 +337,26 @@ def _mean(
             defined += weight
     if not total:
         return undefined_value(NO_EVENTS, undefined)
-    left = (total if by_support else len(labels)) - defined
+    left = (sum(whole.true) if by_support else len(labels)) - defined
     value = mean_of_scaled(scaled, defined, left, undefined)
     if value is None and by_support:
         # Classes with a value but without events (predicted, never true) have
         # weight 0; without other classes the result is their plain mean, as in
         # scikit-learn.
-        return _mean(rule, counts, None, by_support=False)
-    return _no_class(rule, counts, undefined) if value is None else value
+        return _mean(rule, whole, undefined, by_support=False)
+    return _no_class(rule, whole, undefined) if value is None else value
+
+
+def _micro_of_chosen(rule: Rule, whole: WholeCounts, undefined: float | None) -> float:
+    """The rule of the classes' counts added up; not all classes, so that FP and FN may differ."""
+    labels, *columns, total = whole
+    if not total:
+        return undefined_value(NO_EVENTS, undefined)
+    correct, true, predicted = map(sum, columns)
+    numerator, denominator = rule.parts(correct, true, predicted, total * len(labels))
+    if denominator:
+        return rule.value(numerator, denominator)
+    return _no_class(rule, whole, undefined)
 
 
 def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> float:
@@ -315,7 +364,9 @@ def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> floa
     numerator, denominator = pooled_parts(rule, correct, total, len(counts.labels))
     if denominator:
         return rule.value(numerator, denominator)
-    return _no_class(rule, counts, undefined) if total else undefined_value(NO_EVENTS, undefined)
+    if total:
+        return _no_class(rule, whole_counts(counts), undefined)
+    return undefined_value(NO_EVENTS, undefined)
 
 
 def pooled_counts(counts: ConfusionCounts) -> tuple[int, int]:
@@ -377,15 +428,23 @@ def mean_of_scaled(
     return numerator / ((defined + left) * bottom << FRACTION_BITS)
 
 
-def _no_class(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> float:
+def _no_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> float:
     """Undefined, because no class has a value: with the reason of the first one."""
-    label, reason = next(undefined_classes(rule, counts))
+    found = next(_undefined_classes(rule, whole), None)
+    if found is None:
+        # Of pooled counts only: each class has a value, and their sums have none.
+        return undefined_value("the classes' counts add up to no value", undefined)
+    label, reason = found
     return undefined_value(reason, undefined, label)
 
 
 def undefined_classes(rule: Rule, counts: ConfusionCounts) -> Iterator[tuple[Label, str]]:
     """The classes without a value, each with the reason (``{}`` for its label)."""
-    labels, *columns, total = whole_counts(counts)
+    return _undefined_classes(rule, whole_counts(counts))
+
+
+def _undefined_classes(rule: Rule, whole: WholeCounts) -> Iterator[tuple[Label, str]]:
+    labels, *columns, total = whole
     for label, correct, true, predicted in zip(labels, *columns, strict=True):
         if not rule.parts(correct, true, predicted, total)[1]:
             yield label, rule.reason(correct, true, predicted, total) if total else NO_EVENTS

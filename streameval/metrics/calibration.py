@@ -1,37 +1,59 @@
-"""Calibration: observed frequency against predicted probability, in equal-width bins.
+"""Calibration: observed frequency against predicted probability, in bins.
 
 Binary (:class:`ProbabilitySums`): the probability of the positive class
 against how often the event was positive. Multi-class
 (:class:`ClassProbabilitySums`): the probability of an event's predicted label,
 its *confidence*, against how often that label was the true one.
 
-The number of bins is the state's. A probability on an edge belongs to the bin
-below, as in scikit-learn's ``calibration_curve``.
+Bins are of equal width, and their number is the state's; of binary scores that are all kept
+(:class:`ScoreIndex`) they may be of equal mass, in any number. A probability on an edge belongs to
+the bin below, as in scikit-learn's ``calibration_curve``.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight
-from streameval.metrics.probability import AnySums, missing_probability
-from streameval.metrics.thresholds import Counts, columns_of, iterate_columns, to_dict_as
+from streameval.metrics.averages import exact_sum
+from streameval.metrics.probability import AnySums, missing_probability, no_probabilities
+from streameval.metrics.thresholds import (
+    Counts,
+    coarsened,
+    columns_of,
+    iterate_columns,
+    plain,
+    to_dict_as,
+)
 from streameval.metrics.undefined import undefined_value
 from streameval.states.probability import ProbabilitySums
-from streameval.states.sums.fixed_point import UNIT
+from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.score_index import ScoreIndex
+from streameval.states.sums.fixed_point import UNIT, sum_units_by_group, total_weight_by_group
 
 __all__ = [
     "CalibrationCurve",
     "calibration_curve",
     "expected_calibration_error",
+    "l2_calibration_error",
     "max_calibration_error",
+    "quantile_calibration_curve",
+    "quantile_calibration_error",
 ]
 
+Bin: TypeAlias = tuple[int, Weight, Weight, Weight]
+"""Position, weight, observed weight, and units of probability of a bin with events."""
 
-def filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
-    """(position, weight, observed weight, units of probability) of each bin with events."""
+
+def filled_bins(sums: AnySums) -> list[Bin]:
+    """Each bin with events."""
     happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
     rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
     return [(position, *row) for position, row in enumerate(rows) if row[0]]
@@ -79,12 +101,16 @@ def calibration_curve(sums: AnySums) -> CalibrationCurve:
     rows = [] if reason else filled_bins(sums)
     edges = np.linspace(0.0, 1.0, len(sums.bin_weights) + 1)
     positions = np.array([position for position, *_ in rows], dtype=np.intp)
+    return _curve_of(rows, edges[positions], edges[positions + 1], reason)
+
+
+def _curve_of(rows: list[Bin], low: FloatArray, high: FloatArray, reason: str) -> CalibrationCurve:
     return CalibrationCurve(
         observed=np.array([happened / weight for _, weight, happened, _ in rows]),
         predicted=np.array([units / (weight * UNIT) for _, weight, _, units in rows]),
         weight=np.array([weight for _, weight, _, _ in rows]),
-        low=edges[positions],
-        high=edges[positions + 1],
+        low=low,
+        high=high,
         reason=reason,
     )
 
@@ -109,8 +135,23 @@ def expected_calibration_error(sums: AnySums, *, undefined: float | None = None)
     reason = missing_probability(sums, "the calibration error")
     if reason:
         return undefined_value(reason, undefined)
-    gap = sum(abs(happened * UNIT - units) for _, _, happened, units in filled_bins(sums))
-    return gap / (sums.weight * UNIT)
+    return _mean_gap(filled_bins(sums), sums.weight)
+
+
+def _mean_gap(bins: list[Bin], total: Weight) -> float:
+    return sum(abs(happened * UNIT - units) for _, _, happened, units in bins) / (total * UNIT)
+
+
+def _root_mean_square_gap(bins: list[Bin], total: Weight) -> float:
+    gaps = [(happened * UNIT - units, weight) for _, weight, happened, units in bins]
+    if all(type(gap) is int and type(weight) is int for gap, weight in gaps):
+        squares = (Fraction(int(gap) ** 2, int(weight)) for gap, weight in gaps)
+        return math.sqrt(sum(squares, Fraction(0)) / (int(total) * UNIT * UNIT))
+    return math.sqrt(math.fsum((gap / UNIT) ** 2 / weight for gap, weight in gaps) / total)
+
+
+def _largest_gap(bins: list[Bin], total: Weight) -> float:
+    return max(abs(happened * UNIT - units) / (w * UNIT) for _, w, happened, units in bins)
 
 
 def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
@@ -131,7 +172,152 @@ def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> f
     reason = missing_probability(sums, "the calibration error")
     if reason:
         return undefined_value(reason, undefined)
-    return max(
-        abs(happened * UNIT - units) / (weight * UNIT)
-        for _, weight, happened, units in filled_bins(sums)
+    return _largest_gap(filled_bins(sums), sums.weight)
+
+
+def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
+    """Root of the mean squared gap between frequency and probability, over equal-width bins.
+
+        √(Σ_b (w_b / W) · (observed_b − predicted_b)²)
+
+    Args:
+        sums: The bins.
+        undefined: A number to return where there is no value.
+
+    Returns:
+        A fraction in [0, 1], between the expected and the largest gap; nan with a
+        reason as :func:`calibration_curve`.
+
+    Cost:
+        O(bins).
+
+    Source:
+        Kumar, Liang & Ma (2019), Verified uncertainty calibration;
+        torchmetrics' ``calibration_error(norm="l2")``.
+
+    >>> sums = ProbabilitySums()
+    >>> sums.update(True, 0.75)
+    >>> sums.update(False, 0.25)
+    >>> l2_calibration_error(sums)
+    0.25
+    """
+    reason = missing_probability(sums, "the calibration error")
+    if reason:
+        return undefined_value(reason, undefined)
+    return _root_mean_square_gap(filled_bins(sums), sums.weight)
+
+
+_NORMS: Mapping[str, Callable[[list[Bin], Weight], float]] = {
+    "l1": _mean_gap,
+    "l2": _root_mean_square_gap,
+    "max": _largest_gap,
+}
+
+
+def _quantile_bins(
+    index: ScoreIndex, bins: int, what: str
+) -> tuple[list[Bin], FloatArray, FloatArray, str]:
+    """The bins, their least and their largest score, and why there are none."""
+    if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
+        raise MetricError(f"bins: expected a whole number from 1 to 10000, got {shown(bins)}")
+    scores, positives, negatives = index.groups()
+    weights: WeightArray = positives + negatives  # type: ignore[assignment]
+    out = (scores < 0.0) | (scores > 1.0)
+    outside = plain(weights[out].sum())
+    reason = no_probabilities(plain(weights.sum()) - outside, outside, what) or coarsened(index)
+    if reason:
+        return [], np.zeros(0), np.zeros(0), reason
+    running = np.cumsum(weights)
+    total = plain(running[-1])
+    # The k-th edge is the score at this place of all in order, from 0, as linearly interpolated
+    # quantiles have it: no score lies between it and the interpolated one.
+    places = [
+        k * (total - 1) // bins if isinstance(total, int) else k * total / bins
+        for k in range(1, bins)
+    ]
+    edges = np.minimum(np.searchsorted(running, places, side="right"), len(scores) - 1)
+    bin_of = np.searchsorted(edges, np.arange(len(scores)))
+    size = int(bins)
+    rows = zip(
+        total_weight_by_group(bin_of, size, weights),
+        total_weight_by_group(bin_of, size, positives),
+        sum_units_by_group(scores, bin_of, size, weights),
+        strict=True,
     )
+    filled = [(position, *row) for position, row in enumerate(rows) if row[0]]
+    at = [position for position, *_ in filled]
+    first = np.searchsorted(bin_of, at)
+    last = np.searchsorted(bin_of, at, side="right") - 1
+    return filled, scores[first], scores[last], ""
+
+
+def quantile_calibration_curve(index: ScoreIndex, *, bins: int = 10) -> CalibrationCurve:
+    """The reliability curve over bins of equal mass: each holds as many events, ties aside.
+
+    Equal to scikit-learn's ``calibration_curve(strategy="quantile")``. Equal
+    scores are in one bin. With weights that are not whole, the bins hold equal
+    weight.
+
+    Args:
+        index: Probabilities.
+        bins: How many, 1 to 10,000; fewer are returned where scores are equal.
+
+    Returns:
+        A row for each bin with events, whose ``low`` and ``high`` are its least
+        and its largest score; none, and a reason, while there is no event, some score
+        lies outside [0, 1], or scores have been coarsened.
+
+    Raises:
+        MetricError: ``bins`` is no such number.
+
+    Cost:
+        O(distinct scores).
+
+    >>> curve = quantile_calibration_curve(
+    ...     ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]), bins=2)
+    >>> curve.observed.tolist(), curve.low.tolist(), curve.high.tolist()
+    ([0.5, 0.5], [0.1, 0.4], [0.35, 0.8])
+    """
+    rows, low, high, reason = _quantile_bins(index, bins, "calibration")
+    return _curve_of(rows, low, high, reason)
+
+
+def quantile_calibration_error(
+    index: ScoreIndex,
+    *,
+    bins: int = 10,
+    norm: Literal["l1", "l2", "max"] = "l1",
+    undefined: float | None = None,
+) -> float:
+    """Gap between frequency and probability over bins of equal mass.
+
+    Args:
+        index: Probabilities.
+        bins: How many, 1 to 10,000.
+        norm: ``"l1"``, the mean gap weighted by the bins' events; ``"l2"``, the
+            root of the mean squared gap; ``"max"``, the largest.
+        undefined: A number to return where there is no value.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason as :func:`quantile_calibration_curve`.
+
+    Raises:
+        MetricError: ``bins`` or ``norm`` is not one of these.
+
+    Cost:
+        O(distinct scores).
+
+    Source:
+        Nguyen & O'Connor (2015), adaptive binning; bins as scikit-learn's
+        ``calibration_curve(strategy="quantile")``.
+
+    >>> index = ScoreIndex([(False, .125), (False, .375), (True, .25), (True, .75)])
+    >>> quantile_calibration_error(index, bins=2)
+    0.1875
+    """
+    if not isinstance(norm, str) or norm not in _NORMS:
+        raise MetricError(f"norm: expected 'l1', 'l2' or 'max', got {shown(norm)}")
+    rows, _, _, reason = _quantile_bins(index, bins, "the calibration error")
+    if reason:
+        return undefined_value(reason, undefined)
+    return _NORMS[norm](rows, exact_sum([weight for _, weight, _, _ in rows]))

@@ -12,30 +12,33 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, cast, overload
 
 from streameval.errors import MetricError, shown
-from streameval.events.values import Label, Weight
+from streameval.events.values import Label, Weight, canonical_label
 from streameval.metrics.averages import (
     FRACTION_BITS,
     Average,
     Rule,
     averaged,
     mean_of_scaled,
+    whole_cells,
     whole_counts,
 )
 from streameval.metrics.metric import BINARY, Metric
-from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
+from streameval.metrics.undefined import NO_EVENTS, Undefined, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
 
 __all__ = [
     "accuracy",
+    "adjusted_balanced_accuracy",
     "balanced_accuracy",
     "error_rate",
+    "expected_cost",
     "f1",
     "f1_macro",
     "fbeta",
@@ -327,13 +330,16 @@ NEGATIVE_LIKELIHOOD_RATIO = Rule(
 
 @functools.lru_cache
 def _fbeta_rule(beta: float = 1.0) -> Rule:
-    """The rule of F-beta, exact for the float that `beta` is."""
+    """The rule of F-beta, exact for the float that `beta` is; its limits at both ends."""
+    if not beta or math.isinf(beta):
+        limit = RECALL if beta else PRECISION
+        return FBETA._replace(parts=limit.parts, needs=limit.needs)
     top, bottom = (Fraction(float(beta)) ** 2).as_integer_ratio()
     # (1+β²)TP / ((1+β²)TP + β²FN + FP) with TP + FN = t and TP + FP = p.
     return FBETA._replace(parts=lambda c, t, p, s: ((top + bottom) * c, top * t + bottom * p))
 
 
-# The classes that have a value do not depend on beta.
+# The classes that have a value do not depend on a beta between the limits.
 FBETA = Rule(
     name="fbeta",
     title="F-beta measure",
@@ -341,7 +347,8 @@ FBETA = Rule(
     parts=F1.parts,
     needs=("either",),
     example='beta=2, positive="cat" -> 0.7142857142857143',
-    note="(1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP); `beta` above 1 favours recall.",
+    note="(1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP); `beta` above 1 favours recall. Its limits are\n"
+    "the precision at 0 and the recall at infinity.",
     source="scikit-learn's ``fbeta_score``; van Rijsbergen (1979)",
     synonyms=("f_beta", "f2"),
     given=_fbeta_rule,
@@ -360,6 +367,9 @@ Args:
         their counts added up; ``"weighted"``, the mean weighted by how often
         each is true; None, a dictionary of every class's own value.
     positive: The class, for ``"binary"``.
+    labels: The classes that an average is of, or that None returns, in this
+        order; None: all. Other classes still count as the rest. A class
+        that was never seen has no events.
     undefined: A number in place of a value whose denominator is 0. A mean
         leaves classes without a value out unless it is given;
         :func:`~streameval.metrics.registry.left_out` names them.
@@ -369,7 +379,8 @@ Returns:
     that is {undefined_for}.
 
 Raises:
-    MetricError: No `positive` with ``"binary"``, or an unknown average{raises}.
+    MetricError: No `positive` with ``"binary"``, `labels` with it, or an unknown
+        average{raises}.
 
 Cost:
     O(1) for one class and micro, O(classes) else.
@@ -405,9 +416,9 @@ class ClassMetric(Protocol):
     """A metric of one class: a number, or with ``average=None`` one for each class.
 
     ``average="macro"`` is the mean over the classes, ``"micro"`` the value of
-    their counts added up, ``"weighted"`` the mean weighted by support;
-    ``"binary"`` is about the class ``positive``. ``undefined`` is a number in
-    place of a value whose denominator is 0.
+    their counts added up, ``"weighted"`` the mean weighted by support, of all
+    classes or those of ``labels``; ``"binary"`` is about the class ``positive``.
+    ``undefined`` is a number in place of a value whose denominator is 0.
     """
 
     @property
@@ -420,6 +431,7 @@ class ClassMetric(Protocol):
         *,
         average: Average = "binary",
         positive: Label | None = None,
+        labels: Iterable[object] | None = None,
         undefined: float | None = None,
     ) -> float: ...
 
@@ -430,6 +442,7 @@ class ClassMetric(Protocol):
         *,
         average: None,
         positive: Label | None = None,
+        labels: Iterable[object] | None = None,
         undefined: float | None = None,
     ) -> dict[Label, float]: ...
 
@@ -443,11 +456,12 @@ def class_metric(rule: Rule) -> ClassMetric:
         *,
         average: Average | None = "binary",
         positive: Label | None = None,
+        labels: Iterable[object] | None = None,
         undefined: float | None = None,
     ) -> float | dict[Label, float]:
-        if fast_macro is not None and average == "macro":
+        if fast_macro is not None and average == "macro" and labels is None:
             return fast_macro(counts, undefined=undefined)
-        return averaged(rule, counts, average, positive, undefined)
+        return averaged(rule, counts, average, positive, undefined, labels)
 
     metric.__name__ = metric.__qualname__ = rule.name
     metric.__doc__ = _docstring(rule)
@@ -476,6 +490,7 @@ def fbeta(
     beta: float = 1.0,
     average: Average = "binary",
     positive: Label | None = None,
+    labels: Iterable[object] | None = None,
     undefined: float | None = None,
 ) -> float: ...
 
@@ -487,6 +502,7 @@ def fbeta(
     beta: float = 1.0,
     average: None,
     positive: Label | None = None,
+    labels: Iterable[object] | None = None,
     undefined: float | None = None,
 ) -> dict[Label, float]: ...
 
@@ -497,17 +513,19 @@ def fbeta(
     beta: float = 1.0,
     average: Average | None = "binary",
     positive: Label | None = None,
+    labels: Iterable[object] | None = None,
     undefined: float | None = None,
 ) -> float | dict[Label, float]:
-    if not isinstance(beta, Real) or not 0 < beta < math.inf:
-        raise MetricError(f"beta: expected a positive number, got {shown(beta)}")
-    return averaged(_fbeta_rule(beta), counts, average, positive, undefined)
+    if not isinstance(beta, Real) or isinstance(beta, bool) or not beta >= 0:
+        raise MetricError(f"beta: expected a number of at least 0, got {shown(beta)}")
+    return averaged(_fbeta_rule(float(beta)), counts, average, positive, undefined, labels)
 
 
 fbeta.__doc__ = _docstring(
     FBETA,
-    params="beta: Above 1 favours recall, below 1 precision; 1 is F1.\n    ",
-    raises=", or\n        `beta` is not a positive finite number",
+    params="beta: Above 1 favours recall, below 1 precision; 1 is F1,\n        "
+    "and 0 and infinity are the limits.\n    ",
+    raises=", or\n        `beta` is not a number of at least 0",
 )
 
 
@@ -658,6 +676,117 @@ def balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None
     return undefined_value(NO_EVENTS, undefined)
 
 
+def adjusted_balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+    """The balanced accuracy beyond that of guessing, as a share of what is left to 1.
+
+        (B − 1/K) / (1 − 1/K)
+
+    with B the balanced accuracy and K the number of classes that some event
+    has. Guessing, or always predicting one class, has B = 1/K.
+
+    Args:
+        counts: The events.
+        undefined: A number to return while all events are of one class.
+
+    Returns:
+        A number in [−1/(K − 1), 1], so from −1 with two classes; 0 for
+        guessing. Undefined while all events are of one class.
+
+    Cost:
+        O(1) for each class touched since the last read.
+
+    Source:
+        scikit-learn's ``balanced_accuracy_score(adjusted=True)``.
+
+    >>> adjusted_balanced_accuracy(ConfusionCounts.from_matrix([[1, 1], [0, 8]], ["cat", "dog"]))
+    0.5
+    """
+    sums = counts.sums
+    classes = sums.with_true
+    if classes > 1:
+        # In integers while they are: a perfect prediction is 1, and one class always is 0.
+        beyond = sums.recall - (1 << FRACTION_BITS)
+        return beyond / (classes - 1) * _ONE_UNIT
+    if not classes:
+        return undefined_value(NO_EVENTS, undefined)
+    whole = whole_counts(counts)
+    only = next(label for label, true in zip(whole.labels, whole.true, strict=True) if true)
+    return undefined_value("every event is truly {}", undefined, only)
+
+
+def expected_cost(
+    counts: ConfusionCounts,
+    *,
+    costs: Mapping[Any, Mapping[Any, float]] | None = None,
+    undefined: float | None = None,
+) -> float:
+    """The mean cost of an event, by its true and its predicted class.
+
+        Σ C[i][j]·cost[i][j] / s
+
+    Args:
+        counts: The events.
+        costs: From the true class to a mapping from the predicted class to
+            the cost of such an event, at least 0. A pair that is left out
+            costs 0 where the prediction is right, and has no cost else. None: 1
+            for each wrong prediction, which is the error rate.
+        undefined: A number to return while there are no events.
+
+    Returns:
+        A number of at least 0, in the unit of the costs; undefined before the
+        first event. nan with a reason, whatever `undefined` is, where an event has
+        a wrong prediction without a cost.
+
+    Raises:
+        MetricError: `costs` is no such mapping, or a cost is not a finite number
+            of at least 0.
+
+    Cost:
+        O(cells).
+
+    Source:
+        Elkan (2001), The foundations of cost-sensitive learning.
+
+    >>> counts = ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["ham", "spam"])
+    >>> expected_cost(counts, costs={"ham": {"spam": 5}, "spam": {"ham": 1}})
+    0.7
+    >>> expected_cost(counts)
+    0.3
+    """
+    if costs is None:
+        return error_rate(counts, undefined=undefined)
+    table = _cost_table(costs)
+    cells = [(true, predicted, weight) for true, predicted, weight in whole_cells(counts) if weight]
+    total = sum(weight for _, _, weight in cells)
+    paid = Fraction(0)
+    for true, predicted, weight in cells:
+        cost = table.get((true, predicted))
+        if cost is not None:
+            paid += weight * cost
+        elif true != predicted:
+            return Undefined("costs= has no cost of {} predicted {}", true, predicted)
+    if not total:
+        return undefined_value(NO_EVENTS, undefined)
+    return float(paid / total)
+
+
+def _cost_table(costs: object) -> dict[tuple[Label, Label], Fraction]:
+    if not isinstance(costs, Mapping) or not all(isinstance(c, Mapping) for c in costs.values()):
+        raise MetricError(
+            "costs: expected a mapping from the true class to a mapping from the predicted "
+            f"class to a cost, got {shown(costs)}"
+        )
+    table: dict[tuple[Label, Label], Fraction] = {}
+    for true, row in costs.items():
+        for predicted, cost in row.items():
+            pair = canonical_label(true, "costs"), canonical_label(predicted, "costs")
+            number = isinstance(cost, Real) and not isinstance(cost, bool)
+            if not number or not 0 <= cost < math.inf:
+                raise MetricError(f"costs: expected numbers of at least 0, got {shown(cost)}")
+            table[pair] = Fraction(float(cost))
+    return table
+
+
 def geometric_mean(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
     """The K-th root of the product of the K classes' recalls.
 
@@ -722,13 +851,16 @@ def class_rows(
     function: Callable[..., Any], rule: Rule, params: tuple[str, ...] = ()
 ) -> Iterator[Metric]:
     """The row of the positive class, and one for each average, such as ``f1_macro``."""
+    params = (*params, "labels")
     yield class_row(function, rule, (*params, "average"))
     for average, words in _AVERAGES.items():
         fast = rule.fast.get(average)
         pooled = average == "micro" or fast in (accuracy, error_rate)
+        general = functools.partial(function, average=average)
         yield Metric(
             name=f"{rule.name}_{average}",
-            function=fast or functools.partial(function, average=average),
+            function=fast or general,
+            general=general if fast else None,
             state="confusion",
             definition=words.format(rule.name),
             low=rule.low,

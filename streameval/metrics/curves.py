@@ -13,15 +13,16 @@ Right", NIPS 2015.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from streameval.events.values import FloatArray
-from streameval.metrics.calibration import calibration_curve
+from streameval.errors import MetricError, shown
+from streameval.events.values import FloatArray, Label
+from streameval.metrics.calibration import calibration_curve, quantile_calibration_curve
 from streameval.metrics.score_profiles import gain_curve, score_distribution, threshold_metrics
 from streameval.metrics.thresholds import (
     Counts,
@@ -35,7 +36,9 @@ from streameval.metrics.thresholds import (
     to_dict_as,
     widened,
 )
-from streameval.metrics.undefined import undefined_value
+from streameval.metrics.undefined import NO_EVENTS, undefined_value
+from streameval.states.class_scores import ClassScores
+from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
 
 __all__ = [
@@ -48,7 +51,9 @@ __all__ = [
     "pr_gain_auc",
     "pr_gain_curve",
     "precision_recall_curve",
+    "precision_recall_curve_ovr",
     "roc_curve",
+    "roc_curve_ovr",
 ]
 
 
@@ -88,7 +93,11 @@ def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
     >>> fpr.tolist(), tpr.tolist(), threshold.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0], [inf, 0.8, 0.4, 0.35, 0.1])
     """
-    counts = threshold_counts(index.groups())
+    return _roc_of(index.groups(), drop_intermediate)
+
+
+def _roc_of(groups: ScoreGroups, drop_intermediate: bool) -> RocCurve:
+    counts = threshold_counts(groups)
     tp, fp, threshold = counts.tp, counts.fp, counts.threshold
     if drop_intermediate and len(tp) > 3:
         # Second differences of the counts, from the first score on, as scikit-learn does;
@@ -144,7 +153,11 @@ def precision_recall_curve(
     >>> curve.precision.tolist()
     [0.5, 0.6666666666666666, 0.5, 1.0, 1.0]
     """
-    counts = threshold_counts(index.groups())
+    return _precision_recall_of(index.groups(), drop_intermediate)
+
+
+def _precision_recall_of(groups: ScoreGroups, drop_intermediate: bool) -> PrecisionRecallCurve:
+    counts = threshold_counts(groups)
     tp, fp, threshold = counts.tp[1:], counts.fp[1:], counts.threshold[1:]
     if drop_intermediate and len(tp) > 2:
         kept = _ends_of_level_runs(tp)
@@ -312,6 +325,168 @@ def pr_gain_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
     return math.fsum((widths * heights).tolist()) / 2
 
 
+CurveAverage: TypeAlias = Literal["macro", "micro", "weighted"]
+_Curve = TypeVar("_Curve", RocCurve, PrecisionRecallCurve)
+
+
+def roc_curve_ovr(
+    scores: ClassScores,
+    *,
+    average: CurveAverage | None = "macro",
+    drop_intermediate: bool = True,
+) -> RocCurve | dict[Label, RocCurve]:
+    """The ROC curve of several classes: of each against the rest, or an average.
+
+    Args:
+        scores: Scores of every label by true class.
+        average: ``"macro"``, at each FPR the mean of the classes' TPR;
+            ``"weighted"``, weighted by the number of events of the class;
+            ``"micro"``, the curve of all (event, label) cases pooled; None, a dict of
+            label to curve.
+        drop_intermediate: Leave out collinear points, of each class and of ``"micro"``.
+
+    Returns:
+        The curve. A mean has no thresholds: they are nan. Its area is the
+        mean of the areas, :func:`~streameval.metrics.multiclass.roc_auc_ovr`. Classes
+        without a curve are left out of it; where none has one, it is empty,
+        with a reason.
+
+    Raises:
+        MetricError: An unknown average.
+
+    Cost:
+        O(classes · scores), of a mean times the logarithm.
+
+    Source:
+        Fawcett (2006), vertical averaging.
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> scores.update("dog", {"cat": 1.0})
+    >>> roc_curve_ovr(scores, average=None)["cat"].tpr.tolist()
+    [0.0, 0.0, 1.0, 1.0]
+    >>> curve = roc_curve_ovr(scores)
+    >>> curve.fpr.tolist(), curve.tpr.tolist()
+    ([0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [0.0, 0.25, 0.25, 0.75, 0.75, 1.0])
+    """
+
+    def curve_of(groups: ScoreGroups) -> RocCurve:
+        return _roc_of(groups, drop_intermediate)
+
+    return _of_classes(scores, average, curve_of, _mean_roc)
+
+
+def precision_recall_curve_ovr(
+    scores: ClassScores,
+    *,
+    average: CurveAverage | None = "macro",
+    drop_intermediate: bool = False,
+) -> PrecisionRecallCurve | dict[Label, PrecisionRecallCurve]:
+    """Precision and recall of several classes: of each against the rest, or an average.
+
+    Args:
+        scores: Scores of every label by true class.
+        average: ``"macro"``, at each recall the mean of the classes' precisions at
+            the highest threshold that reaches it; ``"weighted"``, weighted by
+            the number of events of the class; ``"micro"``, the curve of all (event,
+            label) cases pooled; None, a dict of label to curve.
+        drop_intermediate: Leave out points between two others of the same recall, of
+            each class and of ``"micro"``.
+
+    Returns:
+        The curve. A mean has no thresholds: they are nan. Its steps have the
+        mean of the classes' areas,
+        :func:`~streameval.metrics.multiclass.average_precision_ovr`. Classes without
+        events are left out of it; before the first event it is empty, with a reason.
+
+    Raises:
+        MetricError: An unknown average.
+
+    Cost:
+        As :func:`roc_curve_ovr`.
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> scores.update("dog", {"cat": 1.0})
+    >>> curve = precision_recall_curve_ovr(scores)
+    >>> curve.recall.tolist(), [round(p, 6) for p in curve.precision.tolist()]
+    ([1.0, 0.5, 0.0], [0.583333, 0.75, 1.0])
+    """
+
+    def curve_of(groups: ScoreGroups) -> PrecisionRecallCurve:
+        return _precision_recall_of(groups, drop_intermediate)
+
+    return _of_classes(scores, average, curve_of, _mean_precision_recall)
+
+
+def _of_classes(
+    scores: ClassScores,
+    average: CurveAverage | None,
+    curve_of: Callable[[ScoreGroups], _Curve],
+    mean: Callable[[Sequence[_Curve], FloatArray, str], _Curve],
+) -> _Curve | dict[Label, _Curve]:
+    if average not in ("macro", "micro", "weighted", None):
+        raise MetricError(
+            f"average: expected 'macro', 'micro', 'weighted' or None, got {shown(average)}"
+        )
+    if average == "micro":
+        return curve_of(scores.pooled())
+    curves = {label: curve_of(scores.one_vs_rest_groups(label)) for label in scores.labels}
+    if average is None:
+        return curves
+    defined = [label for label, curve in curves.items() if not curve.reason]
+    weights = [scores.true_count(label) if average == "weighted" else 1 for label in defined]
+    reason = "" if defined else next((c.reason for c in curves.values()), NO_EVENTS)
+    shares = np.array(weights, dtype=np.float64)
+    return mean([curves[label] for label in defined], shares / (shares.sum() or 1.0), reason)
+
+
+def _mean_roc(curves: Sequence[RocCurve], shares: FloatArray, reason: str) -> RocCurve:
+    """The mean of the TPRs at each FPR of some curve: where one rises, two points."""
+    if reason:
+        return RocCurve(np.zeros(0), np.zeros(0), np.zeros(0), reason)
+    grid = np.unique(np.concatenate([curve.fpr for curve in curves]))
+    low, high = np.zeros(len(grid)), np.zeros(len(grid))
+    for curve, share in zip(curves, shares, strict=True):
+        first = np.searchsorted(curve.fpr, grid)
+        last = np.searchsorted(curve.fpr, grid, side="right") - 1
+        # Between two points of this curve, where both are on the line from `last` to `first`.
+        before, after = np.minimum(first, last), np.maximum(first, last)
+        width = curve.fpr[after] - curve.fpr[before]
+        along = np.where(width > 0, (grid - curve.fpr[before]) / np.where(width > 0, width, 1), 0)
+        on_line = curve.tpr[before] + along * (curve.tpr[after] - curve.tpr[before])
+        between = first > last
+        low += share * np.where(between, on_line, curve.tpr[first])
+        high += share * np.where(between, on_line, curve.tpr[last])
+    twice = np.column_stack([grid, grid]).ravel()
+    heights = np.minimum(np.column_stack([low, high]).ravel(), 1.0)
+    heights[-1] = 1.0
+    kept = np.append(True, (np.diff(twice) > 0) | (np.diff(heights) > 0))
+    return RocCurve(twice[kept], heights[kept], np.full(int(kept.sum()), math.nan))
+
+
+def _mean_precision_recall(
+    curves: Sequence[PrecisionRecallCurve], shares: FloatArray, reason: str
+) -> PrecisionRecallCurve:
+    """The mean of the precisions at each recall of some curve."""
+    if reason:
+        return PrecisionRecallCurve(np.zeros(0), np.zeros(0), np.zeros(0), reason)
+    grid = np.unique(np.concatenate([curve.recall[:-1] for curve in curves]))
+    grid = grid[grid > 0]
+    precision = np.zeros(len(grid))
+    for curve, share in zip(curves, shares, strict=True):
+        # Thresholds descend: the first that reaches each recall.
+        reached = np.searchsorted(curve.recall[-2::-1], grid)
+        precision += share * curve.precision[-2::-1][reached]
+    return PrecisionRecallCurve(
+        precision=np.append(np.minimum(precision, 1.0)[::-1], 1.0),
+        recall=np.append(grid[::-1], 0.0),
+        threshold=np.full(len(grid), math.nan),
+    )
+
+
 class CurveRow(NamedTuple):
     """A curve's name, its function, and the state that it reads in each task."""
 
@@ -338,6 +513,11 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
                 calibration_curve,
                 {"binary": "probability", "multiclass": "class_probability"},
                 served=True,
+            ),
+            CurveRow("calibration_quantile", quantile_calibration_curve, {"binary": "index"}),
+            CurveRow("roc_ovr", roc_curve_ovr, {"multiclass": "class_scores"}),
+            CurveRow(
+                "precision_recall_ovr", precision_recall_curve_ovr, {"multiclass": "class_scores"}
             ),
         )
     }

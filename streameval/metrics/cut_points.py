@@ -31,6 +31,7 @@ from streameval.states.score_index import ScoreIndex
 __all__ = [
     "CUT_POINTS",
     "CutPoint",
+    "closest_cut",
     "cost_cut",
     "f1_cut",
     "fbeta_cut",
@@ -117,12 +118,39 @@ def youden_cut(index: ScoreIndex) -> CutPoint:
     return _cut(counts, row, plain(lead[row]) / (counts.positives * counts.negatives))
 
 
+def closest_cut(index: ScoreIndex) -> CutPoint:
+    """The threshold whose point of the ROC curve is closest to the upper left corner.
+
+    ``value`` is the distance, √((1 − TPR)² + FPR²), from 0 to √2.
+
+    Source:
+        Perkins & Schisterman (2006), The inconsistency of "optimal" cut-points.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> closest_cut(index)
+    CutPoint(threshold=0.8, tp=1, fp=0, fn=1, tn=2, value=0.5)
+    """
+    counts, reason = _counted(index)
+    if reason:
+        return _no_cut(reason)
+    positives, negatives = counts.positives, counts.negatives
+    bound = 2 * (positives * negatives) ** 2
+    # Squared, in pairs: integers, so that equal distances are equal.
+    missed = widened(positives - counts.tp, bound) * negatives
+    alarms = widened(counts.fp, bound) * positives
+    row = int(np.argmin(missed * missed + alarms * alarms))
+    pairs = positives * negatives
+    value = math.hypot(plain(missed[row]) / pairs, plain(alarms[row]) / pairs)
+    return _cut(counts, row, value)
+
+
 def fbeta_cut(index: ScoreIndex, beta: float = 1.0) -> CutPoint:
     """The threshold with the highest F-beta, (1+β²)·TP / ((1+β²)·TP + β²·FN + FP).
 
     Args:
         index: Scores in any unit.
-        beta: Weight of recall against precision, above 0 and at most 1e100.
+        beta: Weight of recall against precision, from 0 (the precision alone) to
+            1e100, or infinity (the recall alone).
 
     Raises:
         MetricError: ``beta`` is not such a number.
@@ -131,16 +159,21 @@ def fbeta_cut(index: ScoreIndex, beta: float = 1.0) -> CutPoint:
     >>> fbeta_cut(index)
     CutPoint(threshold=0.35, tp=2, fp=1, fn=0, tn=1, value=0.8)
     """
-    expected = "a number above 0 and at most 1e100"
-    square = number_option("beta", beta, expected, low=0, high=1e100, above=True) ** 2
+    only_recall = isinstance(beta, float) and beta == math.inf
+    expected = "a number from 0 to 1e100, or infinity"
+    square = number_option("beta", 1 if only_recall else beta, expected, low=0, high=1e100) ** 2
     counts, reason = _counted(index, negatives=False)
     if reason:
         return _no_cut(reason)
+    if only_recall:
+        return _highest_recall(counts, counts.tp == counts.tp)
     # (1+β²)TP + β²FN + FP = β²P + TP + FP
     bound = (1 + square) * (counts.positives + counts.negatives)
     tp, fp = widened(counts.tp, bound), widened(counts.fp, bound)
     # Of a beta that is a fraction, both are rounded: a quotient of 1 may come out above it.
     values = np.minimum(quotients((1 + square) * tp, square * counts.positives + tp + fp), 1.0)
+    # With a beta of 0, no precision where no event is predicted positive.
+    values = np.nan_to_num(values)
     row = int(np.argmax(values))
     return _cut(counts, row, values[row])
 
@@ -269,6 +302,7 @@ def fpr_cut(index: ScoreIndex, fpr: float = 0.1) -> CutPoint:
 CUT_POINTS: Mapping[str, Callable[..., CutPoint]] = MappingProxyType(
     {
         "youden": youden_cut,
+        "closest_top_left": closest_cut,
         "f1": f1_cut,
         "fbeta": fbeta_cut,
         "mcc": mcc_cut,

@@ -21,6 +21,7 @@ __all__ = [
     "BOTH",
     "DIRECTIONS",
     "FAMILIES",
+    "LABEL_PARAMS",
     "MULTICLASS",
     "Metric",
     "call",
@@ -36,6 +37,9 @@ BOTH = BINARY | MULTICLASS
 NOWHERE: frozenset[str] = frozenset()
 
 DIRECTIONS = ("up", "down", "none")
+
+LABEL_PARAMS = ("labels", "costs")
+"""Parameters made of labels, which an evaluator translates to those that its states count."""
 
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {
@@ -191,6 +195,8 @@ class Metric:
     """Further states it reads, passed after `state`."""
     synonyms: tuple[str, ...] = ()
     """Other names in use, for the hint in an error."""
+    general: Callable[..., float] | None = None
+    """Where `function` takes no parameters because it is fast: the function that does."""
     rule: Rule | None = None
     """For a metric of one class, or its average over classes, how a class's value is computed."""
     average: str = "binary"
@@ -236,12 +242,14 @@ class Metric:
                 `positive` where it needs one.
         """
         check_parameters(self.name, params, self.params)
+        function = self.function
         if params:
-            _check_flags(self.function, params)
+            function = self.general or function
+            _check_flags(function, params)
         if self.needs_positive:
             if positive is None:
                 raise MetricError(f"{self.name} is about one class: pass positive=...")
             params["positive"] = positive
         if undefined is not None:
             params["undefined"] = undefined_number(undefined)
-        return functools.partial(self.function, **params) if params else self.function
+        return functools.partial(function, **params) if params else function

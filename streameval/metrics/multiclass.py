@@ -18,12 +18,15 @@ import numpy as np
 from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Label, Weight
 from streameval.metrics.averages import FRACTION_BITS, exact_sum, mean_of_scaled
-from streameval.metrics.thresholds import widened
+from streameval.metrics.ranking import average_precision_of
+from streameval.metrics.thresholds import coarsened, widened
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.class_scores import ClassScores
 
 __all__ = [
     "PairwiseAuc",
+    "average_precision_micro",
+    "average_precision_ovr",
     "roc_auc_micro",
     "roc_auc_ovo",
     "roc_auc_ovr",
@@ -234,6 +237,101 @@ def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> flo
     twice_wins = np.dot(won, 2 * below + lost)
     pairs = won.sum() * lost.sum()
     return float(twice_wins / (2 * pairs))
+
+
+@overload
+def average_precision_ovr(
+    scores: ClassScores, *, average: AucAverage = "macro", undefined: float | None = None
+) -> float: ...
+
+
+@overload
+def average_precision_ovr(
+    scores: ClassScores, *, average: None, undefined: float | None = None
+) -> dict[Label, float]: ...
+
+
+def average_precision_ovr(
+    scores: ClassScores,
+    *,
+    average: AucAverage | None = "macro",
+    undefined: float | None = None,
+) -> float | dict[Label, float]:
+    """Average precision of each class against the rest, averaged.
+
+    Equal to scikit-learn's ``average_precision_score`` of the classes as
+    indicator columns, except that there a class without events counts as 0.
+
+    Args:
+        scores: Scores of every label by true class.
+        average: ``"macro"``, the plain mean; ``"weighted"``, by the number of
+            events of the class; None, a dict of label to average precision.
+        undefined: A number that counts for each class without events; such
+            classes are left out of the mean otherwise.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason before the first event, and once
+        scores have been coarsened.
+
+    Raises:
+        MetricError: An unknown average.
+
+    Cost:
+        O(classes · scores).
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> scores.update("dog", {"cat": 1.0})
+    >>> average_precision_ovr(scores, average=None)
+    {'cat': 0.5, 'dog': 0.8333333333333333}
+    """
+    _average_option(average, ("macro", "weighted", None))
+    counts = _true_counts(scores)
+    reason = coarsened(scores)
+    values: dict[Label, float] = {}
+    for label, count in counts.items():
+        if reason:
+            values[label] = undefined_value(reason, undefined)
+        elif count:
+            values[label] = average_precision_of((scores.one_vs_rest_groups(label),))
+        else:
+            values[label] = undefined_value("no event is truly {}", undefined, label)
+    if average is None:
+        return values
+    if reason or not any(counts.values()):
+        return undefined_value(reason or NO_EVENTS, undefined)
+    weights = counts if average == "weighted" else dict.fromkeys(counts, 1)
+    held = [label for label, value in values.items() if value == value]
+    total = exact_sum([weights[label] for label in held])
+    return math.fsum(weights[label] * values[label] for label in held) / total
+
+
+def average_precision_micro(scores: ClassScores, *, undefined: float | None = None) -> float:
+    """Average precision of all columns pooled: every (event, label) is one case.
+
+    Equal to scikit-learn's ``average_precision_score(average="micro")``.
+
+    Args:
+        scores: Scores of every label by true class.
+        undefined: A number to return where there is no value.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason before the first event, and once
+        scores have been coarsened.
+
+    Cost:
+        O(scores).
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> average_precision_micro(scores)
+    0.8333333333333333
+    """
+    if not scores.total or coarsened(scores):
+        return undefined_value(coarsened(scores) or NO_EVENTS, undefined)
+    return average_precision_of((scores.pooled(),))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

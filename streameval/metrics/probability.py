@@ -1,4 +1,4 @@
-"""Quality of probabilities: log loss, Brier score, and top-k accuracy.
+"""Quality of probabilities: log loss, Brier score, their D², and top-k accuracy.
 
 Functions of :class:`ProbabilitySums` (binary: the probability of the positive
 class) or of :class:`ClassProbabilitySums` (multi-class: a probability for each
@@ -8,6 +8,8 @@ the order of the events.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -15,12 +17,21 @@ import numpy as np
 from streameval.errors import MetricError, shown
 from streameval.events.values import Weight
 from streameval.metrics.averages import exact_sum
-from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
+from streameval.metrics.thresholds import class_missing
+from streameval.metrics.undefined import NO_EVENTS, Undefined, ratio, undefined_value
 from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
 
-__all__ = ["brier_score", "log_loss", "top_k_accuracy"]
+__all__ = [
+    "brier_score",
+    "d2_brier_score",
+    "d2_log_loss_score",
+    "log_loss",
+    "normalized_entropy",
+    "top_k_accuracy",
+]
 
 AnySums: TypeAlias = ProbabilitySums | ClassProbabilitySums
 
@@ -34,12 +45,25 @@ def missing_probability(sums: AnySums, what: str) -> str:
     >>> missing_probability(sums, "log loss")
     '1 of 2 scores lies outside [0, 1]; log loss needs probabilities'
     """
+    if isinstance(sums, ClassProbabilitySums) and not sums.probabilities and sums.weight:
+        return (
+            f"the scores are no probabilities, as probabilities=False says, and {what} needs them"
+        )
     outside: Weight = sums.outside if isinstance(sums, ProbabilitySums) else 0
+    return no_probabilities(sums.weight, outside, what)
+
+
+def no_probabilities(weight: Weight, outside: Weight, what: str) -> str:
+    """The same for scores of which `outside` are no probabilities, and `weight` are.
+
+    >>> no_probabilities(3, 0, "log loss")
+    ''
+    """
     if outside:
         lie = "lies" if outside == 1 else "lie"
-        share = f"{_spelled(outside)} of {_spelled(sums.weight + outside)} scores"
+        share = f"{_spelled(outside)} of {_spelled(weight + outside)} scores"
         return f"{share} {lie} outside [0, 1]; {what} needs probabilities"
-    return "" if sums.weight else NO_EVENTS
+    return "" if weight else NO_EVENTS
 
 
 def _spelled(weight: Weight) -> str:
@@ -95,6 +119,159 @@ def brier_score(sums: AnySums, *, undefined: float | None = None) -> float:
     0.15625
     """
     return _mean(sums.brier_units, sums, "the Brier score", undefined)
+
+
+def normalized_entropy(
+    sums: AnySums, counts: ConfusionCounts | None = None, *, undefined: float | None = None
+) -> float:
+    """Log loss over that of always predicting how frequent each class is.
+
+        NE = log loss / H,  H = −Σ (tₖ/s)·ln(tₖ/s)
+
+    H is the entropy of the true classes: unlike the log loss, NE can be
+    compared between streams whose classes are not equally frequent.
+
+    Args:
+        sums: The losses.
+        counts: Multi-class: the same events, of which the true classes count.
+        undefined: A number to return where there is no value.
+
+    Returns:
+        A number from 0 up, 1 for predicting the frequencies; nan with a reason
+        in the cases of :func:`log_loss`, while all events are of one class,
+        and, multi-class, where some event without probabilities was counted.
+
+    Cost:
+        O(bins), multi-class O(classes).
+
+    Source:
+        He et al. (2014), Practical lessons from predicting clicks on ads at
+        Facebook; torcheval's ``BinaryNormalizedEntropy``.
+
+    >>> sums = ProbabilitySums()
+    >>> sums.update(True, 0.8)
+    >>> sums.update(False, 0.2)
+    >>> round(normalized_entropy(sums), 12)
+    0.321928094887
+    """
+    return _of_baseline("the log loss", sums.log_loss_units, _entropy, sums, counts, undefined)
+
+
+def d2_log_loss_score(
+    sums: AnySums, counts: ConfusionCounts | None = None, *, undefined: float | None = None
+) -> float:
+    """By how much the log loss is below that of predicting the class frequencies, as a share.
+
+        D² = 1 − log loss / H = 1 − NE
+
+    Args:
+        sums: The losses.
+        counts: Multi-class: the same events, of which the true classes count.
+        undefined: A number to return where there is no value.
+
+    Returns:
+        At most 1; 0 for predicting the frequencies, negative for worse. nan with
+        a reason in the cases of :func:`normalized_entropy`.
+
+    Cost:
+        As :func:`normalized_entropy`.
+
+    Source:
+        scikit-learn's ``d2_log_loss_score``; McFadden's pseudo-R².
+
+    >>> sums = ProbabilitySums()
+    >>> sums.update(True, 0.8)
+    >>> sums.update(False, 0.2)
+    >>> round(d2_log_loss_score(sums), 12)
+    0.678071905113
+    """
+    share = _of_baseline("the log loss", sums.log_loss_units, _entropy, sums, counts, None)
+    return _removed(share, undefined)
+
+
+def d2_brier_score(
+    sums: AnySums, counts: ConfusionCounts | None = None, *, undefined: float | None = None
+) -> float:
+    """By how much the Brier score is below that of predicting the class frequencies, as a share.
+
+        D² = 1 − Brier / (1 − Σ (tₖ/s)²)
+
+    Binary, the denominator is half of that, as the Brier score is. Also called
+    the Brier skill score.
+
+    Args:
+        sums: The losses.
+        counts: Multi-class: the same events, of which the true classes count.
+        undefined: A number to return where there is no value.
+
+    Returns:
+        At most 1; 0 for predicting the frequencies, negative for worse. nan with
+        a reason in the cases of :func:`normalized_entropy`.
+
+    Cost:
+        As :func:`normalized_entropy`.
+
+    Source:
+        scikit-learn's ``d2_brier_score``.
+
+    >>> sums = ProbabilitySums()
+    >>> sums.update(True, 0.75)
+    >>> sums.update(False, 0.25)
+    >>> d2_brier_score(sums)
+    0.75
+    """
+    spread = _half_spread if isinstance(sums, ProbabilitySums) else _spread
+    share = _of_baseline("the Brier score", sums.brier_units, spread, sums, counts, None)
+    return _removed(share, undefined)
+
+
+def _of_baseline(
+    what: str,
+    units: Weight,
+    baseline: Callable[[list[Weight], Weight], float],
+    sums: AnySums,
+    counts: ConfusionCounts | None,
+    undefined: float | None,
+) -> float:
+    """The mean of a loss over that of predicting the class frequencies."""
+    if reason := missing_probability(sums, what):
+        return undefined_value(reason, undefined)
+    if isinstance(sums, ProbabilitySums):
+        positives = exact_sum(sums.bin_positives)
+        others = zip(sums.bin_weights, sums.bin_positives, strict=True)
+        negatives = exact_sum([weight - held for weight, held in others])
+        if reason := class_missing(positives, negatives):
+            return undefined_value(reason, undefined)
+        true: list[Weight] = [negatives, positives]
+    else:
+        if counts is None:
+            raise MetricError(f"{what} of several classes is compared with ConfusionCounts too")
+        labels, _, every, _ = counts.per_class()
+        held_labels = [label for label, weight in zip(labels, every, strict=True) if weight]
+        true = [weight for weight in every if weight]
+        if not math.isclose(counts.total, sums.weight, rel_tol=1e-9):
+            return undefined_value("some events have no probabilities", undefined)
+        if len(true) < 2:
+            return undefined_value("every event is truly {}", undefined, held_labels[0])
+    return units / (sums.weight * UNIT) / baseline(true, exact_sum(true))
+
+
+def _removed(share: float, undefined: float | None) -> float:
+    if isinstance(share, Undefined):
+        return share if undefined is None or undefined != undefined else float(undefined)
+    return 1.0 - share
+
+
+def _entropy(true: list[Weight], total: Weight) -> float:
+    return math.fsum(-(weight / total) * math.log(weight / total) for weight in true)
+
+
+def _spread(true: list[Weight], total: Weight) -> float:
+    return math.fsum((weight / total) * ((total - weight) / total) for weight in true)
+
+
+def _half_spread(true: list[Weight], total: Weight) -> float:
+    return _spread(true, total) / 2
 
 
 def top_k_accuracy(

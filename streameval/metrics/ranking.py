@@ -9,12 +9,15 @@ nan with a reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
 
+from streameval.errors import MetricError, shown
 from streameval.events.values import Weight
+from streameval.metrics.averages import exact_sum
+from streameval.metrics.cut_points import precision_cut
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
@@ -34,10 +37,15 @@ __all__ = [
     "average_precision",
     "break_even",
     "eleven_point_average_precision",
+    "equal_error_rate",
     "gini",
     "ks",
     "partial_roc_auc",
+    "precision_at_recall",
+    "recall_at_precision",
     "roc_auc",
+    "sensitivity_at_specificity",
+    "specificity_at_sensitivity",
 ]
 
 
@@ -129,6 +137,12 @@ def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> f
     if not index.exact:
         positives = math.fsum(w for block in index.group_blocks() for w in block.positives)
     return total / positives
+
+
+def average_precision_of(blocks: Sequence[ScoreGroups]) -> float:
+    """The average precision of score groups, blocks of which descend; some positive is in them."""
+    positives = exact_sum([weight for block in blocks for weight in block.positives.tolist()])
+    return math.fsum(_precision_terms(blocks)) / positives
 
 
 def _precision_terms(blocks: Iterable[ScoreGroups]) -> Iterator[float]:
@@ -224,49 +238,276 @@ def break_even(index: ScoreIndex, *, undefined: float | None = None) -> float:
     return (tp * entered + missing * gained) / (entered * positives)
 
 
-def partial_roc_auc(
-    index: ScoreIndex,
-    max_fpr: float = 0.1,
-    *,
-    mcclish: bool = True,
-    undefined: float | None = None,
-) -> float:
-    """Area under the ROC curve up to a false positive rate.
+def equal_error_rate(index: ScoreIndex, *, undefined: float | None = None) -> float:
+    """The error rate of the point of the ROC curve where FPR and FNR are equal.
 
-    Standardised as McClish (1989), so that 0.5 is random and 1 perfect for
-    any ``max_fpr``: ½(1 + (A − x²/2)/(x − x²/2)), scikit-learn's
-    ``roc_auc_score(max_fpr=x)``.
-
-    Args:
-        index: Scores in any unit.
-        max_fpr: x, above 0 and at most 1; at 1 the value is the AUC.
-        mcclish: False gives the plain area A, in [0, x].
+    Between two thresholds the curve is a straight line, ties included. (Where
+    no threshold has equal rates, some take the mean of the two nearest ones.)
 
     Returns:
-        A fraction; nan with a reason while a class is missing. The
-        standardised value is below 0.5 for a ranking worse than random.
-
-    Raises:
-        MetricError: ``max_fpr`` is not in (0, 1].
+        A fraction in [0, 1], 0 for a perfect ranking and ½ for a constant
+        score; nan with a reason while a class is missing.
 
     Cost:
         O(distinct scores).
 
-    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> partial_roc_auc(index, 0.5), partial_roc_auc(index, 0.5, mcclish=False)
-    (0.6666666666666666, 0.25)
+    Source:
+        Brümmer & de Villiers (2011), The BOSARIS toolkit.
+
+    >>> equal_error_rate(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
+    0.5
     """
-    expected = "a number above 0 and at most 1"
-    limit = Fraction(number_option("max_fpr", max_fpr, expected, low=0, high=1, above=True))
     if not index.positives * index.negatives:
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
-    pairs = Fraction(counts.positives) * Fraction(counts.negatives)
-    area = _area_to(counts.tp, counts.fp, limit * Fraction(counts.negatives)) / pairs
+    positives, negatives = counts.positives, counts.negatives
+    bound = 2 * positives * negatives
+    tp, fp = widened(counts.tp, bound), widened(counts.fp, bound)
+    # FPR − FNR in pairs: rises from −P·N to P·N as the threshold falls.
+    excess = fp * positives + tp * negatives - positives * negatives
+    row = int(np.searchsorted(excess, 0))
+    above, before = Fraction(plain(excess[row])), Fraction(plain(excess[row - 1]))
+    first, last = Fraction(plain(fp[row - 1])), Fraction(plain(fp[row]))
+    # At the crossing of the line between the two rows.
+    return float((first * above - last * before) / ((above - before) * Fraction(negatives)))
+
+
+def precision_at_recall(
+    index: ScoreIndex, min_recall: float = 0.9, *, undefined: float | None = None
+) -> float:
+    """The highest precision of the thresholds that reach a recall.
+
+    Args:
+        index: Scores in any unit.
+        min_recall: The recall wanted, in [0, 1].
+        undefined: A number to return while no positive was seen.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while no positive was seen.
+
+    Raises:
+        MetricError: ``min_recall`` is not in [0, 1].
+
+    Cost:
+        O(distinct scores).
+
+    Source:
+        torchmetrics' ``binary_precision_at_fixed_recall``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> precision_at_recall(index, 0.5), precision_at_recall(index, 0.6)
+    (1.0, 0.6666666666666666)
+    """
+    least = _share_option("min_recall", min_recall)
+    if not index.positives:
+        return _needs_both(index, undefined)
+    counts = threshold_counts(index.groups())
+    tp, fp = counts.tp[1:], counts.fp[1:]
+    reached = quotients(tp, counts.positives) >= least
+    return float(quotients(tp[reached], tp[reached] + fp[reached]).max())
+
+
+def recall_at_precision(
+    index: ScoreIndex, min_precision: float = 0.9, *, undefined: float | None = None
+) -> float:
+    """The highest recall of the thresholds that reach a precision.
+
+    The value of the cut-point ``precision_at_least``.
+
+    Args:
+        index: Scores in any unit.
+        min_precision: The precision wanted, in [0, 1].
+        undefined: A number to return while no threshold reaches it.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while no positive was seen, and
+        where no threshold reaches the precision.
+
+    Raises:
+        MetricError: ``min_precision`` is not in [0, 1].
+
+    Cost:
+        O(distinct scores).
+
+    Source:
+        torchmetrics' ``binary_recall_at_fixed_precision``, which returns 0
+        where no threshold reaches the precision.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> recall_at_precision(index, 0.9), recall_at_precision(index, 0.6)
+    (0.5, 1.0)
+    """
+    cut = precision_cut(index, _share_option("min_precision", min_precision))
+    return undefined_value(cut.reason, undefined) if cut.reason else cut.value
+
+
+def sensitivity_at_specificity(
+    index: ScoreIndex, min_specificity: float = 0.9, *, undefined: float | None = None
+) -> float:
+    """The highest sensitivity (TPR) of the thresholds that reach a specificity (1 − FPR).
+
+    Args:
+        index: Scores in any unit.
+        min_specificity: The specificity wanted, in [0, 1].
+        undefined: A number to return while a class is missing.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while a class is missing.
+
+    Raises:
+        MetricError: ``min_specificity`` is not in [0, 1].
+
+    Cost:
+        O(distinct scores).
+
+    Source:
+        torchmetrics' ``binary_sensitivity_at_specificity``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> sensitivity_at_specificity(index, 0.5), sensitivity_at_specificity(index, 0.9)
+    (1.0, 0.5)
+    """
+    least = _share_option("min_specificity", min_specificity)
+    if not index.positives * index.negatives:
+        return _needs_both(index, undefined)
+    counts = threshold_counts(index.groups())
+    reached = quotients(counts.negatives - counts.fp, counts.negatives) >= least
+    return plain(counts.tp[reached].max()) / counts.positives
+
+
+def specificity_at_sensitivity(
+    index: ScoreIndex, min_sensitivity: float = 0.9, *, undefined: float | None = None
+) -> float:
+    """The highest specificity (1 − FPR) of the thresholds that reach a sensitivity (TPR).
+
+    Args:
+        index: Scores in any unit.
+        min_sensitivity: The sensitivity wanted, in [0, 1].
+        undefined: A number to return while a class is missing.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while a class is missing.
+
+    Raises:
+        MetricError: ``min_sensitivity`` is not in [0, 1].
+
+    Cost:
+        O(distinct scores).
+
+    Source:
+        torchmetrics' ``binary_specificity_at_sensitivity``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> specificity_at_sensitivity(index, 0.5), specificity_at_sensitivity(index, 0.9)
+    (1.0, 0.5)
+    """
+    least = _share_option("min_sensitivity", min_sensitivity)
+    if not index.positives * index.negatives:
+        return _needs_both(index, undefined)
+    counts = threshold_counts(index.groups())
+    reached = quotients(counts.tp, counts.positives) >= least
+    return plain((counts.negatives - counts.fp[reached]).max()) / counts.negatives
+
+
+def _share_option(name: str, value: object) -> float:
+    return number_option(name, value, "a number from 0 to 1", low=0, high=1)
+
+
+def partial_roc_auc(
+    index: ScoreIndex,
+    max_fpr: float | None = None,
+    *,
+    min_fpr: float | None = None,
+    min_tpr: float | None = None,
+    max_tpr: float | None = None,
+    mcclish: bool = True,
+    undefined: float | None = None,
+) -> float:
+    """Area under the ROC curve on an interval of the false or of the true positive rate.
+
+    By default over FPR from 0 to 0.1. With ``min_tpr`` or ``max_tpr`` the area
+    is between the curve and FPR = 1 at a TPR in that interval: specificity,
+    integrated over sensitivity. Standardised as McClish (1989), so that 0.5 is
+    random and 1 perfect for any interval: ½(1 + (A − C)/(M − C)), with C the area
+    of the diagonal and M the interval's length. From 0 this is scikit-learn's
+    ``roc_auc_score(max_fpr=x)``.
+
+    Args:
+        index: Scores in any unit.
+        max_fpr: The upper end, above 0 and at most 1; 0.1 unless given, and 1
+            with ``min_fpr``. At 1 the value is the AUC.
+        min_fpr: The lower end, at least 0 and below ``max_fpr``; 0 unless given.
+        min_tpr: The lower end of the TPR; 0 unless given.
+        max_tpr: The upper end of the TPR; 1 unless given.
+        mcclish: False gives the plain area A.
+        undefined: A number to return while a class is missing.
+
+    Returns:
+        A fraction; nan with a reason while a class is missing. The
+        standardised value is below 0.5 for a ranking worse than random, and may be
+        below 0 on an interval that does not start at 0.
+
+    Raises:
+        MetricError: An end is not in [0, 1], the interval is empty, or an end
+            of each rate is given.
+
+    Cost:
+        O(distinct scores).
+
+    Source:
+        McClish (1989), Analyzing a portion of the ROC curve; intervals and
+        sensitivity as in Robin et al. (2011), pROC.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> partial_roc_auc(index, 0.5), partial_roc_auc(index, 0.5, mcclish=False)
+    (0.6666666666666666, 0.25)
+    >>> partial_roc_auc(index, min_fpr=0.5, mcclish=False), partial_roc_auc(index, min_tpr=0.5)
+    (0.5, 0.6666666666666666)
+    """
+    by_tpr = min_tpr is not None or max_tpr is not None
+    if by_tpr and (min_fpr is not None or max_fpr is not None):
+        raise MetricError(
+            "min_tpr and max_tpr conflict with min_fpr and max_fpr: give one rate's interval"
+        )
+    rate, ends = ("tpr", (min_tpr, max_tpr)) if by_tpr else ("fpr", (min_fpr, max_fpr))
+    default = 1 if by_tpr or min_fpr is not None else 0.1
+    low, high = _interval_of(rate, *ends, default)
+    if not index.positives * index.negatives:
+        return _needs_both(index, undefined)
+    counts = threshold_counts(index.groups())
+    tp, fp = counts.tp, counts.fp
+    positives, negatives = Fraction(counts.positives), Fraction(counts.negatives)
+    if by_tpr:
+        # The curve of the other class as positive, whose FPR is the miss rate of this one.
+        tp, fp = counts.negatives - fp[::-1], counts.positives - tp[::-1]
+        positives, negatives = negatives, positives
+        low, high = 1 - high, 1 - low
+    area = _area_to(tp, fp, high * negatives)
+    if low:
+        area -= _area_to(tp, fp, low * negatives)
+    area /= positives * negatives
     if not mcclish:
         return float(area)
-    coin = limit * limit / 2
-    return float((1 + (area - coin) / (limit - coin)) / 2)
+    coin = (high * high - low * low) / 2
+    return float((1 + (area - coin) / (high - low - coin)) / 2)
+
+
+def _interval_of(
+    rate: str, least: float | None, most: float | None, default: float
+) -> tuple[Fraction, Fraction]:
+    low, high = (
+        Fraction(number_option(f"{end}_{rate}", value, expected, low=0, high=1, above=above))
+        for end, value, expected, above in (
+            ("min", 0 if least is None else least, "a number from 0 to 1", False),
+            ("max", default if most is None else most, "a number above 0 and at most 1", True),
+        )
+    )
+    if low >= high:
+        raise MetricError(
+            f"min_{rate}: expected a number below max_{rate}={shown(float(high))}, "
+            f"got {shown(float(low))}"
+        )
+    return low, high
 
 
 def _area_to(tp: Counts, fp: Counts, limit: Fraction) -> Fraction:

@@ -18,7 +18,12 @@ from streameval.events.values import Label
 from streameval.metrics import agreement, class_metrics, multiclass, probability, ranking
 from streameval.metrics.averages import undefined_classes
 from streameval.metrics.binormal import binormal_auc
-from streameval.metrics.calibration import expected_calibration_error, max_calibration_error
+from streameval.metrics.calibration import (
+    expected_calibration_error,
+    l2_calibration_error,
+    max_calibration_error,
+    quantile_calibration_error,
+)
 from streameval.metrics.class_metrics import class_row, class_rows
 from streameval.metrics.curves import pr_gain_auc
 from streameval.metrics.metric import BINARY, BOTH, MULTICLASS, Metric, public_name
@@ -93,6 +98,7 @@ def _kappa_row(weights: Literal["linear", "quadratic"], distance: str) -> Metric
         f"cohen_kappa where an error counts by its {distance} in label order",
         name=f"cohen_kappa_{weights}",
         low=-1.0,
+        params=("labels",),
         fixed=MappingProxyType({"weights": weights}),
         family="confusion",
     )
@@ -114,11 +120,38 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
         family="loss",
         synonyms=("brier",),
     )
+    also = () if tasks == BINARY else ("confusion",)
+    yield row(
+        probability.normalized_entropy,
+        "log loss over that of predicting how frequent each class is",
+        high=math.inf,
+        also=also,
+    )
+    yield row(
+        probability.d2_log_loss_score,
+        "share of the log loss of predicting the class frequencies that is removed",
+        low=-math.inf,
+        direction="up",
+        also=also,
+    )
+    yield row(
+        probability.d2_brier_score,
+        "share of the Brier score of predicting the class frequencies that is removed",
+        low=-math.inf,
+        direction="up",
+        also=also,
+        synonyms=("brier_skill", "bss"),
+    )
     yield row(
         expected_calibration_error,
         f"mean gap between {what} and its observed frequency, over bins",
         family="calibration",
         synonyms=("ece",),
+    )
+    yield row(
+        l2_calibration_error,
+        f"root of the mean squared gap between {what} and its observed frequency, over bins",
+        family="calibration",
     )
     yield row(
         max_calibration_error,
@@ -127,8 +160,10 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
     )
 
 
-def _auc_rows(function: Callable[..., Any], definition: str, source: str = "") -> Iterator[Metric]:
-    row = functools.partial(_row, state="class_scores", tasks=MULTICLASS, family="class_auc")
+def _auc_rows(
+    function: Callable[..., Any], definition: str, source: str = "", family: str = "class_auc"
+) -> Iterator[Metric]:
+    row = functools.partial(_row, state="class_scores", tasks=MULTICLASS, family=family)
     for average, suffix, words in (
         ("macro", "", source),
         ("weighted", "_weighted", ", by support"),
@@ -173,6 +208,21 @@ ROWS: tuple[Metric, ...] = tuple(
             average="macro",
             family="confusion",
         ),
+        _row(
+            class_metrics.adjusted_balanced_accuracy,
+            "balanced accuracy beyond guessing: (B - 1/K) / (1 - 1/K)",
+            low=-1.0,
+            family="confusion",
+        ),
+        _row(
+            class_metrics.expected_cost,
+            "mean cost of an event by its true and its predicted class, 1 for each error "
+            "unless given",
+            high=math.inf,
+            direction="down",
+            params=("costs",),
+            synonyms=("mean_cost",),
+        ),
         *class_rows(class_metrics.precision, class_metrics.PRECISION),
         *class_rows(class_metrics.recall, class_metrics.RECALL),
         *class_rows(class_metrics.f1, class_metrics.F1),
@@ -200,7 +250,7 @@ ROWS: tuple[Metric, ...] = tuple(
             agreement.cohen_kappa,
             "agreement beyond chance: (p_o - p_e) / (1 - p_e)",
             low=-1.0,
-            params=("weights",),
+            params=("weights", "labels"),
             family="confusion",
             synonyms=("kappa",),
         ),
@@ -265,7 +315,35 @@ ROWS: tuple[Metric, ...] = tuple(
         _rank_row(
             ranking.partial_roc_auc,
             "area under the ROC curve up to FPR max_fpr, McClish-standardised",
-            params=("max_fpr", "mcclish"),
+            params=("max_fpr", "min_fpr", "min_tpr", "max_tpr", "mcclish"),
+        ),
+        _rank_row(
+            ranking.equal_error_rate,
+            "the value at which FPR equals FNR",
+            direction="down",
+            synonyms=("eer",),
+        ),
+        _rank_row(
+            ranking.precision_at_recall,
+            "highest precision at a recall of at least min_recall",
+            params=("min_recall",),
+            synonyms=("precision_at_fixed_recall",),
+        ),
+        _rank_row(
+            ranking.recall_at_precision,
+            "highest recall at a precision of at least min_precision",
+            params=("min_precision",),
+            synonyms=("recall_at_fixed_precision",),
+        ),
+        _rank_row(
+            ranking.sensitivity_at_specificity,
+            "highest TPR at a specificity of at least min_specificity",
+            params=("min_specificity",),
+        ),
+        _rank_row(
+            ranking.specificity_at_sensitivity,
+            "highest specificity at a TPR of at least min_sensitivity",
+            params=("min_sensitivity",),
         ),
         _row(
             binormal_auc,
@@ -274,6 +352,13 @@ ROWS: tuple[Metric, ...] = tuple(
             tasks=BINARY,
         ),
         *_probability_rows(BINARY, "probability", 1.0, "the positive class's probability"),
+        _rank_row(
+            quantile_calibration_error,
+            "gap between the positive class's probability and its observed frequency, over bins "
+            "of as many events",
+            direction="down",
+            params=("bins", "norm"),
+        ),
         *_probability_rows(
             MULTICLASS, "class_probability", 2.0, "the predicted label's probability"
         ),
@@ -289,6 +374,17 @@ ROWS: tuple[Metric, ...] = tuple(
             state="class_scores",
             tasks=MULTICLASS,
             family="class_auc",
+        ),
+        *_auc_rows(
+            multiclass.average_precision_ovr,
+            "mean over classes of one-vs-rest average precision",
+            family="bootstrap",
+        ),
+        _row(
+            multiclass.average_precision_micro,
+            "average precision of all (event, label) cases pooled",
+            state="class_scores",
+            tasks=MULTICLASS,
         ),
         _row(
             probability.top_k_accuracy,

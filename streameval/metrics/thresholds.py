@@ -18,6 +18,7 @@ import numpy.typing as npt
 from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight
 from streameval.metrics.undefined import NO_EVENTS
+from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
 
@@ -137,7 +138,7 @@ def class_missing(positives: Weight, negatives: Weight) -> str:
     return "" if negatives else "no negative event has been seen"
 
 
-def coarsened(index: ScoreIndex) -> str:
+def coarsened(index: ScoreIndex | ClassScores) -> str:
     """Why a value without certain bounds has none; empty while every score is kept.
 
     >>> coarsened(ScoreIndex([(True, 0.5)], max_scores=1024))

@@ -34,7 +34,14 @@ from streameval.evaluator.track import TrackRow
 from streameval.evaluator.view import View
 from streameval.events.values import FloatArray, Label
 from streameval.metrics.calibration import CalibrationCurve
-from streameval.metrics.curves import DetCurve, PrecisionRecallCurve, PrGainCurve, RocCurve
+from streameval.metrics.curves import (
+    CURVES,
+    CurveAverage,
+    DetCurve,
+    PrecisionRecallCurve,
+    PrGainCurve,
+    RocCurve,
+)
 from streameval.metrics.registry import METRICS, USUAL_METRICS
 from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
 from streameval.metrics.undefined import NO_EVENTS
@@ -222,15 +229,30 @@ def _curves(
     name: str | None,
     classes: Iterable[Label] | None,
     params: Mapping[str, Any],
+    average: CurveAverage | None = None,
 ) -> list[tuple[str, Source, Any]]:
-    """The curves that are defined, each with its name and what it is of.
+    """The curves that are defined, each with its name and what it is of; or their average.
 
     Raises:
         InputError: None is, with the reason of the first.
     """
     found, reasons = [], []
-    for label, part in _parts(source, name, classes, f"curve {curve}"):
-        one = part.curve(curve, **params)
+    if average is None:
+        parts = [
+            (label, part, part.curve(curve, **params))
+            for label, part in _parts(source, name, classes, f"curve {curve}")
+        ]
+    else:
+        if classes is not None:
+            raise InputError(
+                "classes",
+                expected="no classes beside average=",
+                got="both",
+                remedy="an average is of all classes; leave out one of the two",
+            )
+        text = f"{name}, {average} average" if name else f"{average} average"
+        parts = [(text, source, source.curve(f"{curve}_ovr", average=average, **params))]
+    for label, part, one in parts:
         reason = _drawable(one, *columns)
         if reason:
             reasons.append(reason)
@@ -257,6 +279,15 @@ def _with_area(
         if found.defined:
             text = f"{short} = {found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
     return (f"{label} ({text})" if label else text), area
+
+
+_AREAS: Mapping[CurveAverage | None, str] = {
+    None: "",
+    "macro": "_ovr",
+    "weighted": "_ovr_weighted",
+    "micro": "_micro",
+}
+"""How the name of the metric ends that is the area of a curve, or of an average of curves."""
 
 
 def _share_axis(label: str) -> Axis:
@@ -309,6 +340,7 @@ class RocCurveDisplay:
         name: str | None = None,
         classes: Iterable[Label] | None = None,
         intervals: float | None = None,
+        average: CurveAverage | None = None,
         **params: Any,
     ) -> Self:
         """The display, not drawn yet; arguments as of :meth:`from_evaluator`."""
@@ -316,15 +348,16 @@ class RocCurveDisplay:
         marks: list[Mark] = []
         curves: dict[str, RocCurve] = {}
         areas: dict[str, float] = {}
+        metric = "roc_auc" + _AREAS[average]
         for number, (label, part, curve) in enumerate(
-            _curves(evaluator, "roc", ("fpr", "tpr"), name, classes, params)
+            _curves(evaluator, "roc", ("fpr", "tpr"), name, classes, params, average)
         ):
             color, style = line_look(number)
-            text, area = _with_area(label, part, "roc_auc", "AUC", level)
+            text, area = _with_area(label, part, metric, "AUC", level)
             curves[label], areas[label] = curve, area
             x, y = thinned(curve.fpr, curve.tpr)
             marks.append(Line(x, y, text, color, style))
-        if level is not None and len(curves) == 1:
+        if level is not None and len(curves) == 1 and average is None:
             marks += _roc_band(part, curve, level)
         chance = np.array([0.0, 1.0])
         marks.append(Line(chance, chance, "Chance level (AUC = 0.5)", MUTED, "dashed"))
@@ -348,6 +381,7 @@ class RocCurveDisplay:
         name: str | None = None,
         classes: Iterable[Label] | None = None,
         intervals: float | None = None,
+        average: CurveAverage | None = None,
         params: Mapping[str, Any] = MappingProxyType({}),
         **options: Any,
     ) -> Self:
@@ -361,6 +395,8 @@ class RocCurveDisplay:
                 without a curve are left out.
             intervals: The level of the AUC's interval and, of one curve, of a band that contains
                 the whole true curve with that probability (Campbell 1994).
+            average: Of several classes, ``"macro"``, ``"micro"`` or ``"weighted"``: one line,
+                the average; each class has its own by default.
             params: Those of the curve, such as ``{"drop_intermediate": False}``.
             options: Arguments of matplotlib for the lines.
 
@@ -369,7 +405,9 @@ class RocCurveDisplay:
             InputError: The curve is undefined; the reason is in the message. Or a bad argument.
             MissingExtraError: The extra ``plots`` is not installed.
         """
-        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
+        display = cls.computed(
+            evaluator, name=name, classes=classes, intervals=intervals, average=average, **params
+        )
         return display.plot(ax, **options)
 
     @property
@@ -442,6 +480,7 @@ class PrecisionRecallDisplay:
         name: str | None = None,
         classes: Iterable[Label] | None = None,
         intervals: float | None = None,
+        average: CurveAverage | None = None,
         **params: Any,
     ) -> Self:
         """The display, not drawn yet."""
@@ -449,11 +488,13 @@ class PrecisionRecallDisplay:
         marks: list[Mark] = []
         curves: dict[str, PrecisionRecallCurve] = {}
         areas: dict[str, float] = {}
+        columns = ("recall", "precision")
+        metric = "average_precision" + _AREAS[average]
         for number, (label, part, curve) in enumerate(
-            _curves(evaluator, "precision_recall", ("recall", "precision"), name, classes, params)
+            _curves(evaluator, "precision_recall", columns, name, classes, params, average)
         ):
             color, style = line_look(number)
-            text, area = _with_area(label, part, "average_precision", "AP", level)
+            text, area = _with_area(label, part, metric, "AP", level)
             curves[label], areas[label] = curve, area
             x, y = thinned(curve.recall, curve.precision)
             marks.append(Line(x, y, text, color, style, steps=True))
@@ -483,11 +524,14 @@ class PrecisionRecallDisplay:
         name: str | None = None,
         classes: Iterable[Label] | None = None,
         intervals: float | None = None,
+        average: CurveAverage | None = None,
         params: Mapping[str, Any] = MappingProxyType({}),
         **options: Any,
     ) -> Self:
         """Compute and draw; arguments as of :meth:`RocCurveDisplay.from_evaluator`."""
-        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
+        display = cls.computed(
+            evaluator, name=name, classes=classes, intervals=intervals, average=average, **params
+        )
         return display.plot(ax, **options)
 
     @property
@@ -666,7 +710,9 @@ class CalibrationDisplay:
     """Reliability diagram: observed frequency against mean predicted probability, by bin.
 
     Of several classes, the probability of the predicted label against how often it is the
-    true one; with ``classes=``, the probability of each of these classes.
+    true one; with ``classes=``, the probability of each of these classes. The bins of
+    ``strategy="uniform"`` are equally wide; those of ``"quantile"`` hold as many events each,
+    and need scores of one class.
     """
 
     picture: Picture
@@ -690,18 +736,24 @@ class CalibrationDisplay:
         name: str | None = None,
         classes: Iterable[Label] | None = None,
         intervals: float | None = None,
+        strategy: Literal["uniform", "quantile"] = "uniform",
         **params: Any,
     ) -> Self:
         """The display, not drawn yet."""
+        if strategy not in ("uniform", "quantile"):
+            raise InputError("strategy", expected="'uniform' or 'quantile'", got=shown(strategy))
         level = _level(intervals)
+        kind, metric = "calibration", "expected_calibration_error"
+        if strategy == "quantile":
+            kind, metric = "calibration_quantile", "quantile_calibration_error"
         columns = ("predicted", "observed")
         marks: list[Mark] = []
         curves: dict[str, CalibrationCurve] = {}
         by_class = evaluator.task != "binary" and classes is not None
         if by_class:
-            found = _curves(evaluator, "calibration", columns, name, classes, params)
+            found = _curves(evaluator, kind, columns, name, classes, params)
         else:
-            curve = evaluator.curve("calibration", **params)
+            curve = evaluator.curve(kind, **params)
             reason = _drawable(curve, *columns)
             if reason:
                 raise InputError("curve", expected="a curve that is defined", got=reason)
@@ -709,7 +761,7 @@ class CalibrationDisplay:
         for number, (label, part, curve) in enumerate(found):
             color, style = line_look(number)
             curves[label] = curve
-            text, _ = _with_area(label, part, "expected_calibration_error", "ECE", level)
+            text, _ = _with_area(label, part, metric, "ECE", level)
             marks.append(Line(curve.predicted, curve.observed, text, color, style, markers=True))
             if level is not None:
                 marks.append(_bin_whiskers(part, curve, level, color))
@@ -735,6 +787,7 @@ class CalibrationDisplay:
         name: str | None = None,
         classes: Iterable[Label] | None = None,
         intervals: float | None = None,
+        strategy: Literal["uniform", "quantile"] = "uniform",
         params: Mapping[str, Any] = MappingProxyType({}),
         **options: Any,
     ) -> Self:
@@ -742,7 +795,9 @@ class CalibrationDisplay:
 
         Further arguments as of :meth:`RocCurveDisplay.from_evaluator`.
         """
-        display = cls.computed(evaluator, name=name, classes=classes, intervals=intervals, **params)
+        display = cls.computed(
+            evaluator, name=name, classes=classes, intervals=intervals, strategy=strategy, **params
+        )
         return display.plot(ax, **options)
 
     @property
@@ -1515,10 +1570,15 @@ def plot_curve(
         InputError: The curve is undefined; the reason is in the message. Or the level is not
             between 0 and 1.
     """
-    known = [name for name in DISPLAYS if name not in ("confusion", "lift", "series", "slices")]
-    if name not in known:
-        raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(known)}")
+    if name not in CURVES:
+        raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(CURVES)}")
     level = _level(intervals)
+    if name.endswith("_ovr"):
+        name = name.removesuffix("_ovr")
+        params = {"average": "macro", **params}
+    elif name == "calibration_quantile":
+        name = "calibration"
+        params["strategy"] = "quantile"
     if level is not None and name in ("roc", "precision_recall", "calibration"):
         params["intervals"] = level
     display = DISPLAYS[name].computed(evaluator, **params)  # type: ignore[attr-defined]

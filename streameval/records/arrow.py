@@ -1,4 +1,4 @@
-"""Arrow through pyarrow: Parquet files and tables, a batch of rows at a time.
+"""Arrow through pyarrow: Parquet, Arrow files and tables, a batch of rows at a time.
 
 The only module that imports it.
 """
@@ -25,7 +25,8 @@ from streameval.records.chunk import (
     no_column,
 )
 from streameval.records.event_columns import Column, EventColumns, probability_columns
-from streameval.records.json_record import split_path
+from streameval.records.json_record import split_path, wrong_length
+from streameval.records.times import NAIVE, NAIVE_REMEDY
 
 _ROWS = 1 << 16
 _BUFFER_BYTES = 1 << 20
@@ -45,21 +46,99 @@ def read_parquet(file: BinaryIO, source: str, wanted: Sequence[Wanted]) -> Itera
     """
     with _parquet(file, source) as table:
         schema = table.schema_arrow
-        paths = {want.path: _names(schema, want, source) for want in wanted}
-        first = 1
-        for batch in table.iter_batches(
+        _check_zones(schema, source, wanted)
+        paths = [_names(schema, want, source) for want in wanted]
+        batches = table.iter_batches(
             batch_size=_ROWS,
-            columns=list(dict.fromkeys(".".join(names) for names in paths.values())),
+            columns=list(dict.fromkeys(".".join(names) for names in paths)),
             use_threads=False,
-        ):
-            yield _chunk(batch, first, source, wanted, paths)
-            first += batch.num_rows
+        )
+        yield from _chunks(batches, 1, source, wanted)
 
 
 def parquet_columns(file: BinaryIO, source: str) -> list[str]:
     """The names of a Parquet file's columns; raises as :func:`read_parquet`."""
     with _parquet(file, source) as table:
         return list(table.schema_arrow.names)
+
+
+def read_arrow(file: Any, source: str, wanted: Sequence[Wanted]) -> Iterator[Chunk]:
+    """Chunks as of :func:`read_parquet`, of Arrow's IPC: a file (Feather, version 2) or a stream.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+        InputError: As :func:`read_parquet`.
+    """
+    with _ipc(file, source) as (open_reader, schema):
+        _check_zones(schema, source, wanted)
+        names = {_names(schema, want, source)[0] for want in wanted}
+        indices = [n for n, name in enumerate(schema.names) if name in names]
+        yield from _chunks(open_reader(indices), 1, source, wanted)
+
+
+def arrow_columns(file: Any, source: str) -> list[str]:
+    """The names of an Arrow file's columns; raises as :func:`read_arrow`."""
+    with _ipc(file, source) as (_, schema):
+        return list(schema.names)
+
+
+@contextmanager
+def _ipc(file: Any, source: str) -> Iterator[tuple[Callable[[list[int]], Iterator[Any]], Any]]:
+    """A function of the record batches with some columns, and the schema."""
+    try:
+        import pyarrow as arrow
+        from pyarrow import ipc
+    except ImportError:
+        raise MissingExtraError("reading Arrow files", package="pyarrow", extra="files") from None
+    try:
+        start = file.tell() if file.seekable() else 0
+        magic = file.read(6) if file.seekable() else b""
+        if magic.startswith(b"FEA1"):
+            raise InputError(
+                source,
+                expected="Feather of version 2, which is an Arrow file",
+                got="version 1",
+                remedy="write it again with a current release of its library",
+            )
+        if magic:
+            file.seek(start)
+        opened = ipc.open_file if magic == b"ARROW1" else ipc.open_stream
+        reader = opened(file)
+
+        def batches(indices: list[int]) -> Iterator[Any]:
+            chosen = ipc.IpcReadOptions(included_fields=indices, use_threads=False)
+            parts: Iterator[Any]
+            if opened is ipc.open_stream and not file.seekable():
+                parts = (batch.select(indices) for batch in reader)
+            elif opened is ipc.open_stream:
+                file.seek(start)
+                parts = iter(opened(file, options=chosen))
+            else:
+                file.seek(start)
+                again = opened(file, options=chosen)
+                parts = map(again.get_batch, range(again.num_record_batches))
+            for batch in parts:
+                batch.validate(full=True)  # offsets and lengths in a file may be anything
+                yield batch
+
+        yield batches, reader.schema
+    except (arrow.ArrowException, OSError) as error:
+        raise InputError(
+            source, expected="a whole Arrow file", got=f"damage: {' '.join(str(error).split())}"
+        ) from None
+
+
+def zstd_stream(file: Any) -> Any:
+    """The bytes of a file in zstd, decompressed a part at a time.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError("reading zstd", package="pyarrow", extra="files") from None
+    return pyarrow.CompressedInputStream(file, "zstd")
 
 
 @contextmanager
@@ -128,15 +207,10 @@ def read_table(table: Table, source: str, wanted: Sequence[Wanted]) -> Iterator[
         if table.names.count(name) != 1:
             raise no_column(source, name, table.names)
         columns.append(name)
-    first = 0
+    pieces = table.batches(list(dict.fromkeys(columns)))
+    batches = (batch for piece in pieces for batch in arrow.table(piece).to_batches())
     try:
-        for piece in table.batches(list(dict.fromkeys(columns))):
-            for batch in arrow.table(piece).to_batches():
-                paths = {want.path: _names(batch.schema, want, source) for want in wanted}
-                for start in range(0, batch.num_rows, _ROWS):
-                    part = batch.slice(start, _ROWS)
-                    yield _chunk(part, first, source, wanted, paths)
-                    first += part.num_rows
+        yield from _chunks(batches, 0, source, wanted)
     except arrow.ArrowException as error:
         raise InputError(
             source,
@@ -182,6 +256,39 @@ def _paths(fields: Any, before: str = "") -> list[str]:
     return found
 
 
+def _check_zones(schema: Any, source: str, wanted: Sequence[Wanted]) -> None:
+    """Raise InputError for a column of a file whose times have no zone and are not declared UTC."""
+    from pyarrow import types
+
+    for want in wanted:
+        if want.kind != "time" or want.utc:
+            continue
+        first, *names = _names(schema, want, source)
+        kind = schema.field(first).type
+        for name in names:
+            kind = kind.field(name).type
+        if types.is_date(kind) or (types.is_timestamp(kind) and kind.tz is None):
+            raise InputError(
+                source,
+                expected=f"times with a zone in column {want.path!r}",
+                got=f"a column of type {kind}",
+                remedy=NAIVE_REMEDY,
+                remedy_code=NAIVE,
+            )
+
+
+def _chunks(
+    batches: Iterator[Any], first: int, source: str, wanted: Sequence[Wanted]
+) -> Iterator[Chunk]:
+    """Chunks of 65,536 rows at most; the number of the first row is ``first``."""
+    for batch in batches:
+        paths = {want.path: _names(batch.schema, want, source) for want in wanted}
+        for start in range(0, batch.num_rows, _ROWS):
+            part = batch.slice(start, _ROWS)
+            yield _chunk(part, first, source, wanted, paths)
+            first += part.num_rows
+
+
 def _chunk(
     batch: Any,
     first: int,
@@ -202,7 +309,20 @@ def _chunk(
             # Unlike .field(), this keeps the nulls of the struct.
             values = compute.struct_field(values, name)
         missing = _truths(values.is_null())
-        column = _column(values, want, source)
+        if want.shares is not None and _is_list(values.type):
+            wrong = ~missing & (_lengths(values) != want.shares)
+            faults = BadRecords()
+            faults.add_column(
+                np.flatnonzero(wrong & keep).tolist(),
+                lambda n, w=want, v=values: BadRecord(  # type: ignore[misc]
+                    source, lines[n], *wrong_length(w.path, w.shares, len(v[n]))
+                ),
+            )
+            bad.add_all(faults)
+            keep &= ~wrong
+            column: Column = _block(values, ~(wrong | missing), want.shares)
+        else:
+            column = _column(values, want, source)
         if want.kind == "slice" and missing.any():
             assert not isinstance(column, dict)
             gaps = missing.tolist()
@@ -300,7 +420,7 @@ def _probabilities(values: Any, want: Wanted, source: str) -> Column:
             columns[name] = _as_numpy(_filled(shares, np.nan))
         return columns
     if _is_list(kind):
-        return _block(values, want, source)
+        return _of_one_length(values, want, source)
     if types.is_map(kind):
         return probability_columns([dict(pairs or ()) for pairs in values.to_pylist()])
     raise InputError(
@@ -318,12 +438,15 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _block(values: Any, want: Wanted, source: str) -> Column:
-    """Lists of one length as the rows of a two-dimensional array; null gives ``nan``."""
+def _lengths(values: Any) -> npt.NDArray[np.int64]:
+    """The lengths of lists; 0 at nulls."""
     from pyarrow import compute
 
-    given = values.drop_null()
-    lengths = np.unique(_as_numpy(compute.list_value_length(given).cast("int64")))
+    return _as_numpy(_filled(compute.list_value_length(values).cast("int64"), 0))
+
+
+def _of_one_length(values: Any, want: Wanted, source: str) -> Column:
+    lengths = np.unique(_lengths(values.drop_null()))
     if len(lengths) > 1:
         raise InputError(
             source,
@@ -331,7 +454,17 @@ def _block(values: Any, want: Wanted, source: str) -> Column:
             got=f"lists of {lengths[0]} and of {lengths[-1]}",
             remedy="give each list one probability for each of labels=, in their order",
         )
+    width = int(lengths[0]) if len(lengths) else 0
+    return _block(values, _truths(values.is_valid()), width)
+
+
+def _block(values: Any, rows: BoolArray, width: int) -> Column:
+    """Lists as the rows of a two-dimensional array; ``nan`` in other rows than these."""
+    import pyarrow
+
+    # Most columns have neither nulls nor lists of another length.
+    given = values if rows.all() else values.take(pyarrow.array(np.flatnonzero(rows)))
     shares = given.flatten().cast("float64", safe=False)
-    block = np.full((len(values), lengths[0] if len(lengths) else 0), np.nan)
-    block[_truths(values.is_valid())] = _as_numpy(_filled(shares, np.nan)).reshape(len(given), -1)
+    block = np.full((len(values), width), np.nan)
+    block[rows] = _as_numpy(_filled(shares, np.nan)).reshape(len(given), width)
     return block

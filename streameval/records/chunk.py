@@ -20,9 +20,9 @@ Kind: TypeAlias = Literal[
 """Type that a field is read as.
 
 ``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
-number above 0. ``probabilities``: an object label -> number. ``probability``: the
-positive label's number, or such an object. ``time``: ISO 8601 with an offset, or a
-number where its unit is declared. ``slice``: as a label, or None where it is missing;
+number above 0. ``probabilities``: an object label -> number, or a list of :attr:`Wanted.shares`
+numbers. ``probability``: the positive label's number, or one of these. ``time``: ISO 8601 with an
+offset, or a number where its unit is declared. ``slice``: as a label, or None where it is missing;
 in CSV text. ``id``: text or an integer.
 """
 
@@ -48,11 +48,20 @@ _REMEDIES: Mapping[str, str] = {
     "probability": "one number is a score: use --score",
     "score": "a fraction is a score: name its field with --score",
     "task": "give --task multiclass for more than two labels",
+    "naive_time": "add the offset, such as +00:00, or declare with --utc that such times are UTC",
+    "encoding": "give --encoding with the encoding that the file was written in, such as cp1252",
+    **{
+        f"delimiter {mark}": f"if {mark!r} is between the fields, give --delimiter {name}"
+        for mark, name in ((",", "comma"), (";", "semicolon"), ("|", "pipe"), ("\t", "tab"))
+    },
+    "header": "if the first line holds no names, give --no-header",
+    "na_values": "leave this event out; or, if it is a class, --na-values '' keeps all texts",
+    "labels_of_list": "name the labels of the list in their order with --labels",
     "unit": "give --on-bad skip to leave such records out, or no --unit",
     "time_unit": "declare the unit with --time-unit s, ms, us or ns",
     "label_type": "choose the type with --label-type",
     "label_types": "say which with --label-type str, int or bool",
-    "input_format": "say what it is with --input-format jsonl, csv or parquet",
+    "input_format": "say what it is with --input-format jsonl, csv, tsv, parquet or arrow",
     "y_true": "name the field of the true labels with --y-true",
     "proba_column": "for one column a label give --proba label=column,label=column",
     "proba_text": "give --proba label=column,label=column, or --positive LABEL "
@@ -115,11 +124,15 @@ class Wanted:
             (``meta.label``), and ``\\.`` is a dot that belongs to the name.
         kind: Type of its values.
         unit: Of a time that is a number: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        utc: Whether a time without a zone is UTC; otherwise files must have the zone.
+        shares: Of probabilities in a list: how many; None: they are not read.
     """
 
     path: str
     kind: Kind
     unit: str | None = None
+    utc: bool = False
+    shares: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +247,7 @@ def checked_chunk(
         values: Any = columns[want.path]
         wrong = None
         if want.kind == "time":
-            columns[want.path], wrong = time_column(values, want.unit)
+            columns[want.path], wrong = time_column(values, want.unit, utc=want.utc)
         elif want.kind == "number":
             wrong = ~np.isfinite(values)
         elif want.kind == "weight":

@@ -1,10 +1,10 @@
-"""Comma-separated values with a header, as RFC 4180 and Python's ``csv`` read them."""
+"""Comma-separated values, as RFC 4180 and Python's ``csv`` read them, and with other delimiters."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from streameval.events.values import BoolArray, FloatArray
 from streameval.records.blocks import Readable, line_blocks
 from streameval.records.chunk import (
     EXPECTED,
+    MISSING,
     BadRecord,
     BadRecords,
     Chunk,
@@ -23,8 +24,15 @@ from streameval.records.chunk import (
     checked_chunk,
     no_column,
 )
-from streameval.records.event_columns import Column, EventColumns, RecordPlaces
+from streameval.records.event_columns import (
+    Column,
+    EventColumns,
+    RecordPlaces,
+    probability_columns,
+)
+from streameval.records.json_record import CANNOT_DECODE, Fault, fault_in_text, value_decoder
 from streameval.records.label_text import LabelType, label_from_text, likely_type
+from streameval.records.layout import Layout
 from streameval.records.times import number_or_text
 
 _ROWS = 8192
@@ -34,6 +42,11 @@ _ROWS = 8192
 # not read; the second is how "surrogateescape" keeps a byte that is not UTF-8.
 _OVERLONG = "\ud800"
 _FIRST_ESCAPED, _LAST_ESCAPED = "\udc80", "\udcff"
+
+_DELIMITERS = ",;\t|"
+"""Delimiters that a header may have instead of the declared one."""
+
+_NO_LAYOUT = Layout()
 
 
 class LabelTypes:
@@ -50,8 +63,13 @@ class LabelTypes:
         self._chosen = chosen
         self._found: dict[str, LabelType] = {}
 
-    def infer(self, source: str, columns: dict[str, Sequence[str]]) -> None:
-        """Infer the types of columns that have none yet.
+    def infer(
+        self,
+        source: str,
+        columns: Mapping[str, Sequence[str]],
+        missing: frozenset[str] = frozenset(),
+    ) -> None:
+        """Infer the types of columns that have none yet, without cells that are missing.
 
         Raises:
             InputError: One column holds text and another numbers.
@@ -59,7 +77,7 @@ class LabelTypes:
         if self._chosen is not None:
             return
         for path, texts in columns.items():
-            if path not in self._found and (found := likely_type(texts)):
+            if path not in self._found and (found := likely_type(set(texts) - missing)):
                 self._found[path] = found
         if len({kind == "str" for kind in self._found.values()}) > 1:
             names = ", ".join(f"{path} {kind}" for path, kind in self._found.items())
@@ -77,13 +95,17 @@ class LabelTypes:
 
 
 def read_csv(
-    stream: Readable, source: str, wanted: Sequence[Wanted], label_types: LabelTypes
+    stream: Readable,
+    source: str,
+    wanted: Sequence[Wanted],
+    label_types: LabelTypes,
+    layout: Layout = _NO_LAYOUT,
 ) -> Iterator[Chunk]:
-    """Chunks of some thousand rows each; the first line names the columns.
+    """Chunks of some thousand rows each; the first line names the columns, or they are numbers.
 
-    Quoted fields may hold commas, quotes and newlines. A row with too few or
+    Quoted fields may hold delimiters, quotes and newlines. A row with too few or
     too many fields, an open quote or a field beyond ``csv.field_size_limit()``
-    is a bad record.
+    is a bad record. A cell of probabilities holds a JSON array or object.
 
     Cost:
         About 0.4 µs for a row of five fields, 0.9 where some are quoted.
@@ -97,76 +119,117 @@ def read_csv(
     >>> [chunk.events.columns["label"] for chunk in read_csv(table, "a.csv", wanted, LabelTypes())]
     [array([1])]
     """
-    for want in wanted:
-        if want.kind == "probabilities":
-            raise InputError(
-                source,
-                expected="one column for each label's probability",
-                got=f"the one column {want.path!r}",
-                remedy="give proba={label: column, ...}, or positive= "
-                "where the column is that label's probability",
-                remedy_code="proba_text",
-            )
-    table = _CsvRows(stream, source)
-    indices = {want.path: _index(table.header, want.path, source) for want in wanted}
+    table = _CsvRows(stream, source, layout)
+    indices = {want.path: _index(table, want.path, source) for want in wanted}
     while not table.at_end:
         bad = BadRecords()
         rows = table.read(bad)
         if len(rows.lines) or bad.count:
             # In a function of its own, which frees the cells before the next are read.
-            yield _chunk(source, wanted, indices, label_types, rows, bad)
+            yield text_chunk(
+                source,
+                wanted,
+                {path: rows.column(index) for path, index in indices.items()},
+                rows.lines,
+                label_types,
+                layout,
+                bad,
+            )
 
 
-def csv_columns(stream: Readable, source: str) -> list[str]:
+def csv_columns(stream: Readable, source: str, layout: Layout = _NO_LAYOUT) -> list[str]:
     """The names in the header; raises InputError where there is none."""
-    return _CsvRows(stream, source).header
+    return _CsvRows(stream, source, layout).header
 
 
-def _chunk(
+def text_chunk(
     source: str,
     wanted: Sequence[Wanted],
-    indices: dict[str, int],
+    texts: dict[str, list[str]],
+    lines: RecordPlaces,
     label_types: LabelTypes,
-    rows: _Rows,
+    layout: Layout,
     bad: BadRecords,
 ) -> Chunk:
-    texts = {path: rows.column(index) for path, index in indices.items()}
-    label_types.infer(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
+    """The chunk of columns of texts, one for each wanted path."""
+    label_types.infer(
+        source,
+        {w.path: texts[w.path] for w in wanted if w.kind == "label"},
+        layout.missing_labels,
+    )
     columns: dict[str, Column] = {}
-    keep: BoolArray = np.ones(len(rows.lines), dtype=np.bool_)
+    keep: BoolArray = np.ones(len(lines), dtype=np.bool_)
+    gone = layout.missing or frozenset()
     for want in wanted:
         cells = texts[want.path]
+        if gone and want.kind != "label":
+            cells = ["" if text in gone else text for text in cells]
         faults = BadRecords()
         if want.kind == "label":
-            column, wrong = _labels(cells, label_types.of(want.path))
+            column, wrong = _labels(cells, label_types.of(want.path), layout.missing_labels)
         elif want.kind == "slice":
             column, wrong = [text or None for text in cells], []
         elif want.kind == "time":
             column, wrong = list(map(number_or_text, cells)), []
+        elif want.kind in ("probability", "probabilities"):
+            column, wrong = _probabilities(cells, want)
         else:
             column, wrong = _numbers(cells)
         for position in wrong:
             if keep[position]:
-                line = int(rows.lines[position])
-                faults.add(_bad_cell(source, line, want, cells[position], label_types))
+                line, text = int(lines[position]), texts[want.path][position]
+                fault = _fault(want, text, cells[position], label_types, layout)
+                faults.add(BadRecord(source, line, *fault))
                 keep[position] = False
         bad.add_all(faults)
         columns[want.path] = column
-    return checked_chunk(source, wanted, EventColumns(columns, rows.lines), bad, keep)
+    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
 
 
-def _index(header: list[str], path: str, source: str) -> int:
+def _index(table: _CsvRows, path: str, source: str) -> int:
+    header = table.header
     if header.count(path) == 1:
         return header.index(path)
-    raise no_column(source, path, header)
+    error = no_column(source, path, header)
+    for other in _DELIMITERS if len(header) == 1 else "":
+        if other in header[0]:
+            remedy = f"if {shown(other)} is between the fields, declare it with delimiter="
+            raise InputError(
+                source,
+                expected=error.expected,
+                got=error.got,
+                remedy=remedy,
+                remedy_code=f"delimiter {other}",
+            )
+    if table.named and not error.remedy_code and any(map(_is_number, header)):
+        raise InputError(
+            source,
+            expected=error.expected,
+            got=error.got,
+            remedy="if the first line holds no names, pass header=False and number the columns",
+            remedy_code="header",
+        )
+    raise error
 
 
-def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]:
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _labels(
+    cells: list[str], label_type: LabelType, missing: frozenset[str]
+) -> tuple[Column, list[int]]:
     """The labels, and the positions of cells that are not labels."""
     kept: dict[str, Any] = {}
     unreadable: set[str] = set()
     for text in set(cells):
         try:
+            if text in missing:
+                raise InputError("label", expected="a label", got=text)
             kept[text] = label_from_text(text, label_type)
         except InputError:
             kept[text] = 0 if label_type != "str" else ""
@@ -180,6 +243,26 @@ def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]
         return np.fromiter(values, dtype, len(values)), wrong
     except OverflowError:
         return values, wrong
+
+
+def _probabilities(cells: list[str], want: Wanted) -> tuple[Column, list[int]]:
+    """The probabilities of JSON texts or numbers, and the positions of cells that are neither."""
+    if want.kind == "probability" and not {"[", "{"} & set("".join(cells)):
+        return _numbers(cells)
+    decoder = value_decoder(want)
+    values: list[Any] = []
+    wrong: list[int] = []
+    for position, text in enumerate(cells):
+        try:
+            values.append(decoder.decode(text))
+        except CANNOT_DECODE:
+            wrong.append(position)
+            values.append(None)
+    if wrong:  # they are left out: any value stands for them
+        good = next((value for value in values if value is not None), None)
+        for position in wrong:
+            values[position] = good
+    return probability_columns(values), wrong
 
 
 def _numbers(cells: list[str]) -> tuple[FloatArray, list[int]]:
@@ -202,24 +285,35 @@ def _numbers(cells: list[str]) -> tuple[FloatArray, list[int]]:
     return numbers, wrong
 
 
-def _bad_cell(
-    source: str, line: int, want: Wanted, text: str, label_types: LabelTypes
-) -> BadRecord:
+def _fault(want: Wanted, text: str, cell: str, label_types: LabelTypes, layout: Layout) -> Fault:
+    """The fault of a cell.
+
+    Args:
+        want: What was to be read.
+        text: The cell as it is written.
+        cell: The same, or nothing where that is a missing value.
+        label_types: The types of labels.
+        layout: The texts of missing values.
+    """
+    if text and (not cell or (want.kind == "label" and text in layout.missing_labels)):
+        remedy, code = MISSING.get(want.kind, ""), ""
+        if want.kind == "label" and layout.missing is None:
+            remedy = "leave this event out; or, if it is a class, pass na_values=[]"
+            code = "na_values"
+        return Fault(want.path, EXPECTED[want.kind], f"{text}, a missing value", remedy, code)
+    if want.kind in ("probability", "probabilities"):
+        fault = fault_in_text(text, want)
+        if fault.remedy_code == "probability":
+            remedy = "give proba={label: column, ...}, or positive= where the column is that "
+            return fault._replace(remedy=remedy + "label's probability", remedy_code="proba_text")
+        return fault
     if want.kind != "label":
         got = f"the text {shown(text)}" if text else "nothing"
-        return BadRecord(source, line, want.path, EXPECTED[want.kind], got)
+        return Fault(want.path, EXPECTED[want.kind], got)
     try:
         label_from_text(text, label_types.of(want.path))
     except InputError as error:
-        return BadRecord(
-            source,
-            line,
-            want.path,
-            error.expected,
-            error.got,
-            error.remedy,
-            error.remedy_code,
-        )
+        return Fault(want.path, error.expected, error.got, error.remedy, error.remedy_code)
     raise AssertionError("a cell that reads is not bad")
 
 
@@ -236,12 +330,14 @@ class _Lines:
         return chain.from_iterable(self._texts())
 
     def _texts(self) -> Iterator[io.StringIO]:
-        while text := self._put_back.pop() if self._put_back else self._next_text():
+        while text := self._next_text():
             # newline="\n": csv sees the carriage return.
             self._current = io.StringIO(text, newline="\n")
             yield self._current
 
     def _next_text(self) -> str:
+        if self._put_back:
+            return self._put_back.pop()
         for block in self._blocks:
             if block.overlong:
                 self.marked = True
@@ -256,6 +352,11 @@ class _Lines:
     def take(self) -> str:
         """The unread lines of the current block, or the next block; empty at the end."""
         return self._current.read() or self._next_text()
+
+    @property
+    def text(self) -> str:
+        """The current block."""
+        return self._current.getvalue()
 
     def put_back(self, text: str) -> None:
         """Return text to be read next."""
@@ -281,28 +382,47 @@ class _CsvRows:
         InputError: There is no header.
     """
 
-    def __init__(self, stream: Readable, source: str) -> None:
+    def __init__(self, stream: Readable, source: str, layout: Layout) -> None:
         self._lines = _Lines(stream)
+        self._delimiter = layout.delimiter or ","
         # strict: without it a stray quote is taken as text and shifts the fields.
-        self._reader: Any = csv.reader(iter(self._lines), strict=True)
+        self._reader = self._csv(iter(self._lines))
         self._source = source
+        self.named = layout.header
         self._plain = True
         self._plain_lines = 0  # lines that csv has not counted
         self.header = self._read_header()
         self.at_end = False
 
+    def _csv(self, lines: Iterator[str]) -> Any:
+        return csv.reader(lines, strict=True, delimiter=self._delimiter)
+
     def _read_header(self) -> list[str]:
         try:
+            if not self.named:
+                text = self._lines.take()
+                self._lines.put_back(text)
+                lines = io.StringIO(text, newline="\n")
+                width = len(next((row for row in self._csv(lines) if row), []))
+                if not width:
+                    raise self._no_header("an empty file")
+                return [str(number + 1) for number in range(width)]
             header: list[str] = next((row for row in self._reader if row), [])
         except csv.Error as error:
-            raise self._no_header(_why(error)[1]) from None
+            # A file in another encoding may be no CSV either.
+            mark = _mark([self._lines.text]) if self._lines.marked else None
+            raise self._no_header(*(mark[1:] if mark else self._why(error)[1:2])) from None
         mark = _mark(header) if self._lines.marked else None
         if mark or not header:
-            raise self._no_header(mark[1] if mark else "an empty file")
+            raise self._no_header(*(mark[1:] if mark else ["an empty file"]))
         return header
 
-    def _no_header(self, got: str) -> InputError:
-        return InputError(self._source, expected="a header line that names the columns", got=got)
+    def _no_header(self, got: str, remedy: str = "", code: str = "") -> InputError:
+        expected = "a header line that names the columns" if self.named else "rows"
+        return InputError(self._source, expected=expected, got=got, remedy=remedy, remedy_code=code)
+
+    def _why(self, error: csv.Error) -> tuple[str, str, str]:
+        return _why(error, "a comma" if self._delimiter == "," else shown(self._delimiter))
 
     @property
     def _next_line(self) -> int:
@@ -312,7 +432,9 @@ class _CsvRows:
         """The next rows that are as wide as the header, and their lines."""
         if self._plain:
             text = self._lines.take()
-            cells = None if self._lines.marked else _plain_cells(text, len(self.header))
+            cells = None
+            if not self._lines.marked:
+                cells = _plain_cells(text, len(self.header), self._delimiter)
             if cells is not None:
                 self.at_end = not text
                 step = len(self.header) + 1
@@ -335,7 +457,7 @@ class _CsvRows:
             error = caught
         good, lines = self._good_rows(rows, first, error is not None, bad)
         if error is not None:
-            expected, got, remedy = _why(error)
+            expected, got, remedy = self._why(error)
             line = first + sum(map(_physical_lines, rows))
             bad.add(BadRecord(self._source, line, "record", expected, got, remedy))
         return _Rows(lambda index: list(map(itemgetter(index), good)), lines)
@@ -364,7 +486,7 @@ class _CsvRows:
         return good, np.asarray(lines, dtype=np.int64)
 
 
-def _plain_cells(text: str, width: int) -> list[str] | None:
+def _plain_cells(text: str, width: int, delimiter: str = ",") -> list[str] | None:
     """The cells of all lines, a newline after each line's; None if ``csv`` must parse them.
 
     >>> _plain_cells("1,a\\n2,b\\n", 2)
@@ -380,7 +502,7 @@ def _plain_cells(text: str, width: int) -> list[str] | None:
         text += "\n"
     if max(map(len, text.split("\n"))) > csv.field_size_limit():
         return None
-    cells = text.replace("\n", ",\n,").split(",")
+    cells = text.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
     # Only newlines became cells of a newline, so this counts the cells of every row.
     ends = cells[width :: width + 1]
     if len(ends) * (width + 1) + 1 != len(cells) or ends.count("\n") != len(ends):
@@ -393,7 +515,7 @@ def _physical_lines(row: list[str]) -> int:
     return 1 + sum(field.count("\n") for field in row)
 
 
-def _why(error: csv.Error) -> tuple[str, str, str]:
+def _why(error: csv.Error, delimiter: str) -> tuple[str, str, str]:
     """Expected, got and remedy of an error of ``csv``."""
     text = str(error)
     if "field limit" in text:
@@ -402,18 +524,20 @@ def _why(error: csv.Error) -> tuple[str, str, str]:
     if "end of data" in text:
         return "a closing quote", "the end of the file", "is a quote left open?"
     if "expected after" in text:
-        return "a comma after the closing quote", "other text", "double a quote inside quotes"
+        return f"{delimiter} after the closing quote", "other text", "double a quote inside quotes"
     if "new-line character" in text:
         return "lines that end with a newline", "a carriage return inside a field", ""
     return "comma-separated values", text, ""
 
 
-def _mark(row: list[str]) -> tuple[str, str] | None:
-    """Expected and got if a row holds a marker of a line that could not be decoded."""
+def _mark(row: list[str]) -> tuple[str, ...] | None:
+    """Expected, got and remedy if a row holds a marker of a line that could not be decoded."""
     text = "".join(row)
     if _OVERLONG in text:
         return "a line of at most 4 MiB", "a longer one"
     for character in text:
         if _FIRST_ESCAPED <= character <= _LAST_ESCAPED:
-            return "UTF-8 text", f"byte 0x{ord(character) - 0xDC00:02x}"
+            got = f"byte 0x{ord(character) - 0xDC00:02x}"
+            remedy = 'declare the encoding of the file, such as encoding="cp1252"'
+            return "UTF-8 text", got, remedy, "encoding"
     return None

@@ -22,14 +22,20 @@ from streameval.records.chunk import BadRecord, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BATCH_ROWS, BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
+from streameval.records.layout import FORMATS, Layout, text_layout
 from streameval.records.request import CALL, MAX_SLICES, Dimensions, Request, checked_proba
-from streameval.records.sources import FORMATS, column_names, find_sources, read_source
+from streameval.records.sources import check_layout, column_names, find_sources, read_source
 from streameval.records.tables import find_table, probability_block, read_columns
 from streameval.windows.replicated import Bootstrap
 from streameval.windows.window import WindowSpec
 
 _ENGINES = {"pyspark": "spark", "dask": "dask"}
 """Packages of distributed tables, and the modules of ``integrations`` that evaluate them."""
+
+_OF_FILES = (
+    "input_format", "label_type", "delimiter", "encoding", "header", "na_values", "utc",
+)  # fmt: skip
+"""Arguments that say how files are written."""
 
 _DATA = "data"
 _BLOCK = "proba"
@@ -48,11 +54,13 @@ def evaluate(
     weight: str | None = None,
     time: str | None = None,
     time_unit: str | None = None,
+    utc: bool = False,
     by: str | Iterable[str | Iterable[str]] | None = None,
     max_slices: int = MAX_SLICES,
     window: WindowSpec | None = None,
     task: str = "auto",
     positive: object = None,
+    negative: object = None,
     labels: Iterable[object] | None = None,
     threshold: float | None = None,
     metrics: str | Iterable[str] | None = None,
@@ -64,6 +72,10 @@ def evaluate(
     undefined: float | None = None,
     input_format: str | None = None,
     label_type: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    header: bool = True,
+    na_values: Iterable[str] | None = None,
 ) -> Evaluator:
     """Evaluate the predictions in any table, file or query.
 
@@ -75,21 +87,25 @@ def evaluate(
         data: A data frame (pandas, polars, all that narwhals supports), a polars LazyFrame, a
             DuckDB relation, a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, anything
             with Arrow's C interface, a mapping name -> array, a Spark or Dask DataFrame; or a
-            path, a pattern such as ``"day-*.parquet"``, a URL
-            (``"s3://bucket/day-*.parquet"``), or a list of them, of JSONL, CSV and Parquet files.
+            path, a directory, a pattern such as ``"day-*.parquet"``, a URL
+            (``"s3://bucket/day-*.parquet"``), or a list of them, of JSONL, CSV, Parquet and Arrow
+            files. Text files may be compressed by gzip, zstd, bz2 or xz. A directory
+            ``country=SE`` on the path is a field of its files' rows.
         y_true: The column of the true labels. In JSONL, Parquet and Arrow a dot separates levels
             (``"meta.label"``).
         y_pred: The column of the predicted labels.
         score: Binary: the column of the positive label's scores.
         proba: The probabilities: a column of objects label -> number, a struct, or a list (in
-            the order of ``labels``); ``"p_*"``, for columns named ``p_LABEL``; a list of columns
+            the order of ``labels``), in text files a JSON array; ``"p_*"``, for columns named
+            ``p_LABEL`` (or ``"*_p"``, ``"p_*_v2"``); a list of columns
             (in the order of ``labels``, or named as the labels); a mapping label -> column; or
             an (n, K) array with a row for each of the table's. Binary: also the column of the
             positive label's probability.
         weight: The column of the weights.
-        time: The column of the event times, for windows of event time. A timestamp without a
-            zone is UTC.
+        time: The column of the event times, for windows of event time. In a table in memory a
+            timestamp without a zone is UTC; in files it is refused without ``utc=True``.
         time_unit: Of numeric times: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        utc: Of files: take times without a zone as UTC.
         by: The column to evaluate by as well, or several; a tuple of columns is one slice for
             each combination. Null counts as ``(missing)``.
         max_slices: As of :class:`~streameval.Evaluator`.
@@ -97,6 +113,8 @@ def evaluate(
         task: ``"binary"``, ``"multiclass"`` or ``"auto"``: binary with ``score`` or ``positive``.
         positive: Binary: the positive label; needed where the labels are not 0 and 1 (or
             false and true).
+        negative: Binary: the negative label; any further label is then refused. By default it is
+            the first other one.
         labels: All labels, as of :class:`~streameval.Evaluator`.
         threshold: As of :class:`~streameval.Evaluator`.
         metrics: As of :class:`~streameval.Evaluator`.
@@ -107,9 +125,16 @@ def evaluate(
             column of the units.
         temporal: As of :class:`~streameval.Evaluator`.
         undefined: As of :class:`~streameval.Evaluator`.
-        input_format: Of files: ``"jsonl"``, ``"csv"`` or ``"parquet"``; None: by the file names.
+        input_format: Of files: ``"jsonl"``, ``"csv"``, ``"tsv"``, ``"parquet"`` or ``"arrow"``;
+            None: by the file names.
         label_type: Of the labels in CSV files: ``"str"``, ``"int"`` or ``"bool"``; None infers
             it.
+        delimiter: Of CSV files: one character, or ``"tab"``; None: a comma, or a tab in ``.tsv``.
+        encoding: Of CSV and JSONL files, such as ``"latin-1"``; None is UTF-8.
+        header: Of CSV files: whether the first line names the columns; otherwise their names are
+            ``"1"``, ``"2"``, ``"3"`` …
+        na_values: Of CSV files: cells that are missing values, beside the empty one. None: those
+            that ``pandas.read_csv`` reads so, in columns of labels.
 
     Returns:
         An evaluator of all events, which counts further ones and merges with others.
@@ -131,7 +156,7 @@ def evaluate(
     given = {name: value for name, value in locals().items() if name != "data"}
     paths = _paths(data)
     if paths is None:
-        _check_of_files(data, input_format=input_format, label_type=label_type)
+        _check_of_files(data, {name: given[name] for name in _OF_FILES})
     for name in _lineage(data):
         if name in _ENGINES:
             # Beside this layer, and loaded for such a table only.
@@ -151,7 +176,9 @@ def evaluate(
         unit=bootstrap.unit if isinstance(bootstrap, Bootstrap) else None,
         time=time,
         time_unit=time_unit,
+        utc=utc,
         positive=positive,
+        negative=negative,
         labels=None if labels is None else tuple(listed(labels, "labels", "a list of labels")),
         threshold=threshold,
         task=_one_of("task", task, _TASKS),
@@ -169,7 +196,10 @@ def evaluate(
         },
         wording=CALL,
     )
-    request, chunks = _opened(data, paths, request, block, input_format, label_type)
+    layout = text_layout(
+        CALL, delimiter=delimiter, encoding=encoding, header=header, na_values=na_values
+    )
+    request, chunks = _opened(data, paths, request, block, layout, input_format, label_type)
     return _counted(request, chunks)
 
 
@@ -198,6 +228,7 @@ def _opened(
     paths: list[str] | None,
     request: Request,
     block: Any,
+    layout: Layout,
     input_format: str | None,
     label_type: str | None,
 ) -> tuple[Request, Iterator[Chunk]]:
@@ -209,7 +240,7 @@ def _opened(
                 expected="the name of a field of the files",
                 got=f"an array of shape {block.shape}",
             )
-        return _files(paths, request, input_format, label_type)
+        return _files(paths, request, layout, input_format, label_type)
     if isinstance(data, Mapping):
         request = request.with_columns(map(str, data), _DATA)
         wanted = _wanted(request, block)
@@ -226,10 +257,11 @@ def _opened(
     return request, _with_block(read_table(table, _DATA, _wanted(request, block)), block)
 
 
-def _check_of_files(data: Any, **given: str | None) -> None:
+def _check_of_files(data: Any, given: Mapping[str, Any]) -> None:
     """Raise InputError for an argument that is about files only."""
+    defaults = evaluate.__kwdefaults__ or {}
     for name, value in given.items():
-        if value is not None:
+        if value is not defaults[name]:
             raise InputError(
                 name,
                 expected="files",
@@ -241,16 +273,25 @@ def _check_of_files(data: Any, **given: str | None) -> None:
 def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that were given, for an engine, which has the same defaults."""
     defaults = evaluate.__kwdefaults__ or {}
-    return {name: value for name, value in given.items() if value is not defaults[name]}
+    of_engine = {name: value for name, value in given.items() if value is not defaults[name]}
+    if "negative" in of_engine and "positive" in of_engine and "labels" not in of_engine:
+        of_engine["labels"] = [of_engine.pop("negative"), given["positive"]]
+    return of_engine
 
 
 def _files(
-    paths: list[str], request: Request, input_format: str | None, label_type: str | None
+    paths: list[str],
+    request: Request,
+    layout: Layout,
+    input_format: str | None,
+    label_type: str | None,
 ) -> tuple[Request, Iterator[Chunk]]:
     chosen = None if input_format is None else _one_of("input_format", input_format, FORMATS)
     kind = None if label_type is None else _one_of("label_type", label_type, LABEL_TYPES)
-    sources = find_sources(paths, chosen)  # type: ignore[arg-type]
-    request = request.with_columns(column_names(sources[0]), sources[0].name)
+    sources = find_sources(paths, chosen, layout)  # type: ignore[arg-type]
+    check_layout(sources, layout, CALL)
+    if request.proba_pattern is not None:
+        request = request.with_columns(column_names(sources[0]), sources[0].name)
     types = LabelTypes(kind)  # type: ignore[arg-type]
     wanted = request.wanted()
 

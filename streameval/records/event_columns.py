@@ -164,10 +164,17 @@ def count_events(
         start += step
 
 
-def probability_columns(values: list[dict[str, float]]) -> Column:
-    """Label -> column where all records name the same labels, otherwise the mappings."""
-    if not values:
-        return []
+def probability_columns(values: list[Any]) -> Column:
+    """Records' probabilities in one column.
+
+    Label -> column where all are mappings that name the same labels, an array where all are
+    numbers, its rows where all are lists; otherwise the values as they are.
+    """
+    kinds = set(map(type, values))
+    if kinds == {float} or kinds == {list}:
+        return np.array(values, dtype=np.float64)
+    if kinds != {dict}:
+        return values
     labels = tuple(values[0])
     if all(tuple(value) == labels for value in values):
         table = np.array([list(value.values()) for value in values], dtype=np.float64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -197,18 +197,27 @@ class Feed:
             return column if column.ndim == 1 else self._labelled(column)
         if isinstance(column, dict):
             return {self._key(text): values for text, values in column.items()}
-        return [
-            {self._key(text): share for text, share in shares.items()}
-            if isinstance(shares, dict)
-            else shares
-            for shares in column
-        ]
+        return list(map(self._of_one_record, column))
+
+    def _of_one_record(self, shares: Any) -> Any:
+        """A record's probabilities under the labels, where others have another form."""
+        if isinstance(shares, list):
+            shares = dict(zip(self._list_labels, shares, strict=True))
+        if isinstance(shares, dict):
+            return {self._key(text): share for text, share in shares.items()}
+        return shares
+
+    @property
+    def _list_labels(self) -> Sequence[Any]:
+        """The labels of a list of probabilities, in their order."""
+        assert self._evaluator is not None
+        given = self._request.labels
+        return self._evaluator.labels if given is None else given
 
     def _labelled(self, block: Any) -> Column:
         """A block of probabilities under the labels, whose order its columns have."""
         request = self._request
-        assert self._evaluator is not None
-        labels = self._evaluator.labels if request.labels is None else request.labels
+        labels = self._list_labels
         if request.labels is None and not request.binary:
             raise InputError(
                 request.wording.where("proba"),
@@ -342,7 +351,9 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
     if request.labels is not None:
         options["labels"] = _labels(request.labels, first, request)
     if request.binary:
-        options["positive"] = _positive(request, first)
+        options["positive"] = positive = _positive(request, first)
+        if request.negative is not None:
+            options["labels"] = [*_labels((request.negative,), first, request), positive]
     if request.models:
         return Comparison(list(request.models), request.kind, **options)
     return Evaluator(request.kind, **options)
@@ -350,7 +361,10 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
 
 def _labels(texts: tuple[Any, ...], first: Column | None, request: Request) -> list[Label]:
     """The labels of ``labels`` or ``positive``, of the records' type."""
-    option = request.wording.where("labels" if texts is request.labels else "positive")
+    name = "labels" if texts is request.labels else "positive"
+    if texts == (request.negative,):
+        name = "negative"
+    option = request.wording.where(name)
     if first is None:
         # No record has a label: numbers are assumed to be of 0 and 1.
         sample: Any = "" if likely_type(map(str, texts)) == "str" else 0
@@ -376,6 +390,13 @@ def _positive(request: Request, first: Column | None) -> Label:
     elif first is not None:
         labels = sorted(_distinct(first), key=lambda label: (str(type(label)), label))
         labels = [label for label in labels if not is_missing(label)]
+        if request.negative is not None:
+            (negative,) = _labels((request.negative,), first, request)
+            others = [label for label in labels if label != negative]
+            if len(others) == 1:
+                return others[0]
+            if negative != 1 and 1 in others:
+                return 1
     else:
         return 1
     # Beside 0 and 1 another label is a bad record, which the evaluator rejects.

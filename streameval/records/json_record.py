@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -84,7 +84,8 @@ def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordS
             branch = branch.setdefault(name, {})
             if not isinstance(branch, dict):
                 raise _clash(want)
-        if branch.setdefault(names[-1], want.kind) != want.kind:
+        leaf = want.kind, want.shares
+        if branch.setdefault(names[-1], leaf) != leaf:
             raise _clash(want)
     getters = {want.path: _getter(tree, split_path(want.path)) for want in wanted}
     return RecordShape(_struct(tree, optional), getters)
@@ -117,16 +118,57 @@ def _struct(tree: dict[str, Any], optional: bool) -> Any:
             if optional or _only_slices(inner):
                 default = {"default_factory": kind}
         else:
-            kind = _TYPES[inner]
-            if optional or inner == "slice":
+            kind = _type(*inner)
+            if optional or inner[0] == "slice":
                 kind, default = kind | None, {"default": None}
         fields.append((f"f{number}", kind, msgspec.field(name=name, **default)))
     return msgspec.defstruct("Record", fields, gc=False)
 
 
+def _type(kind: Kind, shares: int | None) -> Any:
+    if shares is None:
+        return _TYPES[kind]
+    length = msgspec.Meta(min_length=shares, max_length=shares)
+    return _TYPES[kind] | Annotated[list[float], length]
+
+
+def value_decoder(want: Wanted) -> msgspec.json.Decoder[Any]:
+    """A decoder of the values of one field, where each is a text of its own."""
+    return msgspec.json.Decoder(_type(want.kind, want.shares))
+
+
+def fault_in_text(text: str, want: Wanted) -> Fault:
+    """The fault of a text that :func:`value_decoder` rejects."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if not isinstance(value, str):
+        fault = _fault_in_value(value, want.path, want.kind, want.shares)
+        if fault is not None:
+            return fault
+    remedy = "write it as JSON, with commas: [0.25, 0.75]" if text.startswith("[") else ""
+    got = f"the text {shown(text)}" if text else "nothing"
+    return Fault(want.path, _expected(want.kind, want.shares), got, remedy)
+
+
+def _expected(kind: Kind, shares: int | None) -> str:
+    also = f", or a list of {shares}" if shares else ""
+    return EXPECTED[kind] + also
+
+
+def wrong_length(path: str, shares: int | None, length: int) -> Fault:
+    """The fault of a list of so many probabilities.
+
+    >>> wrong_length("p", 3, 2)[1:3]
+    ('a list of 3 probabilities, one for each label', '2')
+    """
+    return Fault(path, f"a list of {shares} probabilities, one for each label", str(length))
+
+
 def _only_slices(tree: dict[str, Any]) -> bool:
     return all(
-        _only_slices(inner) if isinstance(inner, dict) else inner == "slice"
+        _only_slices(inner) if isinstance(inner, dict) else inner[0] == "slice"
         for inner in tree.values()
     )
 
@@ -182,9 +224,8 @@ def read_object(line: bytes) -> dict[str, Any] | Fault:
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        return Fault(
-            "record", "UTF-8 text", f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
-        )
+        got = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        return Fault("record", "UTF-8 text", got, remedy_code="encoding")
     try:
         record = json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
@@ -225,7 +266,7 @@ def fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
             return Fault(want.path, EXPECTED[want.kind], *_missing(name, list(value), seen))
         value = value[name]
         seen.append(name)
-    return _fault_in_value(value, want.path, want.kind)
+    return _fault_in_value(value, want.path, want.kind, want.shares)
 
 
 def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
@@ -235,8 +276,8 @@ def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
     return got, did_you_mean(name, names)
 
 
-def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
-    expected = EXPECTED[kind]
+def _fault_in_value(value: Any, path: str, kind: Kind, shares: int | None = None) -> Fault | None:
+    expected = _expected(kind, shares)
     if kind == "slice" and is_missing(value):
         return None
     if value is None:
@@ -254,12 +295,17 @@ def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
     elif kind in ("label", "slice"):
         good = isinstance(value, int) or (number and _is_finite(value))
     elif kind in ("probability", "probabilities") and isinstance(value, dict):
-        shares = ((f"{path}.{label}", share) for label, share in value.items())
-        faults = (_fault_in_value(share, name, "number") for name, share in shares)
+        named = ((f"{path}.{label}", share) for label, share in value.items())
+        faults = (_fault_in_value(share, name, "number") for name, share in named)
+        return next(filter(None, faults), None)
+    elif shares is not None and isinstance(value, list):
+        if len(value) != shares:
+            return wrong_length(path, shares, len(value))
+        faults = (_fault_in_value(share, f"{path}[{n}]", "number") for n, share in enumerate(value))
         return next(filter(None, faults), None)
     elif kind == "probabilities":
         good = False
-        code = "probability" if number else ""
+        code = "probability" if number else "labels_of_list" if isinstance(value, list) else ""
     elif kind == "time" and isinstance(value, str):
         good = True  # parsed later, a column at a time
     else:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.errors import shown
+from streameval.errors import InputError, shown
 from streameval.events.values import MAX_CLASSES
 from streameval.records.blocks import Block, Readable, line_blocks
 from streameval.records.chunk import (
@@ -30,6 +30,7 @@ from streameval.records.json_record import (
     Fault,
     is_utf8,
     read_fields,
+    read_object,
     record_shape,
 )
 
@@ -64,14 +65,22 @@ def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Itera
                 columns[want.path] = pool.column(values)
             elif want.kind == "time":
                 columns[want.path] = values
-            elif want.kind == "probability" and set(map(type, values)) != {float}:
-                same = set(map(type, values)) == {dict}
-                columns[want.path] = probability_columns(values) if same else values
-            elif want.kind == "probabilities":
+            elif want.kind in ("probability", "probabilities"):
                 columns[want.path] = probability_columns(values)
             else:
                 columns[want.path] = np.fromiter(values, np.float64, len(values))
         yield checked_chunk(source, wanted, EventColumns(columns, lines), bad)
+
+
+def jsonl_fields(stream: Readable, source: str) -> list[str]:
+    """The fields of the first record; raises InputError where there is none."""
+    for block in line_blocks(stream):
+        for line in filter(bytes.strip, block.data.split(b"\n")):
+            record = read_object(line)
+            if isinstance(record, Fault):
+                raise InputError(source, expected=record.expected, got=record.got)
+            return list(record)
+    raise InputError(source, expected="records, for the names of their fields", got="none")
 
 
 class _LabelPool:

@@ -32,8 +32,13 @@ def is_remote(path: str) -> bool:
     return bool(separator) and scheme.isidentifier() and scheme != "file"
 
 
-def remote_files(url: str) -> list[str]:
+def remote_files(url: str, *, directories: bool = False) -> list[str]:
     """The files that a URL, or a pattern of URLs, names; a pattern's files sorted.
+
+    Args:
+        url: The URL or pattern.
+        directories: A directory stands for the files in it and below, as of
+            :func:`~streameval.records.sources.find_paths`.
 
     Raises:
         InputError: No such file, a directory, or a scheme that cannot be read.
@@ -49,6 +54,12 @@ def remote_files(url: str) -> list[str]:
         # Without a request more for each file of a web server, which may not tell.
         if url.partition("://")[0] in ("http", "https") or fs.isfile(path):
             return [url]
+        if directories and fs.isdir(path):
+            start = len(path.rstrip("/"))
+            found = [name for name in sorted(fs.find(path)) if not _hidden(name[start:])]
+            if not found:
+                raise InputError(url, expected="a directory with files", got="none in it")
+            return [fs.unstrip_protocol(name) for name in found]
         if fs.isdir(path):
             raise InputError(
                 url,
@@ -61,6 +72,10 @@ def remote_files(url: str) -> list[str]:
     except Exception as error:
         raise _unreadable(url, error) from None
     raise InputError(url, expected="a file", got="no such file")
+
+
+def _hidden(path: str) -> bool:
+    return any(part.startswith((".", "_")) for part in path.split("/"))
 
 
 def open_remote(url: str) -> BinaryIO:

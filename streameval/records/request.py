@@ -23,7 +23,7 @@ Dimensions: TypeAlias = tuple[tuple[str, ...], ...]
 """Names of the fields that make each kind of slice."""
 
 Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
-"""A field, ``PREFIX*``, label -> field, or fields in the order of the labels."""
+"""A field, ``PREFIX*SUFFIX``, label -> field, or fields in the order of the labels."""
 
 MAX_SLICES = 10_000
 
@@ -92,6 +92,8 @@ class Request:
     unit: str | None = None
     positive: Any = None
     """A label, or its text."""
+    negative: Any = None
+    """The other label of a binary task, or its text."""
     labels: tuple[Any, ...] | None = None
     """All labels, or their texts."""
     threshold: float | None = None
@@ -99,6 +101,8 @@ class Request:
     metrics: tuple[str, ...] | None = None
     time: str | None = None
     time_unit: str | None = None
+    utc: bool = False
+    """Whether times of files that have no zone are UTC."""
     window: WindowSpec | None = None
     slices: Dimensions = ()
     max_slices: int = MAX_SLICES
@@ -131,8 +135,24 @@ class Request:
                 expected="two labels in a binary task",
                 got=", ".join(map(str, self.labels)),
             )
+        if self.negative is not None:
+            if self.labels is not None:
+                raise OptionError.conflicts(option("negative"), option("labels"))
+            if str(self.negative) == str(self.positive):
+                raise InputError(
+                    self.wording.where("negative"),
+                    expected="another label than the positive one",
+                    got=shown(self.negative),
+                )
+        if self.utc and self.time is None:
+            remedy = f"add {option('time', 'FIELD')}"
+            raise OptionError.requires(self.wording.where("utc"), option("time"), remedy=remedy)
         if self.task == "multiclass":
-            binary = (("score", self._has("score")), ("positive", self.positive is not None))
+            binary = (
+                ("score", self._has("score")),
+                ("positive", self.positive is not None),
+                ("negative", self.negative is not None),
+            )
             for name, given in binary:
                 if given:
                     task = option("task", "multiclass" if self.wording.command else '"multiclass"')
@@ -240,10 +260,11 @@ class Request:
 
     @property
     def binary(self) -> bool:
-        """Whether the task is binary: declared, or because of --score or --positive."""
+        """Whether the task is binary: declared, or because of a score or of one of its labels."""
         if self.task != "auto":
             return self.task == "binary"
-        return self._has("score") or self.positive is not None
+        labelled = self.positive is not None or self.negative is not None
+        return self._has("score") or labelled
 
     @property
     def _scored(self) -> bool:
@@ -279,42 +300,59 @@ class Request:
         return list(self.proba.values() if isinstance(self.proba, Mapping) else self.proba)
 
     @property
-    def proba_prefix(self) -> str | None:
-        """Of ``PREFIX*``, the start of the names of the fields of probabilities."""
+    def proba_pattern(self) -> tuple[str, str] | None:
+        """Of ``PREFIX*SUFFIX``, what the names of the fields of probabilities have in common."""
         text = self.proba if isinstance(self.proba, str) else ""
-        return text[:-1] if text.endswith("*") and "=" not in text and text != "*" else None
+        prefix, star, suffix = text.partition("*")
+        if not star or "=" in text or "*" in suffix or text == "*":
+            return None
+        return prefix, suffix
+
+    @property
+    def shares(self) -> int | None:
+        """Of probabilities in a list: how many; None where nothing says whose they are."""
+        if self.binary:
+            return 2
+        return None if self.labels is None else len(self.labels)
 
     def with_columns(self, names: Iterable[str] | None, source: str) -> Request:
-        """The request in terms of the columns of the data: each of a prefix by its name.
+        """The request in terms of the columns of the data: each of a pattern by its name.
 
         Args:
             names: Of the columns; None where records have none before they are read.
             source: Its name in errors.
 
         Raises:
-            InputError: No column begins with the prefix, or there are no columns.
+            InputError: No column is of the pattern, or there are no columns.
         """
-        prefix = self.proba_prefix
-        if prefix is None:
+        if self.proba_pattern is None:
             return self
+        prefix, suffix = self.proba_pattern
         option = self.wording.option
         if names is None:
             pair = "LABEL=FIELD,LABEL=FIELD" if self.wording.command else "{LABEL: FIELD, ...}"
             raise InputError(
                 source,
-                expected=f"columns, for the prefix of {option('proba')}",
-                got="JSON lines or standard input, whose fields are not known before they are read",
+                expected=f"columns, for {option('proba', shown(self.proba))}",
+                got="standard input, whose fields are not known before they are read",
                 remedy=f"name the fields: {option('proba', pair)}",
             )
         known = list(names)
-        found = {name[len(prefix) :]: name for name in known if name.startswith(prefix)}
+        found = {
+            name[len(prefix) : len(name) - len(suffix)]: name
+            for name in known
+            if name.startswith(prefix)
+            and name.endswith(suffix)
+            and len(name) >= len(prefix) + len(suffix)
+        }
         if not found or "" in found:
             raise InputError(
                 source,
-                expected=f"columns named {prefix}LABEL, for {option('proba', shown(self.proba))}",
+                expected=f"columns named {prefix}LABEL{suffix}, for "
+                + option("proba", shown(self.proba)),
                 got=f"none among {shown(', '.join(known))[1:-1]}"
                 if not found
-                else f"one named {prefix!r}, without a label",
+                else f"one named {prefix + suffix!r}, without a label",
                 remedy=f"name them with {option('proba')}",
             )
         return replace(self, proba=found)
@@ -327,9 +365,12 @@ class Request:
             if name == "proba" and self.proba_fields:
                 fields += [Wanted(column, "number") for column in self.proba_fields]
             elif name == "proba" and path is not None:
-                fields.append(Wanted(path, "probability" if self.binary else kind))
+                one = "probability" if self.binary else kind
+                fields.append(Wanted(path, one, shares=self.shares))
+            elif path is not None and kind == "time":
+                fields.append(Wanted(path, kind, self.time_unit, self.utc))
             elif path is not None:
-                fields.append(Wanted(path, kind, self.time_unit if kind == "time" else None))
+                fields.append(Wanted(path, kind))
         for of_model in self.models.values():
             fields += [Wanted(path, _KINDS[name]) for name, path in of_model.items()]
         # A label that is sliced by is read once.

@@ -1,37 +1,46 @@
-"""Paths and patterns of a command line to chunks of records."""
+"""Paths, patterns and directories of a command line to chunks of records."""
 
 from __future__ import annotations
 
 import glob
-import gzip
 import os
 import shutil
 import tempfile
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import BinaryIO, Literal, TypeAlias, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO
+from urllib.parse import unquote
 
-from streameval.errors import InputError, shown
-from streameval.records.arrow import parquet_columns, read_parquet
+from streameval.errors import InputError, OptionError, shown
+from streameval.records.arrow import arrow_columns, parquet_columns, read_arrow, read_parquet
 from streameval.records.blocks import Readable
-from streameval.records.chunk import Chunk, Wanted
-from streameval.records.csv_table import LabelTypes, csv_columns, read_csv
-from streameval.records.jsonl import read_jsonl
+from streameval.records.chunk import BadRecords, Chunk, Wanted
+from streameval.records.compression import Codec, Rejoined, codec_of_name, decompressed
+from streameval.records.csv_table import LabelTypes, csv_columns, read_csv, text_chunk
+from streameval.records.event_columns import EventColumns
+from streameval.records.jsonl import jsonl_fields, read_jsonl
+from streameval.records.layout import Format, Layout, Recoded
 from streameval.records.remote import is_remote, open_remote, remote_files, remote_size
-
-Format: TypeAlias = Literal["jsonl", "csv", "parquet"]
-FORMATS: tuple[Format, ...] = get_args(Format)
+from streameval.records.request import Wording
 
 _ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
 }
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""The directory of rows without a value, as Hive, Spark and others name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,9 @@ class Source:
     path: str
     """``-`` is the standard input."""
     format: Format
-    gzipped: bool = False
+    compression: Codec | None = None
+    """As its name says; of text files only."""
+    layout: Layout = field(default_factory=Layout)
 
     @property
     def name(self) -> str:
@@ -60,35 +71,70 @@ class Source:
         except OSError:
             return None
 
+    @property
+    def partitions(self) -> dict[str, str]:
+        """From field to text, of directories named ``field=text`` on its path.
 
-def find_sources(arguments: Sequence[str], format: Format | None = None) -> list[Source]:
-    """The sources that paths and patterns name.
+        >>> Source("events/country=SE/day=1/a.parquet", "parquet").partitions
+        {'country': 'SE', 'day': '1'}
+        """
+        found = {}
+        for part in self.path.replace(os.sep, "/").split("/")[:-1]:
+            name, equals, text = part.partition("=")
+            if name and equals:
+                found[unquote(name)] = "" if text == _NO_VALUE else unquote(text)
+        return found
+
+
+def find_sources(
+    arguments: Sequence[str], format: Format | None = None, layout: Layout | None = None
+) -> list[Source]:
+    """The sources that paths, patterns and directories name.
 
     Args:
         arguments: As for :func:`find_paths`, or ``-``.
         format: None infers it from the name's ending; the standard input is JSONL.
+        layout: How text files are written.
 
     Raises:
         InputError: As :func:`find_paths`, or an unknown ending.
     """
-    return [_source(path, format) for path in find_paths(arguments)]
+    paths = find_paths(arguments, directories=True)
+    return [_source(path, format, layout or Layout()) for path in paths]
 
 
-def find_paths(arguments: Sequence[str]) -> list[str]:
+def check_layout(sources: Iterable[Source], layout: Layout, wording: Wording) -> None:
+    """Raise OptionError for an option of text files where no source is one."""
+    formats = {source.format for source in sources}
+    of_csv = {
+        "delimiter": layout.delimiter is not None,
+        "na_values": layout.missing is not None,
+        "header" if not wording.command else "no_header": not layout.header,
+    }
+    for name, given in of_csv.items():
+        if given and not formats & {"csv", "tsv"}:
+            raise OptionError.requires(wording.where(name), "a CSV file")
+    if layout.encoding is not None and not formats & {"csv", "tsv", "jsonl"}:
+        raise OptionError.requires(wording.where("encoding"), "a CSV or JSONL file")
+
+
+def find_paths(arguments: Sequence[str], *, directories: bool = False) -> list[str]:
     """The files that paths and patterns name, in their order; a pattern's files sorted.
 
     Args:
         arguments: Paths or URLs, or patterns with ``*``, ``?``, ``[…]`` or ``**`` (a
             file of exactly that name comes first).
+        directories: A directory stands for all files in it and below, sorted, without those
+            whose names, or whose directories' names, begin with ``.`` or ``_``.
 
     Raises:
-        InputError: No such file, a directory, or a file that is named twice,
+        InputError: No such file, a directory without files, or a file that is named twice,
             whose events would count twice.
     """
     paths: list[str] = []
     seen: set[str] = set()
     for argument in arguments:
-        for path in _paths(argument):
+        for path in _paths(argument, directories):
             identity = path if path == "-" or is_remote(path) else os.path.realpath(path)
             if identity in seen:
                 raise InputError(
@@ -99,61 +145,87 @@ def find_paths(arguments: Sequence[str]) -> list[str]:
     return paths
 
 
-def _paths(argument: str) -> list[str]:
+def _paths(argument: str, directories: bool) -> list[str]:
     if argument == "-":
         return [argument]
     if is_remote(argument):
-        return remote_files(argument)
+        return remote_files(argument, directories=directories)
     if os.path.isdir(argument):
-        pattern = os.path.join(argument, "*.jsonl")
+        if directories:
+            return _files_below(argument)
+        pattern = os.path.join(argument, "*")
         raise InputError(argument, expected="a file", got="a directory", remedy=f"give '{pattern}'")
     if os.path.exists(argument):
         return [argument]
     if glob.has_magic(argument):
-        paths = sorted(p for p in glob.glob(argument, recursive=True) if not os.path.isdir(p))
+        found = sorted(glob.glob(argument, recursive=True))
+        paths = [path for path in found if not os.path.isdir(path)]
+        if directories and not paths:  # such as 'country=*'
+            paths = [path for folder in found for path in _files_below(folder)]
         if paths:
             return paths
         raise InputError(argument, expected="a pattern that some file matches", got="no match")
     raise InputError(argument, expected="a file", got="no such file")
 
 
-def _source(path: str, format: Format | None) -> Source:
-    gzipped = path.lower().endswith(".gz")
+def _files_below(folder: str) -> list[str]:
+    paths = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        paths += [os.path.join(place, name) for name in names if not name.startswith((".", "_"))]
+    if not paths:
+        raise InputError(folder, expected="a directory with files", got="none in it")
+    return sorted(paths)
+
+
+def _source(path: str, format: Format | None, layout: Layout) -> Source:
     if path == "-":
-        return Source(path, format or "jsonl")
-    ending = os.path.splitext(path[:-3] if gzipped else path)[1].lower()
+        return _of_format(Source(path, format or "jsonl", None, layout))
+    codec, name = codec_of_name(path)
+    ending = os.path.splitext(name)[1].lower()
     chosen = format or _ENDINGS.get(ending)
     if chosen is None:
         raise InputError(
             path,
-            expected="a name that ends in .jsonl, .csv or .parquet",
+            expected="a name that ends in .jsonl, .csv, .tsv, .parquet, .arrow or .feather",
             got=shown(ending) if ending else "no ending",
-            remedy='say what it is with input_format="jsonl", "csv" or "parquet"',
+            remedy='say what it is with input_format="jsonl", "csv", "tsv", "parquet" or "arrow"',
             remedy_code="input_format",
         )
-    if gzipped and chosen == "parquet":
+    if codec is not None and chosen in ("parquet", "arrow"):
         raise InputError(
             path,
-            expected="Parquet as it is",
-            got="it in gzip",
-            remedy="Parquet is compressed inside; run gunzip first",
+            expected=f"{chosen.capitalize()} as it is",
+            got=f"it in {codec}",
+            remedy=f"{chosen.capitalize()} is compressed inside; decompress the file first",
         )
-    return Source(path, chosen, gzipped)
+    return _of_format(Source(path, chosen, codec, layout))
+
+
+def _of_format(source: Source) -> Source:
+    """The source with the delimiter of tab-separated values, where none is declared."""
+    if source.format != "tsv" or source.layout.delimiter is not None:
+        return source
+    return replace(source, layout=replace(source.layout, delimiter="\t"))
 
 
 def column_names(source: Source) -> list[str] | None:
-    """The columns of a CSV or Parquet file; None where records have none before they are read.
+    """The columns of a file, in JSONL of its first record; None of the standard input.
 
     Raises:
         InputError: The file cannot be read.
-        MissingExtraError: Parquet without pyarrow.
+        MissingExtraError: Parquet or Arrow without pyarrow.
     """
-    if source.path == "-" or source.format == "jsonl":
+    if source.path == "-":
         return None
-    with _unpacked(source), _opened(source.path) as file:
-        if source.format == "parquet":
-            return parquet_columns(file, source.name)
-        return csv_columns(_stream(source, file), source.name)
+    with _opened(source.path) as file:
+        if source.format in ("parquet", "arrow"):
+            with _seekable(source, file) as whole:
+                columns = parquet_columns if source.format == "parquet" else arrow_columns
+                return columns(whole, source.name)
+        if source.format == "jsonl":
+            return jsonl_fields(_stream(source, file), source.name)
+        return csv_columns(_stream(source, file), source.name, source.layout)
 
 
 def read_source(
@@ -167,27 +239,47 @@ def read_source(
 
     Raises:
         InputError: The file as a whole cannot be read.
-        MissingExtraError: Parquet without pyarrow.
+        MissingExtraError: Parquet, Arrow or zstd without pyarrow.
     """
     sized = bool(source.size)
-    with (
-        _unpacked(source),
-        nullcontext(stdin) if source.path == "-" else _opened(source.path) as file,
-    ):
-        for chunk in _chunks(source, file, wanted, label_types):
+    of_path = _of_path(source, wanted)
+    inside = [want for want in wanted if want.path not in of_path]
+    with nullcontext(stdin) if source.path == "-" else _opened(source.path) as file:
+        for chunk in _chunks(source, file, inside, label_types):
+            if of_path:
+                chunk = _with_path(chunk, of_path, wanted, label_types, source)
             yield chunk
             progress(file.tell() if sized else 0)
 
 
-@contextmanager
-def _unpacked(source: Source) -> Iterator[None]:
-    """Raise InputError where the gzip file read inside is damaged."""
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(
-            source.name, expected="a whole gzip file", got=f"damage: {error}"
-        ) from None
+def _of_path(source: Source, wanted: Sequence[Wanted]) -> dict[str, str]:
+    """The wanted fields that are in the path; a column of the file comes first."""
+    paths = {want.path for want in wanted}
+    found = {name: text for name, text in source.partitions.items() if name in paths}
+    if found and source.format != "jsonl":
+        for name in column_names(source) or ():
+            found.pop(name, None)
+    return found
+
+
+def _with_path(
+    chunk: Chunk,
+    of_path: dict[str, str],
+    wanted: Sequence[Wanted],
+    label_types: LabelTypes,
+    source: Source,
+) -> Chunk:
+    """The chunk with the fields of the path, which are read as cells of CSV."""
+    events = chunk.events
+    more = [want for want in wanted if want.path in of_path]
+    texts = {path: [text] * events.rows for path, text in of_path.items()}
+    bad = BadRecords()
+    added = text_chunk(source.name, more, texts, events.places, label_types, source.layout, bad)
+    chunk.bad.add_all(added.bad)
+    if added.events.rows < events.rows:  # all are bad, for the same text
+        events = events.take(slice(0, 0))
+    columns = {want.path: (events.columns | added.events.columns)[want.path] for want in wanted}
+    return Chunk(chunk.source, EventColumns(columns, events.places), chunk.bad)
 
 
 def _opened(path: str) -> BinaryIO:
@@ -203,22 +295,34 @@ def _opened(path: str) -> BinaryIO:
 def _chunks(
     source: Source, file: BinaryIO, wanted: Sequence[Wanted], label_types: LabelTypes
 ) -> Iterator[Chunk]:
-    if source.format == "parquet":
-        if file.seekable():
-            yield from read_parquet(file, source.name, wanted)
-            return
-        # Parquet is read from its end, and a pipe cannot seek.
-        with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(file, copy)
-            copy.seek(0)
-            yield from read_parquet(copy, source.name, wanted)
-        return
-    stream = _stream(source, file)
-    if source.format == "jsonl":
-        yield from read_jsonl(stream, source.name, wanted)
+    if source.format in ("parquet", "arrow"):
+        read = read_parquet if source.format == "parquet" else read_arrow
+        with _seekable(source, file) as whole:
+            yield from read(whole, source.name, wanted)
+    elif source.format == "jsonl":
+        yield from read_jsonl(_stream(source, file), source.name, wanted)
     else:
-        yield from read_csv(stream, source.name, wanted, label_types)
+        stream = _stream(source, file)
+        yield from read_csv(stream, source.name, wanted, label_types, source.layout)
+
+
+@contextmanager
+def _seekable(source: Source, file: BinaryIO) -> Iterator[Any]:
+    """The file, or a copy of a pipe: Parquet and Arrow files are read from their end."""
+    if file.seekable():
+        yield file
+        return
+    pipe = Rejoined(file)
+    if source.format == "arrow" and not pipe.head.startswith(b"ARROW1"):
+        yield pipe  # Arrow's stream is read from its beginning
+        return
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(pipe, copy)
+        copy.seek(0)
+        yield copy
 
 
 def _stream(source: Source, file: BinaryIO) -> Readable:
-    return gzip.GzipFile(fileobj=file) if source.gzipped else file
+    stream = decompressed(file, source.name, source.compression)
+    encoding = source.layout.encoding
+    return stream if encoding is None else Recoded(stream, encoding, source.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,30 +18,41 @@ Moments: TypeAlias = npt.NDArray[np.datetime64]
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", re.ASCII)
 
+NAIVE = "naive_time"
+"""Code of the remedy for times without a zone."""
+
+NAIVE_REMEDY = "add the offset, such as +00:00, or declare with utc=True that such times are UTC"
+
+_SEPARATOR = 10
 _BODY = "0000-00-00T00:00:00"
-_BODIES = {_BODY + "Z": 19, _BODY + "+00:00": 19}
+_BODIES = {_BODY + end: 19 for end in ("Z", "+00:00", "")}
 for _digits in (3, 6):
-    _BODIES |= {_BODY + "." + "0" * _digits + end: 20 + _digits for end in ("Z", "+00:00")}
+    _BODIES |= {_BODY + "." + "0" * _digits + end: 20 + _digits for end in ("Z", "+00:00", "")}
 _PLAIN = {len(body): (np.frombuffer(body.encode(), np.uint8), end) for body, end in _BODIES.items()}
 """Shapes of text that numpy parses, by their length; every 0 stands for a digit."""
 
 
 def time_column(
-    values: list[Any] | npt.NDArray[Any], unit: str | None
+    values: list[Any] | npt.NDArray[Any], unit: str | None, *, utc: bool = False
 ) -> tuple[Moments, BoolArray | None]:
     """The moments, and a mask of the values that are not times (they become 1970), or None.
 
     Args:
         values: Text, numbers, or a numpy ``datetime64`` column, which is UTC.
         unit: Of numbers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
+        utc: Whether text without an offset is UTC; otherwise it is no time.
 
     >>> time_column(["1970-01-01T00:00:01Z", 2], "s")[0].astype(int).tolist()
     [1000000, 2000000]
+    >>> time_column(["1970-01-01 00:00:01"], None, utc=True)[0].astype(int).tolist()
+    [1000000]
     """
     column: Any = values
     if isinstance(values, list) and values and set(map(type, values)) == {str}:
-        column = _plain_texts(values)
+        column = _plain_texts(values, utc)
         column = values if column is None else column
+    if utc and isinstance(column, list):
+        column = values = list(map(_in_utc, values))
     try:
         return event_times(column, len(values), unit).view("datetime64[us]"), None
     except InputError:
@@ -55,16 +67,28 @@ def time_column(
     return moments.view("datetime64[us]"), wrong
 
 
-def _plain_texts(texts: list[str]) -> Moments | None:
+def _in_utc(value: Any) -> Any:
+    """A text without an offset as a time in UTC; anything else as it is."""
+    try:
+        moment = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value
+    return value if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _plain_texts(texts: list[str], utc: bool) -> Moments | None:
     """The moments of texts in one usual shape, parsed ten times as fast; None for others."""
     shape, end = _PLAIN.get(len(texts[0]), (None, 0))
-    if shape is None or set(map(len, texts)) != {len(shape)}:
+    if shape is None or set(map(len, texts)) != {len(shape)} or (end == len(shape) and not utc):
         return None
     joined = "".join(texts)
     if not joined.isascii():
         return None
     letters = np.frombuffer(joined.encode(), np.uint8).reshape(len(texts), len(shape))
     digits = shape == ord("0")
+    if texts[0][_SEPARATOR] == " ":  # as data frames write it
+        shape = shape.copy()
+        shape[_SEPARATOR] = ord(" ")
     # The zeros of "+00:00" are not digits of the body: another offset is parsed singly.
     digits[end:] = False
     found = letters[:, digits]
@@ -84,6 +108,12 @@ def time_error(value: Any, unit: str | None) -> InputError:
     """The error of a value that is not a time."""
     if isinstance(value, str) and not value:
         return InputError("time", expected="a time", got="nothing")
+    moment = _in_utc(value)
+    if isinstance(value, str) and isinstance(moment, datetime):
+        got = f"{moment.replace(tzinfo=None).isoformat()} without a zone"
+        return InputError(
+            "time", expected="a time", got=got, remedy=NAIVE_REMEDY, remedy_code=NAIVE
+        )
     try:
         event_time(value, unit)
     except InputError as error:

@@ -7,6 +7,7 @@ predicted label: the first two are sums of units of 2**-60 (see
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -49,6 +50,7 @@ _KEYS = frozenset(
         "rank_weights",
     }
 )
+_SIGNED = "probabilities"
 _SCALE = float(UNIT)
 
 # What one multi-class event adds to the sums over probabilities.
@@ -102,6 +104,21 @@ def event_terms(
     return EventTerms(loss_units(given), brier, rank, confidence, y_pred == y_true)
 
 
+def rank_of(y_true: Label, scores: Mapping[Label, float]) -> int:
+    """The rank that :func:`event_terms` has, of scores in any unit.
+
+    >>> rank_of("b", {"a": -1.0, "b": -2.0, "c": -2.0}), rank_of("d", {"a": 1.0})
+    (2, -1)
+    """
+    given = scores.get(y_true)
+    if given is None:
+        return ABSENT
+    return sum(
+        score > given or (score == given and label > y_true)  # type: ignore[operator]
+        for label, score in scores.items()
+    )
+
+
 class ColumnTerms(NamedTuple):
     """The terms of n events over K columns."""
 
@@ -135,14 +152,12 @@ def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> Colu
     >>> column_terms(np.array([0, 1]), even, np.array([0, 0])).rank.tolist()
     [1, 0]
     """
-    n, size = proba.shape
+    n = len(proba)
     named = np.flatnonzero(true >= 0)
     at = true[named]
     given = np.zeros(n)
     given[named] = proba[named, at]
-    before = proba > given[:, None]
-    before |= (proba == given[:, None]) & (np.arange(size) > true[:, None])
-    rank = np.where(true < 0, ABSENT, before.sum(axis=1))
+    rank = _ranks(true, proba, given)
     missed = proba.copy()
     missed[named, at] = 1.0 - given[named]
     missed *= missed
@@ -150,10 +165,29 @@ def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> Colu
     return ColumnTerms(given, missed, rank, confidence)
 
 
-def chunks_of_terms(
-    batch: EventBatch,
-) -> Iterator[tuple[ColumnTerms, BoolArray, WeightArray | None]]:
-    """A batch's terms, whether the predicted label was true, and weights; a chunk at a time."""
+def _ranks(true: IntArray, scores: FloatArray, given: FloatArray) -> IntArray:
+    before = scores > given[:, None]
+    before |= (scores == given[:, None]) & (np.arange(scores.shape[1]) > true[:, None])
+    ranks: IntArray = np.where(true < 0, ABSENT, before.sum(axis=1))
+    return ranks
+
+
+def chunks_of_ranks(batch: EventBatch) -> Iterator[tuple[IntArray, WeightArray | None]]:
+    """The rank of each event's true class, and weights; a chunk at a time."""
+    for part, columns, scores in _ordered_chunks(batch):
+        true = columns[part.y_true]
+        named = np.flatnonzero(true >= 0)
+        given = np.zeros(len(true))
+        given[named] = scores[named, true[named]]
+        yield _ranks(true, scores, given), part.weight
+
+
+def _ordered_chunks(batch: EventBatch) -> Iterator[tuple[EventBatch, IntArray, FloatArray]]:
+    """Parts of a batch with the column of each code, and the scores.
+
+    The columns of the scores are in the order of their labels, so that a tie is decided by
+    position.
+    """
     assert batch.score is not None
     names = batch.score_labels
     order = sorted(range(len(names)), key=names.__getitem__)
@@ -163,9 +197,15 @@ def chunks_of_terms(
     for start in range(0, len(batch), rows):
         part = batch.take(slice(start, start + rows))
         assert part.score is not None
+        yield part, columns, part.score[:, order]
+
+
+def chunks_of_terms(
+    batch: EventBatch,
+) -> Iterator[tuple[ColumnTerms, BoolArray, WeightArray | None]]:
+    """A batch's terms, whether the predicted label was true, and weights; a chunk at a time."""
+    for part, columns, proba in _ordered_chunks(batch):
         true = columns[part.y_true]
-        # Columns in the order of their labels, so that a tie is decided by position.
-        proba = part.score[:, order]
         if part.y_pred is None:
             predicted = np.argmax(proba, axis=1)
             hit = true == predicted
@@ -192,6 +232,7 @@ class ClassProbabilitySums:
 
     Args:
         bins: Reliability bins of the predicted label's probability, 1 to 10,000.
+        probabilities: Whether scores are probabilities. Else only ranks are counted.
 
     Cost:
         About 3 µs and 0.4 µs a class an event; 20 ns a cell of a batch.
@@ -203,9 +244,10 @@ class ClassProbabilitySums:
     (0.375, {0: 1})
     """
 
-    __slots__ = ("_ranks", "_sums")
+    __slots__ = ("_ranks", "_sums", "probabilities")
 
-    def __init__(self, bins: int = 10) -> None:
+    def __init__(self, bins: int = 10, *, probabilities: bool = True) -> None:
+        self.probabilities = probabilities
         self._sums = LossSums(bins, _MOST_BRIER)
         self._ranks: dict[int, Weight] = {}
 
@@ -224,6 +266,9 @@ class ClassProbabilitySums:
     @property
     def weight(self) -> Weight:
         """Weight of all events."""
+        if not self.probabilities:
+            weights = self._ranks.values()
+            return sum(weights) if self.exact else math.fsum(weights)
         return self._sums.bins.total()
 
     @property
@@ -280,6 +325,9 @@ class ClassProbabilitySums:
         """
         if type(weight) is float:
             self._promote()
+        if not self.probabilities:
+            self._add_rank(rank_of(y_true, proba), weight)
+            return
         loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
         self._sums.add(loss, brier, confidence, hit, weight)
         self._add_rank(rank, weight)
@@ -288,6 +336,10 @@ class ClassProbabilitySums:
         """Count a validated batch: the same bits as its events one by one."""
         if batch.weight is not None and batch.weight.dtype.kind == "f":
             self._promote()
+        if not self.probabilities:
+            for ranks, weight in chunks_of_ranks(batch):
+                self._add_ranks(ranks, len(batch.score_labels), weight)
+            return
         for terms, hit, weight in chunks_of_terms(batch):
             self._add_chunk(terms, hit, weight)
 
@@ -302,8 +354,11 @@ class ClassProbabilitySums:
             # A class without a column has no cell to be wrong in by 1.
             missed = int(absent.sum()) if weight is None else total_weight(weight[absent])
             self._sums.brier += UNIT * missed
-        size = terms.squares.shape[1] - ABSENT
-        for code, total in enumerate(total_weight_by_group(terms.rank - ABSENT, size, weight)):
+        self._add_ranks(terms.rank, terms.squares.shape[1], weight)
+
+    def _add_ranks(self, ranks: IntArray, columns: int, weight: WeightArray | None) -> None:
+        size = columns - ABSENT
+        for code, total in enumerate(total_weight_by_group(ranks - ABSENT, size, weight)):
             if total:
                 self._add_rank(code + ABSENT, total)
 
@@ -329,6 +384,12 @@ class ClassProbabilitySums:
                 Nothing is changed.
         """
         whole = removable_weight(weight, self.exact)
+        if not self.probabilities:
+            rank = rank_of(y_true, proba)
+            if self._ranks.get(rank, 0) < whole:
+                raise never_counted("score", proba)
+            self._take_rank(rank, whole)
+            return
         loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
         held = self._ranks.get(rank, 0)
         if held < whole or not self._sums.remove(loss, brier, confidence, hit, whole):
@@ -344,6 +405,11 @@ class ClassProbabilitySums:
         """
         if not isinstance(other, ClassProbabilitySums):
             raise StateError(f"merge: expected ClassProbabilitySums, got {shown(other)}")
+        if self.probabilities != other.probabilities:
+            raise StateError(
+                f"merge: expected ClassProbabilitySums with probabilities={self.probabilities}, "
+                f"got {other.probabilities}"
+            )
         self._sums.merge(other._sums)
         if not self.exact:
             self._promote()
@@ -371,12 +437,14 @@ class ClassProbabilitySums:
         """An independent state of the same events."""
         new = ClassProbabilitySums.__new__(ClassProbabilitySums)
         new._sums, new._ranks = self._sums.copy(), self._ranks.copy()
+        new.probabilities = self.probabilities
         return new
 
     def to_state(self) -> dict[str, Any]:
         """Plain data; equal content gives equal data."""
         ranks = self.ranks
         return {
+            **({} if self.probabilities else {_SIGNED: False}),
             **self._sums.write("bin_correct"),
             "ranks": list(ranks),
             "rank_weights": list(ranks.values()),
@@ -386,8 +454,12 @@ class ClassProbabilitySums:
     def from_state(cls, data: dict[str, Any]) -> ClassProbabilitySums:
         """The state that :meth:`to_state` wrote; raises StateError."""
         name = "class_probability"
-        data = fields_of(data, name, _KEYS)
-        new = cls()
+        # Written where it is False only: other files are as before.
+        ranks_only = isinstance(data, dict) and _SIGNED in data
+        data = fields_of(data, name, _KEYS | {_SIGNED} if ranks_only else _KEYS)
+        if ranks_only and data[_SIGNED] is not False:
+            refuse(f"{name}.{_SIGNED}", "False or no such key", data[_SIGNED])
+        new = cls(probabilities=not ranks_only)
         new._sums = LossSums.read(data, name, "bin_correct", _MOST_BRIER)
         ranks = data["ranks"]
         if type(ranks) is not list or not all(
@@ -405,7 +477,9 @@ class ClassProbabilitySums:
         return new
 
     def _ranks_agree(self) -> bool:
-        """Whether ranks and bins count the same events."""
+        """Whether ranks and bins count the same events; bins only those of probabilities."""
+        if not self.probabilities:
+            return not self._sums.bins.total()
         total, found = sum(self._ranks.values()), self.weight
         return total == found if self.exact else abs(total - found) <= 1e-6 * found
 

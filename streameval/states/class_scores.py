@@ -69,6 +69,8 @@ from streameval.states.sums.fixed_point import total_weight
 # ``weights``  int64 array, float64 once a weight was not whole; of like length
 # ===========  ==================================================================
 #
+# Where the scores are no probabilities: also ``probabilities``, False; scores are then any
+# finite ones but 0, and every event has one of every label.
 # Where the scores are bounded: also ``max_scores``, the most of one multiset, and
 # ``level``, that of the cells of all.
 
@@ -76,6 +78,7 @@ Columns: TypeAlias = dict[Label, dict[Label, RankedWeights]]
 """Column -> true class -> its scores above 0."""
 
 _NAME = "class_scores"
+_SIGNED = "probabilities"
 _KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
 
 
@@ -111,6 +114,7 @@ class ScoresForm(NamedTuple):
     exact: bool
     max_scores: int | None
     level: int
+    probabilities: bool
 
 
 def read_form(data: object) -> ScoresForm:
@@ -120,7 +124,12 @@ def read_form(data: object) -> ScoresForm:
         StateError: Anything but what :func:`write_form` wrote.
     """
     bounded = bounded_form(data)
-    fields = fields_of(data, _NAME, _KEYS | BOUNDED_KEYS if bounded else _KEYS)
+    # Written where it is False only: other files are as before.
+    signed = isinstance(data, dict) and _SIGNED in data
+    keys = _KEYS | (BOUNDED_KEYS if bounded else frozenset())
+    fields = fields_of(data, _NAME, keys | {_SIGNED} if signed else keys)
+    if signed and fields[_SIGNED] is not False:
+        refuse(f"{_NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
     max_scores, level = bounds_fields(fields, _NAME) if bounded else (None, 0)
     exact = bool_field(fields, "exact", _NAME)
     labels = labels_field(fields, "labels", _NAME)
@@ -138,7 +147,7 @@ def read_form(data: object) -> ScoresForm:
     _check_indices(column, true, lengths, len(labels))
     scores = array_field(fields, "scores", _NAME, np.float64)
     weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
-    ends = _check_values(lengths, scores, weights)
+    ends = _check_values(lengths, scores, weights, signed=signed)
     check_cells(scores, None, level, _NAME)
     if max_scores is not None and (lengths > max_scores).any():
         raise StateError(f"{_NAME}.lengths: expected at most {max_scores} scores in each multiset")
@@ -155,7 +164,7 @@ def read_form(data: object) -> ScoresForm:
     for n, label in enumerate(labels):
         if label not in counts and label not in columns:
             refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
-    return ScoresForm(counts, columns, exact, max_scores, level)
+    return ScoresForm(counts, columns, exact, max_scores, level, not signed)
 
 
 def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
@@ -176,7 +185,9 @@ def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: in
         refuse(f"{_NAME}.columns[{at}]", "ascending (column, true), none twice", int(column[at]))
 
 
-def _check_values(lengths: IntArray, scores: FloatArray, weights: WeightArray) -> list[int]:
+def _check_values(
+    lengths: IntArray, scores: FloatArray, weights: WeightArray, *, signed: bool
+) -> list[int]:
     """Check the concatenated arrays; where each multiset ends."""
     if len(scores) != len(weights):
         raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
@@ -185,10 +196,12 @@ def _check_values(lengths: IntArray, scores: FloatArray, weights: WeightArray) -
     if bad.any() or total_weight(lengths) != len(scores):
         raise StateError(f"{_NAME}.lengths: expected lengths above 0 that add up to {len(scores)}")
     ends = np.cumsum(lengths)
-    good = (scores > 0.0) & (scores <= 1.0)  # False for nan
+    # False for nan.
+    good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
     if not good.all():
         at = int(np.argmin(good))
-        refuse(f"{_NAME}.scores[{at}]", "a score in (0, 1]", float(scores[at]))
+        expected = "a finite score but 0" if signed else "a score in (0, 1]"
+        refuse(f"{_NAME}.scores[{at}]", expected, float(scores[at]))
     falls = scores[1:] <= scores[:-1]
     falls[ends[:-1] - 1] = False
     if falls.any():
@@ -220,6 +233,10 @@ class ScoreColumns:
     it 0, and so did all events before a class first occurred: how many zeros a
     multiset has follows from the weight of its true class.
 
+    Args:
+        signed: Whether scores may be below 0 (and above 1): no probabilities. Every event
+            then has a score of every label, so that what is not stored is a 0 all the same.
+
     Attributes:
         counts: Weight of each true class.
         columns: Column -> true class -> its scores above 0.
@@ -232,9 +249,10 @@ class ScoreColumns:
     (1, 2)
     """
 
-    __slots__ = ("_whole", "columns", "counts", "exact")
+    __slots__ = ("_whole", "columns", "counts", "exact", "signed")
 
-    def __init__(self) -> None:
+    def __init__(self, *, signed: bool = False) -> None:
+        self.signed = signed
         self.counts: dict[Label, Weight] = {}
         self.columns: Columns = {}
         self.exact = True
@@ -312,9 +330,11 @@ class ScoreColumns:
             self._take_count(true, count)
 
     @classmethod
-    def of(cls, counts: dict[Label, Weight], columns: Columns, exact: bool) -> ScoreColumns:
+    def of(
+        cls, counts: dict[Label, Weight], columns: Columns, exact: bool, *, signed: bool = False
+    ) -> ScoreColumns:
         """These scores; the dictionaries are taken over."""
-        new = cls()
+        new = cls(signed=signed)
         new.columns, new.exact = columns, exact
         for true, weight in counts.items():
             new.count(true, weight)
@@ -342,7 +362,7 @@ class ScoreColumns:
 
     def copy(self) -> ScoreColumns:
         """Independent columns of the same events; score arrays are shared."""
-        new = ScoreColumns()
+        new = ScoreColumns(signed=self.signed)
         new.counts, new.exact, new._whole = self.counts.copy(), self.exact, self._whole
         new.columns = {
             column: {true: ranked.copy() for true, ranked in rows.items()}
@@ -366,17 +386,19 @@ class ScoreColumns:
         zeros = self.zeros(column, true) if true in self.counts else 0
         if not zeros:
             return scores, weights
-        dtype = np.int64 if self.exact else np.float64
-        return np.append(0.0, scores), np.append(np.array([zeros], dtype), weights)
+        at = int(np.searchsorted(scores, 0.0))
+        return np.insert(scores, at, 0.0), np.insert(weights, at, zeros)
 
     def standing(self, column: Label, true: Label, score: float) -> int:
         """Weight below plus weight at or below a score, zeros included; whole weights only."""
         zeros = self.zeros(column, true)
-        if not score:
+        if not score and not self.signed:
             return int(zeros)
         ranked = self.columns.get(column, {}).get(true)
         below, at_or_below = (0, 0) if ranked is None else ranked.rank(score)
-        return int(below + at_or_below + 2 * zeros)
+        # Zeros are above a negative score, and equal to 0.
+        times = 2 if score > 0 else int(score == 0)
+        return int(below + at_or_below + times * zeros)
 
     def wins(self, column: Label, other: Label) -> Weight:
         """Twice the weight of pairs that class ``column`` wins over ``other`` in its column.
@@ -389,9 +411,12 @@ class ScoreColumns:
         own_zeros, other_zeros = self.zeros(column, column), self.zeros(column, other)
         wins = own_zeros * other_zeros
         if own is not None:
-            wins += 2 * own.total * other_zeros
+            above = own.total - own.rank(0.0)[0] if self.signed else own.total
+            wins += 2 * above * other_zeros
             if against is not None:
                 wins += twice_wins(own, against)
+        if self.signed and against is not None:
+            wins += 2 * own_zeros * against.rank(0.0)[0]
         return wins
 
     def least_level(self, level: int, limit: int) -> int:
@@ -410,7 +435,10 @@ class ScoreColumns:
                 rows[true] = ranked.coarsened(level)
 
     def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
-        """Every (event, label) of these columns as one binary event, positive where it is true."""
+        """Every (event, label) of these columns as one binary event, positive where it is true.
+
+        Of one column, it is that class against the rest.
+        """
         sides = (RankedWeights(), RankedWeights())  # negative, positive
         zeros: list[Weight] = [0, 0]
         if not self.exact:
@@ -441,8 +469,8 @@ class ScoreColumns:
                 scores, _ = ranked.arrays()
                 assert ranked.exact is self.exact
                 assert len(scores)
-                assert scores[0] > 0.0
-                assert scores[-1] <= 1.0
+                assert (scores != 0.0).all()
+                assert self.signed or (scores[0] > 0.0 and scores[-1] <= 1.0)
                 slack = 0 if self.exact else RESIDUE * self.counts[true]
                 assert ranked.total <= self.counts[true] + slack
 
@@ -451,6 +479,7 @@ class ScoreColumns:
             return NotImplemented
         return (
             self.exact == other.exact
+            and self.signed == other.signed
             and self.counts == other.counts
             and self.columns == other.columns
         )
@@ -567,6 +596,8 @@ class ClassScores:
         max_scores: Most distinct scores above 0 of each pair (column, true class),
             beyond which all scores are coarsened, to one level; see
             :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
+        probabilities: Whether scores are probabilities; else any finite numbers, of which
+            each event then names one for every label.
 
     Cost:
         An event with K classes: 1 µs a class until wins are read, 6 µs a
@@ -585,8 +616,8 @@ class ClassScores:
 
     __slots__ = ("_level", "_limit", "_room", "_scores", "_unfit", "_wins")
 
-    def __init__(self, *, max_scores: int | None = None) -> None:
-        self._scores = ScoreColumns()
+    def __init__(self, *, max_scores: int | None = None, probabilities: bool = True) -> None:
+        self._scores = ScoreColumns(signed=not probabilities)
         self._wins = PairWins()
         self._limit = checked_limit(max_scores)
         self._level = 0
@@ -620,6 +651,11 @@ class ClassScores:
     def max_scores(self) -> int | None:
         """Most distinct scores of a column and true class; None where all are kept."""
         return self._limit
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether scores are probabilities."""
+        return not self._scores.signed
 
     @property
     def level(self) -> int:
@@ -710,12 +746,26 @@ class ClassScores:
         >>> scores.one_vs_rest("cat").groups().scores.tolist()
         [0.0, 0.75]
         """
-        self._fit()
-        groups, limit = self._scores.pooled([column]), self._limit
+        groups, limit = self.one_vs_rest_groups(column), self._limit
         if limit is not None:
             # Of all true classes together there may be more scores than of one.
             limit = max(limit, len(groups.scores))
         return ScoreIndex.from_state(groups_to_state(groups, self.exact, limit, self._level))
+
+    def one_vs_rest_groups(self, column: Label) -> ScoreGroups:
+        """The scores of a column, zeros included: its class against all others.
+
+        >>> scores = ClassScores()
+        >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+        >>> scores.update("dog", {"dog": 1.0})
+        >>> [side.tolist() for side in scores.one_vs_rest_groups("cat")]
+        [[0.0, 0.75], [0, 1], [1, 0]]
+
+        Cost:
+            O(n).
+        """
+        self._fit()
+        return self._scores.pooled([column])
 
     # -- counting --------------------------------------------------------
 
@@ -884,6 +934,11 @@ class ClassScores:
             raise StateError(
                 f"merge: expected ClassScores with max_scores={self._limit}, got {other._limit}"
             )
+        if self.probabilities != other.probabilities:
+            raise StateError(
+                f"merge: expected ClassScores with probabilities={self.probabilities}, "
+                f"got {other.probabilities}"
+            )
         self._coarsen(other.level)
         self._wins.forget()
         self._scores.merge(other._at(self.level)._scores)
@@ -923,6 +978,8 @@ class ClassScores:
         self._fit()
         scores = self._scores
         form = write_form(self.labels, scores.counts, scores.columns, scores.exact)
+        if scores.signed:
+            form[_SIGNED] = False
         if self._limit is None:
             return form
         return {**form, "max_scores": self._limit, "level": self._level}
@@ -930,9 +987,10 @@ class ClassScores:
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> ClassScores:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        counts, columns, exact, max_scores, level = read_form(data)
+        counts, columns, exact, max_scores, level, probabilities = read_form(data)
         new = cls(max_scores=max_scores)
-        new._scores, new._level = ScoreColumns.of(counts, columns, exact), level
+        new._scores = ScoreColumns.of(counts, columns, exact, signed=not probabilities)
+        new._level = level
         return new
 
     def _check(self) -> None:

@@ -103,6 +103,8 @@ class StateRow:
     """
     certainty_of: frozenset[str] = frozenset()
     """States beside which it is kept where intervals were requested, and only then."""
+    of_probabilities: bool = False
+    """Whether it counts nothing where multi-class scores are no probabilities: not kept then."""
     compiled: bool = False
     """Whether the compiled ring of the last n events counts in it."""
     write: Callable[[Any], Form] = _written
@@ -187,7 +189,7 @@ STATES: dict[str, StateRow] = {
             tasks=_MULTICLASS,
             fed_by="scores",
             how_to_feed=_PROBABILITIES,
-            make=lambda plan: ClassProbabilitySums(plan.bins),
+            make=lambda plan: ClassProbabilitySums(plan.bins, probabilities=plan.probabilities),
             support=lambda sums: sums.weight,
             weighted_sum=weighted_sum.class_probability,
         ),
@@ -197,7 +199,9 @@ STATES: dict[str, StateRow] = {
             tasks=_MULTICLASS,
             fed_by="scores",
             how_to_feed=_PROBABILITIES,
-            make=lambda plan: ClassScores(max_scores=plan.max_scores),
+            make=lambda plan: ClassScores(
+                max_scores=plan.max_scores, probabilities=plan.probabilities
+            ),
             support=lambda scores: scores.total,
             weighted_sum=weighted_sum.class_scores,
             refuses=_MULTICLASS,
@@ -214,6 +218,7 @@ STATES: dict[str, StateRow] = {
             source="index",
             derive=lambda index, plan: LossSquares.from_blocks(index.group_blocks(), plan.bins),
             certainty_of=frozenset({"probability", "class_probability"}),
+            of_probabilities=True,
         ),
         StateRow(
             name="label_weights",

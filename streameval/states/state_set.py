@@ -33,6 +33,7 @@ class StatePlan:
         max_scores: Most distinct scores of a state that keeps scores, beyond which they
             are coarsened; None: all. What could be derived from a state of scores is then
             kept beside it from the first coarsening on, and stays exact.
+        probabilities: Whether multi-class scores are probabilities, and not any numbers.
 
     Attributes:
         rows: The rows of the states that are kept.
@@ -50,6 +51,7 @@ class StatePlan:
     bins: int = 10
     labels: tuple[Label, ...] | None = None
     max_scores: int | None = None
+    probabilities: bool = True
     rows: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
     postponed: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
@@ -91,6 +93,7 @@ class StatePlan:
         temporal: bool = False,
         max_scores: int | None = None,
         intervals: bool = False,
+        probabilities: bool = True,
     ) -> StatePlan:
         """What all metrics of the task read.
 
@@ -108,6 +111,7 @@ class StatePlan:
             temporal=temporal,
             max_scores=max_scores,
             intervals=intervals,
+            probabilities=probabilities,
         )
 
     @classmethod
@@ -121,6 +125,7 @@ class StatePlan:
         temporal: bool = False,
         max_scores: int | None = None,
         intervals: bool = False,
+        probabilities: bool = True,
     ) -> StatePlan:
         """The least that serves metrics of these states; further arguments as above."""
         named = set(states)
@@ -129,13 +134,17 @@ class StatePlan:
             for row in states_of(task, STATES)
             if row.name in named
             or (temporal and row.ordered)
-            or (intervals and row.certainty_of & named)
+            or (
+                intervals
+                and row.certainty_of & named
+                and (probabilities or not row.of_probabilities)
+            )
         )
         names = {row.name for row in rows}
         keeps = frozenset(
             row.name for row in rows if max_scores is not None or row.source not in names
         )
-        return cls(task, keeps, bins, labels, max_scores)
+        return cls(task, keeps, bins, labels, max_scores, probabilities)
 
     def derives(self, row: StateRow) -> bool:
         """Whether a state that is not kept may be derived: from scores that are all kept."""
@@ -609,7 +618,7 @@ class StateSet:
                     raise StateError(f"state set: expected {row.name} beside coarsened scores")
                 new.derived += (row,)
             state = row.restored(plan, data[row.name])
-            for setting in ("bins", "max_scores"):
+            for setting in ("bins", "max_scores", "probabilities"):
                 wanted = getattr(plan, setting)
                 got = getattr(state, setting, wanted)
                 if got != wanted:

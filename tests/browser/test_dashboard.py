@@ -155,7 +155,8 @@ def _draws_nothing(route: Route) -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     # For this module only: while it is open, no other test could run an event loop.
-    expect.set_options(timeout=15_000)
+    # On a busy machine a chart may take a quarter of a minute.
+    expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser

@@ -110,6 +110,12 @@ PROBA = ("--y-true", "label", "--proba", "p", "--task", "multiclass")
 # For each code: options, a record that is bad, and the remedy that names options of the command.
 REMEDIES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "labels": ((*LABELS, "--positive", "x"), '{"label": "z", "p": "x"}', "name both with --labels"),
+    "labels_of_list": (PROBA, '{"label": "x", "p": [0.5, 0.5]}', "name the labels of the list in"),
+    "naive_time": (
+        TIMES,
+        '{"label": "x", "p": "x", "at": "2026-03-01T12:00:00"}',
+        "add the offset, such as +00:00, or declare with --utc",
+    ),
     "object": (LABELS, "[", "write one object a line (jq -c '.[]')"),
     "one_line": (LABELS, "{", "compact it (jq -c .)"),
     "positive": (("--y-true", "label", "--score", "s"), '{"label": 2, "s": 1}', "give --positive"),
@@ -144,7 +150,23 @@ def test_remedies_name_options(run: Command, tmp_path: Path, code: str) -> None:
 INTEGERS = (*LABELS, "--label-type", "int")
 # The same of whole files: their names, texts, options, and the remedy.
 FILE_REMEDIES: dict[str, tuple[str, str, tuple[str, ...], str]] = {
-    "input_format": ("a.txt", "{}", LABELS, "say what it is with --input-format jsonl, csv or"),
+    "input_format": ("a.txt", "{}", LABELS, "say what it is with --input-format jsonl, csv,"),
+    "header": (
+        "a.csv",
+        "x,0.5\ny,0.1\n",
+        LABELS,
+        "if the first line holds no names, give --no-hea",
+    ),
+    "na_values": ("a.csv", "label,p\nx,x\nNA,y\n", LABELS, "leave this event out; or, if it is a"),
+    **{
+        f"delimiter {mark}": (
+            "a.tsv" if mark == "," else "a.csv",
+            f"label{mark}p\nx{mark}x\n",
+            LABELS,
+            f"if {mark!r} is between the fields, give --delimiter {name}",
+        )
+        for mark, name in ((",", "comma"), (";", "semicolon"), ("|", "pipe"), ("\t", "tab"))
+    },
     "label_type": ("a.csv", "label,p\nx,1\n", INTEGERS, "choose the type with --label-type"),
     "label_types": ("a.csv", "label,p\n1,x\n", LABELS, "say which with --label-type str, int or"),
     "proba_text": ("a.csv", "label,p\n1,1\n", PROBA, "give --proba label=column,label=column, or"),
@@ -169,7 +191,8 @@ def test_a_remedy_of_parquet_names_options(run: Command, tmp_path: Path) -> None
 
 
 def test_each_remedy_with_a_code_is_tested() -> None:
-    assert {*REMEDIES, *FILE_REMEDIES, "proba_column"} == set(chunk._REMEDIES)
+    tested = {*REMEDIES, *FILE_REMEDIES, "proba_column", "encoding"}
+    assert tested == set(chunk._REMEDIES)
 
 
 @pytest.mark.parametrize("weight", ["-1", "0", "NaN", '"2"', "1e300"])

@@ -71,7 +71,9 @@ def test_the_page_prints_what_the_commands_print(
     ran = 0
     for line, expected in examples():
         if line.startswith("cat "):
-            Path(line.removeprefix("cat ")).write_text(expected)
+            path = Path(line.removeprefix("cat "))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(expected)
             continue
         words = shlex.split(line)
         plain = words[0] == "streameval" and shlex.join(words) == line

@@ -26,6 +26,8 @@ from streameval.errors import StoreError
 from streameval.service.store.store import read_store
 from tests.support.command_runs import COMMAND, Command, Result, in_process, own_process
 
+pytestmark = pytest.mark.backend_independent
+
 CONFIG = """
 [evaluator]
 slices = ["country"]

@@ -24,6 +24,8 @@ from streameval.service.store.kept_settings import SETTINGS, kept_settings
 from streameval.service.store.store import read_store
 from tests.support.command_runs import Command, in_process
 
+pytestmark = pytest.mark.backend_independent
+
 CONFIG = """
 store = "run.db"
 [fields]

@@ -196,7 +196,7 @@ def test_timestamps_of_parquet(run: Command, tmp_path: Path, unit: str, zone: st
     table = table.set_column(table.schema.get_field_index("at"), "at", column)
     parquet.write_table(table, tmp_path / "a.parquet")
     state = tmp_path / "state"
-    options = (*TIME, "--window", "panes:10m", "--save", state)
+    options = (*TIME, "--window", "panes:10m", "--save", state, *(() if zone else ("--utc",)))
     assert run("evaluate", tmp_path / "a.parquet", *FIELDS, *options).code == 0
     assert state.read_bytes() == evaluated(events, window=se.Panes("10m")).to_bytes()
 

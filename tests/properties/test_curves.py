@@ -25,6 +25,7 @@ from streameval.metrics.curves import (
     roc_curve,
 )
 from streameval.metrics.thresholds import threshold_table
+from streameval.states.class_scores import ClassScores
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
@@ -242,8 +243,11 @@ def every_curve() -> list[Any]:
     for positive, score, _ in FOUR:
         sums.update(positive, score)
         moments.update(positive, score)
-    states = {"index": index, "probability": sums}
-    curves = [row.function(states[row.states["binary"]]) for row in CURVES.values()]
+    several = ClassScores()
+    for true, cat in (("cat", 0.75), ("dog", 0.5), ("dog", 1.0)):
+        several.update(true, {"cat": cat, "dog": 1 - cat})
+    states = {"index": index, "probability": sums, "class_scores": several}
+    curves = [row.function(states[next(iter(row.states.values()))]) for row in CURVES.values()]
     return [*curves, threshold_table(index, [0.5, math.inf]), binormal_roc(moments)]
 
 
@@ -270,8 +274,11 @@ def test_infinity_and_nan_are_null_in_json() -> None:
 
 
 def test_the_registry_names_each_curve_as_its_record_does() -> None:
-    scores = {"gain", "threshold_metrics", "score_distribution"}
-    assert set(CURVES) == {"roc", "precision_recall", "det", "pr_gain", "calibration"} | scores
+    assert set(CURVES) == {
+        *("roc", "precision_recall", "det", "pr_gain", "calibration"),
+        *("calibration_quantile", "roc_ovr", "precision_recall_ovr"),
+        *("gain", "threshold_metrics", "score_distribution"),
+    }
     for curve in every_curve()[:-2]:
         assert curve.to_dict()["curve"] in CURVES
 

@@ -224,7 +224,7 @@ def test_counts_are_plain_numbers(name: str) -> None:
 )
 def test_a_missing_class_is_a_reason(name: str, events: list[Event], reason: str) -> None:
     cut = CUT_POINTS[name](index_of(events))
-    needs_negatives = name in {"youden", "mcc", "fpr_at_most"}
+    needs_negatives = name in {"youden", "closest_top_left", "mcc", "fpr_at_most"}
     if not events or (name != "cost" and (needs_negatives or not events[0][0])):
         assert cut.reason == reason
         assert all(isinstance(value, Undefined) for value in cut)
@@ -243,8 +243,8 @@ def test_equal_scores_have_no_mcc() -> None:
 @pytest.mark.parametrize(
     ("rule", "option", "expected"),
     [
-        (fbeta_cut, {"beta": 0}, "beta: expected a number above 0 and at most 1e100, got 0"),
-        (fbeta_cut, {"beta": math.inf}, "beta: expected a number above 0"),
+        (fbeta_cut, {"beta": -1}, "beta: expected a number from 0 to 1e100, or infinity, got -1"),
+        (fbeta_cut, {"beta": -math.inf}, "beta: expected a number from 0"),
         (cost_cut, {"c_fp": -1}, "c_fp: expected a number of at least 0, got -1"),
         (cost_cut, {"c_fn": math.nan}, "c_fn: expected a number of at least 0, got nan"),
         (precision_cut, {"precision": 1.5}, "precision: expected a number from 0 to 1, got 1.5"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from streameval.events.multiclass import ClassIntake
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.loss_squares import LossSquares
@@ -43,6 +44,21 @@ def mappings(draw: Any, labels: tuple[Any, ...] = ("a", "b", "c", "ø")) -> dict
 
 def multiclass(weights: Any) -> Any:
     return st.tuples(st.sampled_from(["a", "b", "c", "d"]), mappings(), weights)
+
+
+def several_scores(weights: Any) -> Any:
+    """Scores of every label that are no probabilities, with zeros and ties."""
+    score = st.one_of(st.sampled_from([-2.5, -1.0, 0.0, 0.0, 1.0]), st.floats(-1e300, 1e300))
+    each = st.fixed_dictionaries({label: score.map(lambda s: s + 0.0) for label in "abc"})
+    return st.tuples(st.sampled_from("abc"), each, weights)
+
+
+def feed_scores(state: Any, events: list[Any]) -> None:
+    true, scores, weights = columns(events, 3)
+    if true:
+        intake = ClassIntake("abc", probabilities=False)
+        given = weights if set(weights) != {1} else None
+        state.update_many(intake.batch(true, None, scores, None, given))
 
 
 def feed_columns(state: Any, events: list[Any]) -> None:
@@ -175,6 +191,22 @@ SPECS = [
         update_many=feed_matrix,
         read=lambda state: state.exact,
         **FLOATS,
+    ),
+    StateSpec(
+        name="class-ranks",
+        empty=lambda: ClassProbabilitySums(3, probabilities=False),
+        events=several_scores(WEIGHTS),
+        update_many=feed_scores,
+        read=lambda state: (state.weight, state.ranks, state.exact),
+        **COMMON,
+    ),
+    StateSpec(
+        name="class-scores-signed",
+        empty=lambda: ClassScores(probabilities=False),
+        events=several_scores(WEIGHTS),
+        update_many=feed_scores,
+        read=read_scores,
+        **COMMON,
     ),
     StateSpec(
         name="class-scores",

@@ -35,6 +35,13 @@ def test_the_flights_of_a_year(flights: list[Flight]) -> None:
     assert flights[0].features["carrier"] == "UA"
 
 
+@pytest.mark.parametrize("days", [-(10**12), 45])
+def test_the_flights_of_the_first_days(flights: list[Flight], days: int) -> None:
+    end = flights[0].departed.date().toordinal() + days
+    expected = [flight for flight in flights if flight.departed.date().toordinal() < end]
+    assert departures(days) == expected
+
+
 def test_labels_follow_hours_later_and_some_are_corrected(flights: list[Flight]) -> None:
     found = list(messages(flights[:3_000]))
     assert [m.moment for m in found] == sorted(m.moment for m in found)

@@ -20,10 +20,12 @@ import pytest
 import yaml
 
 import streameval
+from streameval.errors import StoreError
 from streameval.service.config.load import settings_from_text
+from streameval.service.store.store import read_store
 from tests.support.brokers import Broker, free_port, running_broker
 from tests.support.command_runs import COMMAND
-from tests.support.postgres_server import Postgres, running_postgres
+from tests.support.postgres_server import Postgres
 
 pytestmark = pytest.mark.backend_independent
 
@@ -50,12 +52,6 @@ CONTAINERS = {
 def broker() -> Iterator[Broker]:
     with running_broker() as one:
         one.make_topic("events", 2)
-        yield one
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with running_postgres(tmp_path_factory.mktemp("deploy") / "postgres") as one:
         yield one
 
 
@@ -192,27 +188,29 @@ def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
     text = (DEPLOY / "compose/run.toml").read_text()
     config.write_text(text.replace("postgresql://streameval@postgres/streameval", store))
     services = COMPOSE["services"]
-    servers = f'kafka.properties."bootstrap.servers"={broker.bootstrap}'
+    kafka = {
+        "bootstrap.servers": broker.bootstrap,
+        # Tansu takes half of it until it assigns.
+        "session.timeout.ms": "6000" if broker.keeps_data else "1000",
+        "heartbeat.interval.ms": "100",
+    }
+    given = [f'kafka.properties."{name}"={value}' for name, value in kafka.items()]
     grace = float(services["worker"]["stop_grace_period"].rstrip("s"))
     _, pod = CONTAINERS["StatefulSet worker"]
     assert pod["args"] == services["worker"]["command"]
-    worker = Contained(tmp_path, services["worker"]["command"], config, servers)
+    worker = Contained(tmp_path, services["worker"]["command"], config, *given)
     server = None
     try:
         worker.wait(worker.probes, pod["readinessProbe"]["httpGet"]["path"])
         assert worker.answers(worker.probes, "/livez") == 200
         assert worker.answers(worker.probes, "/metrics") == 404
         until = time.monotonic() + STARTS
-        server = None
-        while True:
-            # As with a container that is started again: until the first worker has made a store.
-            server = Contained(tmp_path, services["serve"]["command"], config)
-            try:
-                server.wait(server.port, "/readyz")
-                break
-            except AssertionError:
-                server.process.communicate()
-                assert time.monotonic() < until
+        # A container that is started again until the first worker has made a store.
+        while not _is_store(store):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        server = Contained(tmp_path, services["serve"]["command"], config)
+        server.wait(server.port, "/readyz")
         assert server.answers(server.port, "/metrics") == 401
         while _events(server) != 100:
             assert time.monotonic() < until
@@ -226,6 +224,14 @@ def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
             if one is not None and one.process.poll() is None:
                 one.process.kill()
                 one.process.communicate()
+
+
+def _is_store(address: str) -> bool:
+    try:
+        read_store(address).close()
+    except StoreError:
+        return False
+    return True
 
 
 def _events(server: Contained) -> int:

@@ -27,6 +27,8 @@ from streameval.service.store.state_rows import StateRows, merged_windows
 from streameval.service.store.store import open_store, read_store
 from tests.support.command_runs import in_process
 
+pytestmark = pytest.mark.backend_independent
+
 KEYS = {"a": "1"}
 
 

@@ -100,9 +100,18 @@ def indexes(rng: random.Random) -> tuple[ScoreIndex, ScoreIndex]:
 def functions(rng: random.Random) -> Iterator[tuple[str, BoundedFunction, Callable[[Any], float]]]:
     """Every bounded function of an index, with parameters drawn."""
     share = rng.choice((rng.random(), 0.1, 0.5, 1.0))
+    rate = rng.choice(("fpr", "tpr"))
     params: dict[str, dict[str, Any]] = {
-        "partial_roc_auc": {"max_fpr": max(share, 1e-6), "mcclish": rng.random() < 0.5},
-        "fbeta": {"beta": rng.choice((0.1, 2, 3.7))},
+        "partial_roc_auc": {
+            f"min_{rate}": rng.choice((0, share / 2)),
+            f"max_{rate}": max(share, 1e-6),
+            "mcclish": rng.random() < 0.5,
+        },
+        "precision_at_recall": {"min_recall": share},
+        "recall_at_precision": {"min_precision": share},
+        "sensitivity_at_specificity": {"min_specificity": share},
+        "specificity_at_sensitivity": {"min_sensitivity": share},
+        "fbeta": {"beta": rng.choice((0, 0.1, 2, 3.7, math.inf))},
         "cost": {"c_fp": rng.choice((0, 1, 0.3)), "c_fn": rng.choice((1, 20, 1e9))},
         "precision_at_least": {"precision": share},
         "fpr_at_most": {"fpr": share},

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as arrow
 
 import streameval as se
+from tests.support.table_carriers import FILES, WRITTEN
 
 ROWS = 180
 _RANDOM = random.Random(13)
@@ -52,6 +53,13 @@ class Case:
     """From a label to the column of its probabilities."""
     without: frozenset[str] = frozenset()
     """Carriers that cannot hold such columns."""
+    of_files: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of the call where the data are files."""
+
+    def call_on(self, carrier: str) -> Mapping[str, Any]:
+        """The arguments of ``evaluate`` on a carrier."""
+        more = self.of_files if carrier in FILES else {}
+        return {**self.call, **more, **WRITTEN.get(carrier, {})}
 
     def table(self) -> arrow.Table:
         return arrow.table(dict(self.columns))
@@ -63,6 +71,8 @@ class Case:
             event = {name: row[column] for name, column in self.fields.items()}
             if "event_time" in event and event["event_time"].tzinfo is None:
                 event["event_time"] = event["event_time"].replace(tzinfo=UTC)
+            if "p" in row and isinstance(row["p"], list) and not self.shares:
+                event["proba"] = dict(zip(self.setup["labels"], row["p"], strict=True))
             if self.shares:
                 event["proba"] = {label: row[column] for label, column in self.shares.items()}
             if self.slices:
@@ -94,6 +104,7 @@ def _timed(unit: str, zone: str | None) -> Case:
         {"y_true": "label", "score": "score", "time": "at", "window": panes},
         {"window": panes},
         {"y_true": "label", "score": "score", "event_time": "at"},
+        of_files={} if zone else {"utc": True},
     )
 
 
@@ -104,9 +115,6 @@ _BY_LABEL = {f"p_{name}": [row[n] for row in _TABLE] for n, name in enumerate(_N
 _LISTS = arrow.array(_TABLE, arrow.list_(arrow.float64()))
 _FIXED = arrow.array(_TABLE, arrow.list_(arrow.float64(), 3))
 _STRUCTS = [dict(zip(_NAMES, row, strict=True)) for row in _TABLE]
-# A cell of text holds no list, and JSON has an object for probabilities.
-_TEXT = ("csv", "jsonl")
-_FILES = (*_TEXT, "parquet", "glob", "memory://")
 
 CASES: dict[str, Case] = {
     "scores of booleans": Case(
@@ -153,14 +161,12 @@ CASES: dict[str, Case] = {
         {"y_true": "label", "proba": "p", "task": "binary", "threshold": 0.3},
         {"threshold": 0.3},
         {"y_true": "label", "proba": "p"},
-        without=frozenset({"csv"}),
     ),
     "both probabilities of numbers": Case(
         {"label": _some(0, 1), "p_1": _scores()},
         {"y_true": "label", "proba": "p_*", "task": "binary"},
         {},
         {"y_true": "label", "proba": "p_1"},
-        without=frozenset({"jsonl"}),
     ),
     "units": Case(
         {"label": _some(0, 1), "score": _scores(), "user": _some(1, 2, 3, 4, 5)},
@@ -170,7 +176,14 @@ CASES: dict[str, Case] = {
     ),
     "probabilities: mapping": _multiclass({}, dict(zip(_NAMES, _BY_LABEL, strict=True))),
     "probabilities: text of pairs": _multiclass({}, "cat=p_cat,cow=p_cow,dog=p_dog"),
-    "probabilities: prefix": _multiclass({}, "p_*", "jsonl"),
+    "probabilities: prefix": _multiclass({}, "p_*"),
+    "probabilities: pattern": Case(
+        {"label": _LABELS, **{f"p_{name}_v2": _BY_LABEL[f"p_{name}"] for name in _NAMES}},
+        {"y_true": "label", "proba": "p_*_v2"},
+        {"task": "multiclass"},
+        {"y_true": "label"},
+        shares={name: f"p_{name}_v2" for name in _NAMES},
+    ),
     "probabilities: columns": _multiclass({}, list(_BY_LABEL), labels=_NAMES),
     "probabilities: columns named as labels": Case(
         {"label": _LABELS, **{name: _BY_LABEL[f"p_{name}"] for name in _NAMES}},
@@ -179,12 +192,17 @@ CASES: dict[str, Case] = {
         {"y_true": "label"},
         shares={name: name for name in _NAMES},
     ),
-    "probabilities: array": _multiclass({}, np.array(_TABLE), *_FILES, labels=_NAMES),
-    "probabilities: lists": _multiclass({"p": _LISTS}, "p", *_TEXT, "dict", labels=_NAMES),
-    "probabilities: lists of one length": _multiclass(
-        {"p": _FIXED}, "p", *_TEXT, "dict", labels=_NAMES
+    "probabilities: array": _multiclass({}, np.array(_TABLE), *FILES, labels=_NAMES),
+    "probabilities: lists": _multiclass({"p": _LISTS}, "p", "dict", labels=_NAMES),
+    "probabilities: lists of one length": _multiclass({"p": _FIXED}, "p", "dict", labels=_NAMES),
+    "probabilities: struct": _multiclass({"p": _STRUCTS}, "p", "dict"),
+    "a list of both probabilities": Case(
+        {"label": _some("spam", "ham"), "p": [[1 - p, p] for p in _some(0.0, 0.25, 0.5, 1.0)]},
+        {"y_true": "label", "proba": "p", "positive": "spam", "negative": "ham"},
+        {"positive": "spam", "labels": ["ham", "spam"]},
+        {"y_true": "label"},
+        without=frozenset({"dict"}),
     ),
-    "probabilities: struct": _multiclass({"p": _STRUCTS}, "p", "csv", "dict"),
     **{
         f"times in {unit}, {zone or 'naive'}": _timed(unit, zone)
         for unit, zone in (("ms", "UTC"), ("us", None), ("ns", "Europe/Lisbon"))

@@ -7,7 +7,14 @@ import shutil
 
 __all__ = ["ARGUMENTS", "MISSING", "find_chromium"]
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# The first has no windows of its own to draw beside the pages.
+NAMES = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 
 MISSING = (
     "NOT TESTED: the dashboard in a browser. No Chromium is on the PATH; install one "

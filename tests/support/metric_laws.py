@@ -38,7 +38,8 @@ _LINES = (
     # A metric with a line of its own in each task is written name@task.
     (
         "order scale merge swap rename transpose",
-        "accuracy error_rate recall_weighted fnr_weighted matthews_corrcoef cohen_kappa",
+        "accuracy error_rate expected_cost recall_weighted fnr_weighted matthews_corrcoef "
+        "cohen_kappa",
     ),
     (
         "order scale merge swap rename transpose",
@@ -50,7 +51,8 @@ _LINES = (
     ("order scale merge swap rename", _averages(_ONE_SIDED, "macro", "weighted")),
     (
         "order scale merge swap rename",
-        "recall_macro fnr_macro balanced_accuracy geometric_mean kappa_m "
+        "recall_macro fnr_macro balanced_accuracy adjusted_balanced_accuracy geometric_mean "
+        "kappa_m "
         "prevalence_weighted_precision prevalence_weighted_recall",
     ),
     ("scale swap rename", "kappa_temporal"),
@@ -62,26 +64,38 @@ _LINES = (
     ),
     ("order merge", "support@binary"),
     ("order merge rename transpose", "support@multiclass"),
-    ("order scale merge swap", "roc_auc gini ks binormal_auc"),
+    ("order scale merge swap", "roc_auc gini ks equal_error_rate binormal_auc"),
     (
         "order scale merge",
-        "average_precision eleven_point_average_precision break_even pr_gain_auc partial_roc_auc",
+        "average_precision eleven_point_average_precision break_even pr_gain_auc partial_roc_auc "
+        "precision_at_recall recall_at_precision sensitivity_at_specificity "
+        "specificity_at_sensitivity",
     ),
-    ("order scale merge swap", "log_loss@binary brier_score@binary"),
+    # The edges of its bins are places among whole events.
+    ("order merge", "quantile_calibration_error"),
+    (
+        "order scale merge swap",
+        "log_loss@binary brier_score@binary normalized_entropy@binary "
+        "d2_log_loss_score@binary d2_brier_score@binary",
+    ),
     # A probability on the edge of two bins belongs to the lower one.
     (
         "order scale merge",
-        "expected_calibration_error@binary max_calibration_error@binary",
+        "expected_calibration_error@binary l2_calibration_error@binary "
+        "max_calibration_error@binary",
     ),
     (
         "order scale merge rename",
         "log_loss@multiclass brier_score@multiclass roc_auc_ovr roc_auc_ovr_weighted "
-        "roc_auc_ovo roc_auc_ovo_weighted roc_auc_micro",
+        "roc_auc_ovo roc_auc_ovo_weighted roc_auc_micro normalized_entropy@multiclass "
+        "d2_log_loss_score@multiclass d2_brier_score@multiclass average_precision_ovr "
+        "average_precision_ovr_weighted average_precision_micro",
     ),
     # Which of two equally probable labels ranks first depends on their names.
     (
         "order scale merge",
-        "expected_calibration_error@multiclass max_calibration_error@multiclass top_k_accuracy",
+        "expected_calibration_error@multiclass l2_calibration_error@multiclass "
+        "max_calibration_error@multiclass top_k_accuracy",
     ),
 )
 

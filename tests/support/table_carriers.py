@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+import lzma
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as arrow
 import pyarrow.dataset
+import pyarrow.feather
 import pyarrow.parquet
 
 Carrier = Callable[[arrow.Table, Path], Any]
 
 
 def _text(value: Any) -> Any:
-    """A value as CSV and JSON have it: a time with its offset."""
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
-    return value
+    """A value as CSV and JSON have it: a list as a JSON array."""
+    if isinstance(value, (list, dict)):
+        return json.dumps(value)
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _pandas(table: arrow.Table, folder: Path) -> Any:
@@ -68,13 +72,75 @@ def _dictionary(table: arrow.Table, folder: Path) -> Any:
     return {name: frame[name].to_numpy() for name in table.column_names}
 
 
-def _csv(table: arrow.Table, folder: Path) -> str:
-    path = folder / "events.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
+def _csv(
+    table: arrow.Table,
+    folder: Path,
+    name: str = "events.csv",
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+) -> str:
+    path = folder / name
+    with path.open("w", newline="", encoding=encoding) as file:
+        writer = csv.writer(file, delimiter=delimiter)
         writer.writerow(table.column_names)
         writer.writerows([_text(value) for value in row.values()] for row in table.to_pylist())
     return str(path)
+
+
+def _tsv(table: arrow.Table, folder: Path) -> str:
+    return _csv(table, folder, "events.tsv", "\t")
+
+
+def _semicolons(table: arrow.Table, folder: Path) -> str:
+    return _csv(table, folder, delimiter=";")
+
+
+def _utf16(table: arrow.Table, folder: Path) -> str:
+    return _csv(table, folder, encoding="utf-16")
+
+
+def _compressed(ending: str, compress: Callable[[bytes], bytes]) -> Carrier:
+    def carrier(table: arrow.Table, folder: Path) -> str:
+        path = Path(_csv(table, folder)) if len(ending) % 2 else _jsonl(table, folder)
+        packed = path.with_name(path.name + ending)
+        data = path.read_bytes()
+        # Two archives, as cat joins them.
+        packed.write_bytes(compress(data[:1000]) + compress(data[1000:]))
+        return str(packed)
+
+    return carrier
+
+
+def _unnamed(table: arrow.Table, folder: Path) -> str:
+    path = Path(_csv(table, folder))
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    return str(path)
+
+
+def _feather(table: arrow.Table, folder: Path) -> Path:
+    path = folder / "events.feather"
+    arrow.feather.write_feather(table, str(path), chunksize=41)
+    return path
+
+
+def _stream(table: arrow.Table, folder: Path) -> str:
+    path = folder / "events.arrows"
+    with arrow.OSFile(str(path), "wb") as file, arrow.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=41)
+    return str(path)
+
+
+def _directory(table: arrow.Table, folder: Path) -> str:
+    by = [name for name in ("country",) if name in table.column_names]
+    keys = arrow.schema([table.schema.field(name) for name in by])
+    arrow.dataset.write_dataset(
+        table,
+        folder / "events",
+        format="parquet",
+        partitioning=arrow.dataset.partitioning(keys, flavor="hive") if by else None,
+    )
+    (folder / "events" / "_SUCCESS").touch()
+    return str(folder / "events")
 
 
 def _jsonl(table: arrow.Table, folder: Path) -> Path:
@@ -137,4 +203,24 @@ CARRIERS: dict[str, Carrier] = {
     "parquet": _parquet,
     "glob": _glob,
     "memory://": _memory,
+    "tsv": _tsv,
+    "csv with semicolons": _semicolons,
+    "csv in UTF-16": _utf16,
+    "gzip": _compressed(".gz", gzip.compress),
+    "bz2": _compressed(".bz2", bz2.compress),
+    "xz": _compressed(".xz", lzma.compress),
+    "zstd": _compressed(".zst", lambda data: arrow.compress(data, "zstd", asbytes=True)),
+    "gzip that its name does not say": _unnamed,
+    "feather": _feather,
+    "arrow stream": _stream,
+    "directory": _directory,
 }
+
+FILES = frozenset([*CARRIERS][[*CARRIERS].index("csv") :])
+"""The carriers that are files."""
+
+WRITTEN: Mapping[str, Mapping[str, Any]] = {
+    "csv with semicolons": {"delimiter": ";"},
+    "csv in UTF-16": {"encoding": "utf-16"},
+}
+"""What a call says of how files are written."""

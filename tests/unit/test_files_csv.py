@@ -165,7 +165,8 @@ def test_bytes_that_are_not_utf8_and_a_line_of_ten_megabytes() -> None:
     data = b"label,x,score\n1,a,1\n1,\xff,1\n1," + b"y" * (10 << 20) + b",1\n1,\xc3\xa9,1\n"
     chunks = read(data)
     assert [str(record) for record in bad(chunks)] == [
-        "a.csv:3: record: expected UTF-8 text, got byte 0xff",
+        "a.csv:3: record: expected UTF-8 text, got byte 0xff; give --encoding with the encoding "
+        "that the file was written in, such as cp1252",
         "a.csv:4: record: expected a line of at most 4 MiB, got a longer one",
     ]
     assert lines(chunks) == [2, 5]
@@ -196,8 +197,9 @@ def test_headers_that_do_not_do(data: bytes | str, message: str) -> None:
 
 
 def test_probabilities_need_a_column_for_each_label() -> None:
-    with pytest.raises(InputError, match=r"give proba=\{label: column"):
-        read("p\n", Wanted("p", "probabilities"))
+    (record,) = bad(read("p\n0.5\n", Wanted("p", "probabilities")))
+    assert record.expected == "an object label -> probability"
+    assert record.remedy.startswith("give proba={label: column")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,12 @@ pytestmark = pytest.mark.backend_independent
 
 ROOT = Path(__file__).parents[2]
 
-_ELSEWHERE = {"check": "static and test", "bench": "bench-quick", "scripts": "static"}
+_ELSEWHERE = {
+    "check": "static and test",
+    "bench": "bench-quick",
+    "scripts": "static",
+    "test-fast": "test",
+}
 """Targets that CI does not call by name -> which of the others do the same."""
 
 

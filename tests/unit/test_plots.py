@@ -61,11 +61,20 @@ def saved_svg(ax: Any, path: Path) -> str:
     return text
 
 
+def evaluator_of(name: str) -> se.Evaluator:
+    """An evaluator that has the curve of this name."""
+    if "binary" in CURVES[name].states:
+        return scored()
+    ev = se.Evaluator("multiclass", labels=["a", "b", "c"])
+    ev.update_many(["a", "b", "c"] * 5, proba=[[0.5, 0.3, 0.2], [0.4, 0.3, 0.3], [0, 0.6, 0.4]] * 5)
+    return ev
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("name", sorted(CURVES))
 def test_every_curve_in_every_format(tmp_path: Path, name: str, ending: str) -> None:
     path = tmp_path / f"a{ending}"
-    plots.save_figure(plots.plot_curve(scored(), name), path)
+    plots.save_figure(plots.plot_curve(evaluator_of(name), name), path)
     data = path.read_bytes()
     magic = {
         ".png": b"\x89PNG\r\n",
@@ -120,6 +129,11 @@ def test_the_calibration_of_many_classes() -> None:
 @pytest.mark.parametrize("name", sorted(CURVES))
 def test_undefined_curves_tell_why(name: str) -> None:
     ev = se.Evaluator()
+    if "binary" not in CURVES[name].states:
+        ev = se.Evaluator("multiclass")
+        with pytest.raises(se.InputError, match=r"^curve: expected a curve that is defined, got"):
+            plots.plot_curve(ev, name)
+        return
     # A score outside [0, 1] is no probability; one class alone has no ranking.
     ev.update(False, score=2.5)
     if name in ("score_distribution", "threshold_metrics"):  # of any scores; of one class

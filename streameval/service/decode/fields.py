@@ -28,6 +28,7 @@ _REMEDIES = {
     "object": "write one object a record",
     "one_line": "write one object a record",
     "probability": "one number is a score: name it in fields.score",
+    "naive_time": "add the offset, such as +00:00",
     "time_unit": "say in fields.time_unit what numbers are",
 }
 """Remedies by code, in the keys of a run's configuration."""

@@ -119,6 +119,12 @@ def _bounds(parts: Parts) -> Form:
     return {"max_scores": first["max_scores"], "level": max(form["level"] for form, _ in parts)}
 
 
+def _no_probabilities(parts: Parts) -> Form:
+    """What forms of scores that are no probabilities have; else nothing."""
+    key = "probabilities"
+    return {key: False} if key in parts[0][0] else {}
+
+
 def _level_of_all(multisets: Iterable[Sequence[tuple[FloatArray, Any, int]]], bounds: Form) -> int:
     """The least level at which the scores of each multiset are within the limit."""
     level: int = bounds["level"]
@@ -168,6 +174,7 @@ def class_probability(parts: Parts, unit: int) -> Form:
         for rank, weight in zip(form["ranks"], form["rank_weights"], strict=True):
             ranks.setdefault(rank, _Sum()).add(weight, factor)
     return {
+        **_no_probabilities(parts),
         **_losses(parts, unit, "bin_correct"),
         "ranks": sorted(ranks),
         "rank_weights": [ranks[rank].over(unit) for rank in sorted(ranks)],
@@ -259,6 +266,7 @@ def class_scores(parts: Parts, unit: int) -> Form:
     keys = sorted(multisets, key=lambda key: (index[key[0]], index[key[1]]))
     sums = [_by_score(multisets[key], unit, 1) for key in keys]
     return {
+        **_no_probabilities(parts),
         "exact": False,
         "labels": names,
         "counts": [counts[label].over(unit) for label in names],

@@ -1,0 +1,177 @@
+"""How files are written: formats; of text the delimiter, encoding, header and missing values."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from streameval.errors import InputError, listed, shown
+from streameval.records.blocks import Readable
+from streameval.records.request import Wording
+
+Format: TypeAlias = Literal["jsonl", "csv", "tsv", "parquet", "arrow"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+USUAL_MISSING = frozenset(
+    [
+        "#N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+    ]
+) | {"#N/A N/A"}
+"""Cells that ``pandas.read_csv`` reads as missing, beside the empty one."""
+
+_NAMED = {"tab": "\t", r"\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+_UTF8 = ("utf-8", "utf-8-sig")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the text files of one call are written; of :func:`text_layout`.
+
+    Attributes:
+        delimiter: Between the fields of CSV; None: by the format.
+        encoding: Of CSV and JSONL; None is UTF-8.
+        header: Whether the first line of CSV names the columns; otherwise they are 1, 2, 3 …
+        missing: Cells of CSV that are missing values, beside the empty one; None: the usual
+            ones in the columns of labels.
+    """
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    header: bool = True
+    missing: frozenset[str] | None = None
+
+    @property
+    def missing_labels(self) -> frozenset[str]:
+        """Cells that are no label.
+
+        A label is a class, and ``NA`` seldom is one; a slice ``NA`` may be Namibia, and is shown.
+        """
+        return USUAL_MISSING if self.missing is None else self.missing
+
+
+def text_layout(
+    wording: Wording,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    header: bool = True,
+    na_values: Iterable[str] | None = None,
+) -> Layout:
+    r"""The layout that options name.
+
+    Args:
+        wording: How errors write the options.
+        delimiter: One character, or ``tab``.
+        encoding: As Python spells it, such as ``"latin-1"`` or ``"utf-16"``.
+        header: Whether the first line of CSV names the columns.
+        na_values: Cells that are missing values, beside the empty one.
+
+    Raises:
+        InputError: No delimiter, or no encoding of text.
+
+    >>> from streameval.records.request import COMMAND
+    >>> text_layout(COMMAND, delimiter="tab", encoding="UTF8")
+    Layout(delimiter='\t', encoding=None, header=True, missing=None)
+    """
+    if delimiter is not None:
+        text = _NAMED.get(delimiter, delimiter) if isinstance(delimiter, str) else ""
+        # A letter or digit, or the marks of quotes and lines, would cut the values.
+        cuts = text.isalnum() or text in '"\r\n\0.+-_' or not (text.isprintable() or text == "\t")
+        if len(text) != 1 or cuts:
+            raise InputError(
+                wording.where("delimiter"),
+                expected="one character, such as ';', '|' or tab",
+                got=shown(delimiter),
+            )
+        delimiter = text
+    missing = None
+    if na_values is not None:
+        texts = listed(na_values, wording.where("na_values"), "a list of texts")
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError(
+                wording.where("na_values"), expected="a list of texts", got=shown(texts)
+            )
+        missing = frozenset(texts) - {""}
+    return Layout(delimiter, _known_encoding(encoding, wording), header, missing)
+
+
+def _known_encoding(encoding: str | None, wording: Wording) -> str | None:
+    """The name of another encoding than UTF-8; raises InputError for one that is unknown."""
+    if encoding is None:
+        return None
+    try:
+        # Refuses what is no encoding of text, such as rot13.
+        if b"a,\n" not in "a,\n".encode(encoding).replace(b"\0", b""):
+            raise ValueError
+        name = codecs.lookup(encoding).name
+    except (LookupError, ValueError, TypeError):
+        raise InputError(
+            wording.where("encoding"),
+            expected="an encoding of text, such as latin-1, cp1252, utf-16 or shift_jis",
+            got=shown(encoding),
+        ) from None
+    return None if name in _UTF8 else name
+
+
+class Recoded:
+    """A stream of text in another encoding, read as UTF-8.
+
+    Raises:
+        InputError: Bytes that the encoding does not have, with their line.
+    """
+
+    def __init__(self, stream: Readable, encoding: str, source: str) -> None:
+        self._stream = stream
+        self._encoding = encoding
+        self._source = source
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._line = 1
+        self._ended = False
+
+    def read(self, size: int, /) -> bytes:
+        """About ``size`` bytes of UTF-8; none at the end."""
+        while not self._ended:
+            data = self._stream.read(size)
+            self._ended = not data
+            try:
+                text = self._decoder.decode(data, final=self._ended)
+            except UnicodeError as error:
+                raise self._refused(error) from None
+            if text:
+                self._line += text.count("\n")
+                # A surrogate is no character: the reader of lines finds it.
+                return text.encode("utf-8", "surrogatepass")
+        return b""
+
+    def _refused(self, error: UnicodeError) -> InputError:
+        line, got = self._line, str(error)
+        if isinstance(error, UnicodeDecodeError):
+            before = error.object[: error.start]
+            line += before.decode(self._encoding, "ignore").count("\n")
+            got = f"byte 0x{error.object[error.start]:02x}" if error.object else "no text"
+            got += f" ({error.reason})"
+        return InputError(
+            f"{self._source}:{line}",
+            expected=f"text in {self._encoding}",
+            got=got,
+            remedy="correct encoding=, the encoding that the file was written in",
+            remedy_code="encoding",
+        )
