@@ -6,6 +6,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Beam's requirements, and pip's search for versions that meet everyone's, are kept out of it.
+BEAM := .venv-beam
 SEED ?= 0
 
 .DEFAULT_GOAL := help
@@ -15,13 +17,22 @@ help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
 # One stamp for each set of extras: set-up is repeated when pyproject.toml changes.
+define install
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "streameval needs Python 3.11 or newer; found $$($(PYTHON) --version). Try make PYTHON=python3.12" >&2; exit 1; }
+@test -x $(@D)/bin/python || { echo "making the virtual environment $(@D)"; $(PYTHON) -m venv $(@D); }
+@echo "installing streameval[$(subst -,$(comma),$*)] into $(@D) (a minute or two the first time)"
+@PYTHONWARNINGS=ignore $(@D)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
+@touch $@
+endef
+
 $(VENV)/.stamp-%: pyproject.toml setup.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "streameval needs Python 3.11 or newer; found $$($(PYTHON) --version). Try make PYTHON=python3.12" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "making the virtual environment $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "installing streameval[$(subst -,$(comma),$*)] into $(VENV) (a minute or two the first time)"
-	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
-	@touch $@
+	$(install)
+
+# The compiled parts are those that the main environment has built.
+$(BEAM)/.stamp-%: export STREAMEVAL_NATIVE := skip
+$(BEAM)/.stamp-%: pyproject.toml setup.py
+	$(install)
 
 comma := ,
 
@@ -102,15 +113,16 @@ test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which 
 	$(BIN)/python -m tests.support.apache_kafka
 
 # BOUNDED=1 leaves out what is slow. Spark needs Java 17.
-test-engines: $(VENV)/.stamp-test-spark-dask-beam $(if $(BOUNDED),,build/prism/prism)  ## evaluation on Spark, Dask and Beam; BOUNDED=1 for the quicker part
-	$(BIN)/python -m pytest -q -m engines tests/engines
+test-engines: $(VENV)/.stamp-test-engines $(BEAM)/.stamp-beamtest $(if $(BOUNDED),,build/prism/prism)  ## evaluation on Spark, Dask and Beam, and files of a web server and of S3; BOUNDED=1 for the quicker part
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m engines tests/engines --ignore tests/engines/test_beam.py
+	$(BEAM)/bin/python -m pytest -q -m engines tests/engines/test_beam.py
 
 # Beam's portable runner is a program in Go, which is compiled in some minutes.
 PRISM := github.com/apache/beam/sdks/v2/go/cmd/prism
 
-build/prism/prism: | $(VENV)/.stamp-test-spark-dask-beam
+build/prism/prism: | $(BEAM)/.stamp-beamtest
 	@GOBIN="$(CURDIR)/build/prism" go install \
-	  "$(PRISM)@v$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("apache-beam"))')" || \
+	  "$(PRISM)@v$$($(BEAM)/bin/python -c 'import importlib.metadata as m; print(m.version("apache-beam"))')" || \
 	  echo "Prism could not be built with Go: Beam is tested without its portable runner" >&2
 
 KILLS ?= 200
@@ -141,8 +153,8 @@ bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in two minutes
 
 EVENTS ?= 100000000
 
-bench-engines: $(VENV)/.stamp-test-spark-dask-beam  ## engines against their own evaluators and one machine; EVENTS=
-	$(BIN)/python -m benchmarks.engines --events $(EVENTS)
+bench-engines: $(VENV)/.stamp-test-engines $(BEAM)/.stamp-beamtest  ## engines against their own evaluators and one machine; EVENTS=
+	$(BIN)/python -m benchmarks.engines --events $(EVENTS) --beam $(BEAM)/bin/python
 
 RUNS ?= 2000
 
@@ -174,4 +186,4 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/properties/test_delong_sums.py tests/unit/test_native_ring.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py tests/properties/test_bounded_index.py
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp
+	rm -rf $(VENV) $(BEAM) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp

@@ -419,6 +419,9 @@ def _in_order(paths: Sequence[str], labels: Sequence[Any] | None) -> dict[Any, s
         raise InputError(
             "proba", expected=f"{len(labels)} columns, one of each label", got=str(len(names))
         )
+    by_name = {str(label): label for label in labels}
+    if by_name.keys() == set(names):
+        return {by_name[name]: name for name in names}
     return dict(zip(labels, names, strict=True))
 
 
