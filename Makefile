@@ -11,7 +11,7 @@ BEAM := .venv-beam
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: man coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -61,6 +61,9 @@ browser:  ## Chromium for the dashboard's tests, from Debian (as root)
 	have $$CHROMIUM $(HEADLESS) || get $(HEADLESS) || \
 	have chromium chromium-browser google-chrome || get chromium || \
 	echo "no Chromium: the dashboard will not be tested in a browser (install one, or set CHROMIUM)" >&2
+
+man: $(VENV)/.stamp-test  ## docs/streameval.1, the manual page, from the help of the commands
+	$(BIN)/python -m streameval --man > docs/streameval.1
 
 demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
 	@$(BIN)/python -m demos.run

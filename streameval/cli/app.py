@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
+import typer.main
 
-from streameval.cli.output import BAD_INPUT, INTERRUPTED, exit_code, say, write_version
+from streameval.cli.help import width, with_groups
+from streameval.cli.output import BAD_INPUT, INTERRUPTED, exit_code, say, write, write_version
 from streameval.errors import InputError, StreamevalError
 
 # Module and member of each command. A module is imported for its command only: the
@@ -18,6 +21,8 @@ COMMANDS = {
     "compare": ("compare", "compare"),
     "merge": ("states", "merge"),
     "report": ("states", "report"),
+    "diff": ("diff", "diff"),
+    "inspect": ("inspect", "inspect"),
     "metrics": ("catalogue", "metrics"),
     "run": ("run", "run"),
     "serve": ("serve", "serve"),
@@ -36,10 +41,10 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     app = typer.Typer(
         name="streameval",
         help="Exact evaluation of classifiers from the stream of their predictions.",
-        add_completion=False,
         no_args_is_help=True,
+        rich_markup_mode=None,  # no colours and boxes: with_groups() writes the help
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "terminal_width": width()},
     )
     app.callback()(_streameval)
     for name in names:
@@ -58,6 +63,14 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_manual(wanted: bool) -> None:
+    if wanted:
+        from streameval.cli.manual import manual
+
+        write(manual(typer.main.get_command(app_of(COMMANDS))))
+        raise typer.Exit
+
+
 def _streameval(
     version: Annotated[
         bool,
@@ -68,6 +81,15 @@ def _streameval(
             is_eager=True,
         ),
     ] = False,
+    man: Annotated[
+        bool,
+        typer.Option(
+            "--man",
+            help="Print the manual page: streameval --man | man -l -",
+            callback=_print_manual,
+            is_eager=True,
+        ),
+    ] = False,
 ) -> None:
     """Exact evaluation of classifiers from the stream of their predictions."""
 
@@ -75,9 +97,11 @@ def _streameval(
 def run(arguments: list[str]) -> int:
     """Run a command line; errors become one line and an exit code."""
     # Where the first word is not a command, --help lists all and an error suggests one.
-    chosen = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
+    words = arguments or _completed()
+    chosen = words[:1] if words and words[0] in COMMANDS else COMMANDS
     try:
-        code = app_of(chosen)(arguments, prog_name="streameval", standalone_mode=False) or 0
+        command = with_groups(typer.main.get_command(app_of(chosen)))
+        code = command(arguments, prog_name="streameval", standalone_mode=False) or 0
         if code == INTERRUPTED:  # by typer at Ctrl-C: no command exits with it
             raise KeyboardInterrupt
         return code
@@ -90,6 +114,12 @@ def run(arguments: list[str]) -> int:
     except (StreamevalError, OSError, MemoryError) as error:
         say(str(_in_options(error)) or "out of memory")
         return exit_code(error)
+
+
+def _completed() -> list[str]:
+    """The words of the line that a shell completes, after the command's name."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    return line.split()[1:]
 
 
 def _in_options(error: BaseException) -> BaseException:

@@ -71,7 +71,7 @@ def expected(events: Events, **columns: str) -> str:
     return str(ev.report()) + "\n"
 
 
-BINARY = ("--y-true", "label", "--score", "score")
+BINARY = ("--y-true", "label", "--score", "score", "--no-per-class")
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
@@ -125,7 +125,7 @@ def test_nested_fields(run: Command, tmp_path: Path, ending: str) -> None:
     events = binary_events()
     nested = [{"truth": {"y": e["label"]}, "m": {"v7": {"p": e["score"]}}} for e in events]
     path = written(tmp_path / f"a{ending}", nested)
-    result = run("evaluate", path, "--y-true", "truth.y", "--score", "m.v7.p")
+    result = run("evaluate", path, "--y-true", "truth.y", "--score", "m.v7.p", "--no-per-class")
     assert result.out == expected(events, y_true="label", score="score")
 
 
@@ -195,12 +195,12 @@ def test_probabilities_as_object_and_as_columns(run: Command, tmp_path: Path, en
         for t, p in PROBABILITIES
     ]
     path = written(tmp_path / f"flat{ending}", flat)
-    result = run("evaluate", path, "--proba", "cat=p_cat,dog=p_dog,emu=p_emu")
+    result = run("evaluate", path, "--proba", "cat=p_cat,dog=p_dog,emu=p_emu", "--no-per-class")
     assert result == (0, f"{ev.report()}\n", "")
     if ending == ".csv":
         return
     path = written(tmp_path / f"nested{ending}", [{"y_true": t, "p": p} for t, p in PROBABILITIES])
-    assert run("evaluate", path, "--proba", "p") == result
+    assert run("evaluate", path, "--proba", "p", "--no-per-class") == result
 
 
 def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
@@ -215,7 +215,7 @@ def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
     ev = se.Evaluator("multiclass")
     ev.update_many(true, proba=shares)
     result = run("evaluate", write_jsonl(tmp_path / "a.jsonl", events), "--proba", "p")
-    assert result.out == f"{ev.report()}\n"
+    assert result.out.startswith(f"{ev.report()}\n\n")
 
 
 def test_batches_of_any_size_give_the_same(
@@ -292,7 +292,7 @@ def test_a_probability_of_the_positive_label(
     path = written(tmp_path / f"a{ending}", rows)
     ev = se.Evaluator("binary", positive=positive, threshold=0.4)
     ev.update_many([row["t"] for row in rows], score=[row["p"] for row in rows])
-    binary = ("--y-true", "t", "--positive", positive, "--threshold", "0.4")
+    binary = ("--y-true", "t", "--positive", positive, "--threshold", "0.4", "--no-per-class")
     result = run("evaluate", path, "--proba", "p", *binary)
     assert result == (0, f"{ev.report()}\n", "")
     assert run("evaluate", path, "--proba", f"{positive}=p", *binary) == result
@@ -310,7 +310,9 @@ def test_an_object_of_probabilities_in_a_binary_task(
     path = written(tmp_path / f"a{ending}", rows)
     ev = se.Evaluator("binary", positive="yes")
     ev.update_many([row["t"] for row in rows], proba=[row["p"] for row in rows])
-    result = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes")
+    result = run(
+        "evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", "--no-per-class"
+    )
     assert result == (0, f"{ev.report()}\n", "")
 
 
@@ -320,11 +322,24 @@ def test_numbers_and_objects_of_probabilities_in_one_file(run: Command, tmp_path
     ev = se.Evaluator("binary", positive="yes")
     ev.update_many([row["t"] for row in rows], proba=shares)
     path = write_jsonl(tmp_path / "a.jsonl", rows)
-    result = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes")
+    result = run(
+        "evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", "--no-per-class"
+    )
     assert result == (0, f"{ev.report()}\n", "")
     path = write_jsonl(tmp_path / "b.jsonl", [*rows, {"t": "no", "p": 1.5}, {"t": "no", "p": "x"}])
     skip = ("--on-bad", "skip", "--max-bad", "1")
-    again = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", *skip)
+    again = run(
+        "evaluate",
+        path,
+        "--y-true",
+        "t",
+        "--proba",
+        "p",
+        "--positive",
+        "yes",
+        "--no-per-class",
+        *skip,
+    )
     assert again.out == result.out
     assert f"{path}:5: p: expected a probability" in again.err
     assert f"{path}:6: p: expected the positive label's probability, or an object" in again.err

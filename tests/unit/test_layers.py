@@ -56,6 +56,9 @@ OPTIONAL = {
 }
 
 
+_AT_THE_TOP = (ROOT / "__init__.py", ROOT / "__main__.py")
+
+
 def rank(part: str) -> int:
     for number, layer in enumerate(LAYERS):
         if part == layer or (isinstance(layer, tuple) and part in layer):
@@ -64,7 +67,7 @@ def rank(part: str) -> int:
 
 
 def modules() -> list[Path]:
-    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+    return [path for path in sorted(ROOT.rglob("*.py")) if path not in _AT_THE_TOP]
 
 
 def imports(path: Path) -> list[str]:
@@ -223,6 +226,6 @@ def test_a_name_that_does_not_exist_is_found() -> None:
 
 
 def test_the_tree_stays_flat_enough_to_read() -> None:
-    at_the_top = {path.stem for path in ROOT.glob("*.py")} - {"__init__"}
+    at_the_top = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__"}
     assert len(at_the_top) <= 5
     assert len(LAYERS) <= 11
