@@ -83,7 +83,8 @@ def evaluate(
     """Evaluate the predictions in files.
 
     A record needs its true label, and a prediction: a label (--y-pred), a score
-    (--score) or probabilities (--proba).
+    (--score) or probabilities (--proba). Where none is named, fields that are
+    called y_pred, score or proba are used.
     """
     without_slices = details.slice_options() + ([] if max_slices is None else ["--max-slices"])
     if slice is None and without_slices:
@@ -96,6 +97,9 @@ def evaluate(
     if rule is not None and y_pred is not None:
         remedy = "predicted labels that are read do not depend on it; leave --y-pred out"
         raise OptionError.conflicts(f"--threshold {threshold}", "--y-pred", remedy=remedy)
+    sources = reading.sources(files)
+    if y_pred is score is proba is None:
+        y_pred, score, proba = _usual_fields(sources[0], scores_only=threshold is not None)
     named_metrics = () if calls is None or everything else tuple(name for name, _ in calls)
     pictures = checked_pictures(details)
     more = {"bins": bins, "undefined": undefined}
@@ -127,7 +131,6 @@ def evaluate(
         more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(request.window)
-    sources = reading.sources(files)
     if request.proba_pattern is not None:
         request = request.with_columns(column_names(sources[0]), sources[0].name)
     named = options.named_shard(shard, epoch, sequence, save=save)
@@ -160,6 +163,23 @@ def evaluate(
 
     chunks = chunks_of(request)
     count_and_report(feed, chunks, sources, write, save=save, shard=named, max_bad=max_bad)
+
+
+def _usual_fields(source: Source, *, scores_only: bool) -> tuple[str | None, ...]:
+    """The fields y_pred, score and proba, each None where the source has no field of that name.
+
+    Args:
+        source: The first one; of standard input nothing is known before it is read.
+        scores_only: Whether predicted labels are of no use.
+    """
+    known = column_names(source) or ()
+    y_pred = "y_pred" if "y_pred" in known and not scores_only else None
+    score = "score" if "score" in known else None
+    proba = "proba" if "proba" in known and y_pred is score is None else None
+    found = [name for name in (y_pred, score, proba) if name is not None]
+    if found:
+        say(f"no field of predictions is named; used: {', '.join(found)}")
+    return y_pred, score, proba
 
 
 def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, float]]) -> CutPoint:

@@ -120,6 +120,47 @@ def test_several_files_a_pattern_and_stdin_are_one_stream(tmp_path: Path) -> Non
     assert own_process("evaluate", "-", "--input-format", "csv", *BINARY, stdin=table) == once
 
 
+NAMED = "streameval: no field of predictions is named; used: "
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "used"),
+    [
+        (["score"], (), ["score"]),
+        (["y_pred"], ("--task", "multiclass"), ["y_pred"]),
+        (["y_pred", "score"], (), ["y_pred", "score"]),
+        (["y_pred", "score"], ("--threshold", "0.7"), ["score"]),
+        (["y_pred", "score", "proba"], (), ["y_pred", "score"]),
+        (["proba"], ("--positive", "1"), ["proba"]),
+    ],
+)
+@pytest.mark.parametrize("write", [write_csv, write_jsonl])
+def test_fields_of_usual_names_need_no_option(
+    run: Command,
+    tmp_path: Path,
+    write: Any,
+    fields: list[str],
+    options: tuple[str, ...],
+    used: list[str],
+) -> None:
+    given = {"y_true": 1, "y_pred": 0, "score": 0.75, "proba": 0.5}
+    event = {name: given[name] for name in ["y_true", *fields]}
+    other = {"y_true": 0, **{name: event[name] for name in fields}}
+    path = str(write(tmp_path / "events", [event, other]))
+    format = ("--input-format", "csv" if write is write_csv else "jsonl", "--format", "json")
+    found = run("evaluate", path, *format, *options)
+    named = [f"--{name.replace('_', '-')}={name}" for name in used]
+    assert found.out == run("evaluate", path, *format, *options, *named).out
+    assert found.err.startswith(NAMED + ", ".join(used) + "\n")
+
+
+def test_without_such_a_field_the_options_are_named(run: Command, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv", [{"y_true": 1, "p": 0.5}])
+    result = run("evaluate", str(path))
+    assert result.code == 2
+    assert "expected --y-pred, --score or --proba, got none of them" in result.err
+
+
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 def test_nested_fields(run: Command, tmp_path: Path, ending: str) -> None:
     events = binary_events()
