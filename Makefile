@@ -6,22 +6,33 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Beam's requirements, and pip's search for versions that meet everyone's, are kept out of it.
+BEAM := .venv-beam
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: docs man wheel coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
 # One stamp for each set of extras: set-up is repeated when pyproject.toml changes.
+define install
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "streameval needs Python 3.11 or newer; found $$($(PYTHON) --version). Try make PYTHON=python3.12" >&2; exit 1; }
+@test -x $(@D)/bin/python || { echo "making the virtual environment $(@D)"; $(PYTHON) -m venv $(@D); }
+@echo "installing streameval[$(subst -,$(comma),$*)] into $(@D) (a minute or two the first time)"
+@PYTHONWARNINGS=ignore $(@D)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
+@touch $@
+endef
+
 $(VENV)/.stamp-%: pyproject.toml setup.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "streameval needs Python 3.11 or newer; found $$($(PYTHON) --version). Try make PYTHON=python3.12" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "making the virtual environment $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@echo "installing streameval[$(subst -,$(comma),$*)] into $(VENV) (a minute or two the first time)"
-	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
-	@touch $@
+	$(install)
+
+# The compiled parts are those that the main environment has built.
+$(BEAM)/.stamp-%: export STREAMEVAL_NATIVE := skip
+$(BEAM)/.stamp-%: pyproject.toml setup.py
+	$(install)
 
 comma := ,
 
@@ -50,6 +61,9 @@ browser:  ## Chromium for the dashboard's tests, from Debian (as root)
 	have $$CHROMIUM $(HEADLESS) || get $(HEADLESS) || \
 	have chromium chromium-browser google-chrome || get chromium || \
 	echo "no Chromium: the dashboard will not be tested in a browser (install one, or set CHROMIUM)" >&2
+
+man: $(VENV)/.stamp-test  ## docs/streameval.1, the manual page, from the help of the commands
+	$(BIN)/python -m streameval --man > docs/streameval.1
 
 demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
 	@$(BIN)/python -m demos.run
@@ -95,19 +109,41 @@ static: $(VENV)/.stamp-check-test scripts  ## linters and types
 
 check: static test  ## linters, types and tests
 
+# Warnings are errors: a link or an anchor without a target, a name that is not documented.
+# The pages' examples have run before; those of the engines run in test-engines.
+docs: $(VENV)/.stamp-docs  ## the documentation site, in build/site, and every example of its pages
+	$(BIN)/python -m pytest -q -m docs tests/docs
+	$(BIN)/python -m pytest -q tests/cli/test_cli_docs.py tests/unit/test_readme.py tests/unit/test_doctests.py -k "not docstrings"
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@! command -v actionlint >/dev/null || actionlint
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --clean
+
+# As cibuildwheel does it for every system and Python, here for this one: what is linked outside of
+# the wheel is put into it, and the wheel is tested in an environment of its own.
+wheel: $(VENV)/.stamp-docs  ## the wheel of this system, built, repaired and tested, in build/wheels
+	rm -rf build/wheels build/raw && mkdir -p build/wheels build/raw
+	STREAMEVAL_NATIVE=require $(BIN)/python -m pip wheel --quiet --no-deps -w build/raw .
+	if test "$$(uname)" = Linux; then \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/raw/*.whl; \
+	else cp build/raw/*.whl build/wheels; fi
+	$(PYTHON) -m venv --clear build/wheel-venv
+	build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check build/wheels/*.whl
+	cd build && wheel-venv/bin/python ../tests/wheel.py
+
 test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which Maven fetches
 	$(BIN)/python -m tests.support.apache_kafka
 
 # BOUNDED=1 leaves out what is slow. Spark needs Java 17.
-test-engines: $(VENV)/.stamp-test-spark-dask-beam $(if $(BOUNDED),,build/prism/prism)  ## evaluation on Spark, Dask and Beam; BOUNDED=1 for the quicker part
-	$(BIN)/python -m pytest -q -m engines tests/engines
+test-engines: $(VENV)/.stamp-test-engines $(BEAM)/.stamp-beamtest $(if $(BOUNDED),,build/prism/prism)  ## evaluation on Spark, Dask and Beam, and files of a web server and of S3; BOUNDED=1 for the quicker part
+	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m engines tests/engines --ignore tests/engines/test_beam.py
+	$(BEAM)/bin/python -m pytest -q -m engines tests/engines/test_beam.py
 
 # Beam's portable runner is a program in Go, which is compiled in some minutes.
 PRISM := github.com/apache/beam/sdks/v2/go/cmd/prism
 
-build/prism/prism: | $(VENV)/.stamp-test-spark-dask-beam
+build/prism/prism: | $(BEAM)/.stamp-beamtest
 	@GOBIN="$(CURDIR)/build/prism" go install \
-	  "$(PRISM)@v$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("apache-beam"))')" || \
+	  "$(PRISM)@v$$($(BEAM)/bin/python -c 'import importlib.metadata as m; print(m.version("apache-beam"))')" || \
 	  echo "Prism could not be built with Go: Beam is tested without its portable runner" >&2
 
 KILLS ?= 200
@@ -138,8 +174,8 @@ bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in two minutes
 
 EVENTS ?= 100000000
 
-bench-engines: $(VENV)/.stamp-test-spark-dask-beam  ## engines against their own evaluators and one machine; EVENTS=
-	$(BIN)/python -m benchmarks.engines --events $(EVENTS)
+bench-engines: $(VENV)/.stamp-test-engines $(BEAM)/.stamp-beamtest  ## engines against their own evaluators and one machine; EVENTS=
+	$(BIN)/python -m benchmarks.engines --events $(EVENTS) --beam $(BEAM)/bin/python
 
 RUNS ?= 2000
 
@@ -175,4 +211,4 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/properties/test_delong_sums.py tests/unit/test_native_ring.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py tests/properties/test_bounded_index.py
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp
+	rm -rf $(VENV) $(BEAM) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp

@@ -4,26 +4,30 @@
 
 Makes the events in Parquet, by parts and with a seed, and measures each row in a process of its
 own, so that none finds the caches of another. The clock runs from a started engine, which has
-evaluated one part, to the value; Beam starts with each pipeline, which its rows include. Writes
-``engines.md``; of fewer events ``engines-short.md``.
+evaluated one part, to the value; Beam starts with each pipeline, which its rows include. Slow
+engines evaluate a share of the files. Writes ``engines.md`` and ``engines.json``; of fewer events
+``engines-short``. With ``--only`` the other rows stay as they were, and with ``--folder`` the
+events, so that an engine can be measured at a time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import streameval as se
-from benchmarks.run import machine
 
 HERE = Path(__file__).parent
 FULL = 10**8
@@ -39,10 +43,15 @@ class Outcome(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A row of the results: its name, and what evaluates the files of a folder."""
+    """A row of the results."""
 
     name: str
+    package: str
+    """Its engine's distribution."""
     run: Callable[[Path], Outcome]
+    """Evaluates the files of a folder."""
+    share: int = 1
+    """One in how many files is evaluated."""
 
 
 def make_events(folder: Path, events: int) -> None:
@@ -153,70 +162,117 @@ def _on_beam(workers: int) -> Callable[[Path], Outcome]:
     return run
 
 
+_ML = "BinaryClassificationEvaluator"
+
 ROWS = (
-    Measured("one process: streameval evaluate", one_process),
-    Measured("Spark, 1 worker: streameval", _on_spark(1, _streameval_on_spark)),
-    Measured("Spark, 2 workers: streameval", _on_spark(2, _streameval_on_spark)),
-    Measured("Dask, 1 worker: streameval", _on_dask(1)),
-    Measured("Dask, 2 workers: streameval", _on_dask(2)),
-    Measured("Beam, 1 worker: streameval", _on_beam(1)),
-    Measured("Beam, 2 workers: streameval", _on_beam(2)),
-    Measured("Spark, 1 worker: BinaryClassificationEvaluator", _on_spark(1, _spark_ml)),
-    Measured("Spark, 2 workers: BinaryClassificationEvaluator", _on_spark(2, _spark_ml)),
+    Measured("one process: streameval evaluate", "streameval", one_process),
+    Measured("Spark, 1 worker: streameval", "pyspark", _on_spark(1, _streameval_on_spark)),
+    Measured("Spark, 2 workers: streameval", "pyspark", _on_spark(2, _streameval_on_spark)),
+    Measured("Dask, 1 worker: streameval", "dask", _on_dask(1)),
+    Measured("Dask, 2 workers: streameval", "dask", _on_dask(2)),
+    Measured("Beam, 1 worker: streameval", "apache-beam", _on_beam(1), share=10),
+    Measured("Beam, 2 workers: streameval", "apache-beam", _on_beam(2), share=10),
+    Measured(f"Spark, 1 worker: {_ML}", "pyspark", _on_spark(1, _spark_ml), share=40),
+    Measured(f"Spark, 2 workers: {_ML}", "pyspark", _on_spark(2, _spark_ml), share=40),
 )
 """A worker is one process with one core. The first row's value is the exact one."""
 
+Found = dict[str, dict[str, Any]]
+"""From a row's name to what was measured, or to why it was not (``failed``)."""
 
-def document(events: int, found: dict[str, Outcome], failed: dict[str, str]) -> str:
+
+def document(events: int, found: Found) -> str:
     """The results as Markdown."""
-    facts = ", ".join(f"{key} {value}" for key, value in machine().items())
+    measured = {name: row for name, row in found.items() if "failed" not in row}
+    facts = [f"python {platform.python_version()}", f"{os.cpu_count()} processors"]
+    facts += [platform.machine(), f"{se.backend()} states", f"numpy {np.__version__}"]
+    facts += sorted({row["engine"] for row in measured.values()} - {_version("streameval")})
     lines = [
         "# Engines",
         "",
-        f"Written by `make bench-engines EVENTS={events}`: {events:,} events in Parquet, of which "
-        "each row reads label and score and computes at least the AUC. streameval's rows "
-        "compute all metrics of a binary task, and the AUC exactly.",
+        f"Written by `make bench-engines EVENTS={events}`: {events:,} events in Parquet, in files "
+        f"of {PART:,}, of which each row reads label and score and computes at least the AUC. "
+        "streameval's rows compute all metrics of a binary task, and the AUC exactly. Where a row "
+        "has fewer events it read the first files only: its AUC is that of these.",
         "",
-        f"Machine: {facts}.",
+        f"Machine: {', '.join(facts)}.",
         "",
-        "| what | seconds | million events a second | AUC |",
-        "| --- | ---: | ---: | ---: |",
+        "| what | events | seconds | million events a second | AUC |",
+        "| --- | ---: | ---: | ---: | ---: |",
     ]
-    for name, each in found.items():
-        rate = events / each.seconds / 1e6
-        lines.append(f"| {name} | {each.seconds:.1f} | {rate:.2f} | {each.roc_auc:.12f} |")
+    for name, row in measured.items():
+        count, seconds = row["events"], row["seconds"]
+        lines.append(
+            f"| {name} | {count:,} | {seconds:.1f} | {count / seconds / 1e6:.2f} "
+            f"| {row['roc_auc']:.12f} |"
+        )
+    failed = {name: row["failed"] for name, row in found.items() if "failed" in row}
     lines += ["", *(f"- Not measured: {name}: {why}" for name, why in failed.items())]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _version(package: str) -> str:
+    return f"{package} {metadata.version(package)}"
+
+
+def measure(number: int, folder: Path, python: str) -> dict[str, Any]:
+    """What a row gives in a process of its own."""
+    row = ROWS[number]
+    parts = sorted(folder.glob("part-*.parquet"))
+    with tempfile.TemporaryDirectory(prefix="share-", dir=folder) as directory:
+        share = Path(directory) / "events"
+        share.mkdir()
+        for part in parts[: -(-len(parts) // row.share)]:
+            os.link(part, share / part.name)
+        command = [python, "-W", "ignore", "-m", "benchmarks.engines"]
+        command += ["--row", str(number), "--folder", str(share)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=HERE.parent)
+    if done.returncode:
+        return {"failed": (done.stderr.strip().splitlines() or ["no reason"])[-1]}
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def print_row(row: Measured, folder: Path) -> None:
+    """Measure it, and print what it gives as JSON."""
+    import pyarrow.parquet as parquet
+
+    count = sum(parquet.read_metadata(path).num_rows for path in folder.iterdir())
+    outcome = row.run(folder)
+    print(json.dumps({"events": count, "engine": _version(row.package), **outcome._asdict()}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=FULL)
+    parser.add_argument("--only", default="", help="rows whose names contain this")
+    parser.add_argument("--folder", type=Path, help="of the events, which are made once")
+    parser.add_argument("--beam", default=sys.executable, help="the Python that has Beam")
     parser.add_argument("--row", type=int, help="measure this row of --folder, and print it")
-    parser.add_argument("--folder", type=Path)
     given = parser.parse_args()
     if given.row is not None:
-        print(json.dumps(ROWS[given.row].run(given.folder)))
+        print_row(ROWS[given.row], given.folder)
         return
-    found: dict[str, Outcome] = {}
-    failed: dict[str, str] = {}
+    results = HERE / ("engines.json" if given.events >= FULL else "engines-short.json")
+    found: Found = {}
+    if given.only and results.exists():
+        found = json.loads(results.read_text())["rows"]
     with tempfile.TemporaryDirectory(prefix="engines-") as directory:
-        folder = Path(directory) / "events"
-        folder.mkdir()
-        make_events(folder, given.events)
+        folder = given.folder or Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not list(folder.glob("part-*.parquet")):
+            make_events(folder, given.events)
         for number, row in enumerate(ROWS):
-            command = [sys.executable, "-W", "ignore", "-m", "benchmarks.engines"]
-            command += ["--row", str(number), "--folder", str(folder)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                failed[row.name] = (done.stderr.strip().splitlines() or ["no reason"])[-1]
-                print(f"{row.name}: {failed[row.name]}", file=sys.stderr)
+            if given.only not in row.name:
                 continue
-            found[row.name] = Outcome(*json.loads(done.stdout.splitlines()[-1]))
-            print(f"{row.name}: {found[row.name].seconds:.1f} s", flush=True)
-    name = "engines" if given.events >= FULL else "engines-short"
-    (HERE / f"{name}.md").write_text(document(given.events, found, failed))
-    if failed:
+            python = given.beam if row.package == "apache-beam" else sys.executable
+            result = found[row.name] = measure(number, folder, python)
+            said = result.get("failed") or f"{result['seconds']:.1f} s"
+            print(f"{row.name}: {said}", file=sys.stderr, flush=True)
+    found = {row.name: found[row.name] for row in ROWS if row.name in found}
+    results.write_text(json.dumps({"events": given.events, "rows": found}, indent=1) + "\n")
+    results.with_suffix(".md").write_text(document(given.events, found))
+    if any("failed" in row for row in found.values()):
         sys.exit(1)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["html_table", "markdown_table", "text_table"]
+__all__ = ["Table", "html_table", "markdown_table", "text_table"]
 
 
 def _one_line(cell: str) -> str:
@@ -14,24 +16,111 @@ def _one_line(cell: str) -> str:
 
 
 def text_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str] = frozenset()
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: frozenset[str] = frozenset(),
+    width: int | None = None,
 ) -> str:
     """Aligned columns of plain text.
+
+    Args:
+        header: The names of the columns.
+        rows: As many cells each.
+        right: The columns that are aligned to the right.
+        width: The widest line, where that matters: words are then wrapped within their columns,
+            and where the numbers alone are too wide each row becomes lines of ``name value``.
+            Numbers are never wrapped.
 
     >>> print(text_table(["class", "n"], [["cat", "3"], ["dog", "12"]], right=frozenset({"n"})))
     class   n
     cat     3
     dog    12
+    >>> print(text_table(["metric", "value"], [["log_loss", "0"], ["brier_score", "1"]], width=13))
+    metric  value
+    log_    0
+    loss
+    brier_  1
+    score
     """
     lines = [[_one_line(cell) for cell in line] for line in (header, *rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
+    if width is not None and sum(widths) + 2 * len(widths) - 2 > width:
+        fitted = _fitted(lines, widths, width)
+        if fitted is None:
+            return _stacked(lines, width)
+        widths = fitted
+        wrapped = [
+            [_wrapped(cell, most) for cell, most in zip(line, widths, strict=True)]
+            for line in lines
+        ]
+        lines = [
+            [cell[n] if n < len(cell) else "" for cell in line]
+            for line in wrapped
+            for n in range(max(map(len, line)))
+        ]
+    aligned = [name in right for name in header]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for name, cell, width in zip(header, line, widths, strict=True)
+            cell.rjust(most) if to_right else cell.ljust(most)
+            for to_right, cell, most in zip(aligned, line, widths, strict=True)
         ).rstrip()
         for line in lines
     )
+
+
+_LONGEST_WORD = 16
+"""Longer words are broken; where the others do not fit either, rows become lines."""
+
+_WORDS = re.compile(r"(?!nan|inf)[A-Za-z]{2}")
+_PIECE = re.compile(r"\S+?(?:[_=,/](?=\S)|\s+|$)")
+
+
+def _fitted(lines: list[list[str]], widths: list[int], width: int) -> list[int] | None:
+    """Narrower columns that fit, or None: those of words shrink, and headers of numbers wrap."""
+    least = []
+    for n, most in enumerate(widths):
+        words = (piece.rstrip() for line in lines for piece in _PIECE.findall(line[n]))
+        longest = min(_LONGEST_WORD, max(map(len, words), default=1))
+        numbers = (len(line[n]) for line in lines[1:] if not _WORDS.search(line[n]))
+        least.append(min(most, max(longest, *numbers, 1)))
+    most = width - 2 * (len(widths) - 1)
+    if sum(least) > most:
+        return None
+    fitted = list(widths)
+    while sum(fitted) > most:
+        n = max((n for n in range(len(fitted)) if fitted[n] > least[n]), key=lambda n: fitted[n])
+        fitted[n] -= 1
+    return fitted
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    """The lines of a cell: broken after words, underscores and the like, else anywhere."""
+    found = [""]
+    for piece in _PIECE.findall(cell):
+        if len(found[-1]) + len(piece.rstrip()) > width:
+            found.append("")
+        while len(piece.rstrip()) > width:
+            found[-1], piece = piece[:width], piece[width:]
+            found.append("")
+        found[-1] += piece
+    return [line.rstrip() for line in found if line] or [""]
+
+
+def _stacked(lines: list[list[str]], width: int) -> str:
+    """A row as the name in its first cell, and a line for each further cell that is not empty."""
+    (_, *names), *rows = lines
+    most = min(max(map(len, names), default=0), width // 2)
+    found = []
+    for first, *cells in rows:
+        found += _wrapped(first, width)
+        for name, cell in zip(names, cells, strict=True):
+            if cell:
+                start = [part.ljust(most) for part in _wrapped(name, most)]
+                values = _wrapped(cell, max(width - most - 4, len(cell.split()[0])))
+                for n in range(max(len(start), len(values))):
+                    left = start[n] if n < len(start) else " " * most
+                    found.append(f"  {left}  {values[n] if n < len(values) else ''}".rstrip())
+    return "\n".join(found)
 
 
 def markdown_table(
@@ -54,12 +143,57 @@ def markdown_table(
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in HTML, its cells escaped."""
+def html_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: frozenset[str] = frozenset(),
+    caption: str = "",
+) -> str:
+    """A table in HTML, its cells escaped.
+
+    Cells of the columns in `right` have the class ``number``, those of sentences ``text``.
+    """
 
     def line(tag: str, cells: Sequence[str]) -> str:
-        inner = "".join(f"<{tag}>{html.escape(_one_line(cell))}</{tag}>" for cell in cells)
+        inner = ""
+        for name, cell in zip(header, cells, strict=True):
+            kind = "number" if name in right else "text" if len(cell) > _SENTENCE else ""
+            start = f'<{tag} class="{kind}">' if kind else f"<{tag}>"
+            inner += f"{start}{html.escape(_one_line(cell))}</{tag}>"
         return f"<tr>{inner}</tr>"
 
+    head = f"<caption>{html.escape(_one_line(caption))}</caption>" if caption else ""
     body = "".join(line("td", row) for row in rows)
-    return f"<table><thead>{line('th', header)}</thead><tbody>{body}</tbody></table>"
+    return f"<table>{head}<thead>{line('th', header)}</thead><tbody>{body}</tbody></table>"
+
+
+_SENTENCE = 28
+"""Longer cells are sentences, which a page may wrap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Names of columns and rows of cells, to write as text, Markdown or HTML.
+
+    >>> print(Table(["class", "n"], [["cat", "3"]], right=frozenset({"n"})).to_markdown())
+    | class | n |
+    | --- | ---: |
+    | cat | 3 |
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: frozenset[str] = frozenset()
+    """The columns that are aligned to the right."""
+
+    def to_text(self, width: int | None = None) -> str:
+        """Aligned columns; see :func:`text_table`."""
+        return text_table(self.header, self.rows, self.right, width)
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown_table(self.header, self.rows, self.right)
+
+    def to_html(self, caption: str = "") -> str:
+        """An HTML table."""
+        return html_table(self.header, self.rows, self.right, caption)

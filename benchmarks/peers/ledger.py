@@ -119,17 +119,19 @@ class Ledger:
 def document(ledger: Ledger, versions: Sequence[str]) -> str:
     """The table as Markdown."""
     outcomes = (EQUAL, DIFFERENT, NOT_COVERED, REFUSED)
+    covered = ledger.count(EQUAL) + ledger.count(DIFFERENT)
     lines = [
         "# Peers' own tests, with streameval beside them",
         "",
-        "`make peers` runs the public tests of other libraries, computes the counterpart here of each call of",
-        "a metric that they make, and compares the two values at 10⁻¹² (`benchmarks/peers/`). Measured with",
-        f"{', '.join(versions)}.",
+        "`make peers` runs the public tests of other libraries, computes the counterpart here of",
+        "each call of a metric that they make, and compares the two values at 10⁻¹²",
+        f"(`benchmarks/peers/`). Measured with {', '.join(versions)}.",
         "",
-        f"**{ledger.share():.2%} of {ledger.count(EQUAL) + ledger.count(DIFFERENT):,} covered calls are equal.**",
+        f"**{ledger.share():.2%} of {covered:,} covered calls are equal.**",
         "A call that the peer itself refuses has no value to compare.",
         "",
-        "| peer | function | calls | covered | equal | different | not covered | refused by the peer |",
+        where_of = {r: ", ".join(sorted(names)) for r, names in where.items()}
+        lines += [row.format(r, n, where_of[r]) for r, n in reasons.most_common()]
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     for peer, name in [*sorted({key[:2] for key in ledger.calls}), ("", "")]:
@@ -138,6 +140,7 @@ def document(ledger: Ledger, versions: Sequence[str]) -> str:
         title = f"{peer} | `{name}`" if peer else "all | "
         lines.append(f"| {title} | {' | '.join(f'{n:,}' for n in cells)} |")
     for outcome, title in ((DIFFERENT, "Differences"), (NOT_COVERED, "Not covered")):
+        row = "| {} | {:,} | {} |"
         reasons: Counter[str] = Counter()
         where: dict[str, set[str]] = {}
         for (_, name, how, reason), n in ledger.calls.items():
@@ -145,9 +148,7 @@ def document(ledger: Ledger, versions: Sequence[str]) -> str:
                 reasons[reason] += n
                 where.setdefault(reason, set()).add(f"`{name}`")
         lines += ["", f"## {title}", "", "| reason | calls | of |", "|---|--:|---|"]
-        lines += [
-            f"| {r} | {n:,} | {', '.join(sorted(where[r]))} |" for r, n in reasons.most_common()
-        ]
+        lines += [row.format(r, n, ", ".join(sorted(where[r]))) for r, n in reasons.most_common()]
         if not reasons:
             lines[-2:] = ["None."]
     return "\n".join(lines) + "\n"

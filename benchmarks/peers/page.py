@@ -1,4 +1,4 @@
-"""The tables of docs/scikit-learn.md: the only list of scikit-learn's names and their counterparts."""
+"""The tables of docs/scikit-learn.md: the only list of scikit-learn's names and counterparts."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _fed(event: Any, name: str) -> Any:
 
 def _twin(metric: Any) -> RiverMetric:
     options: dict[str, Any] = {"undefined": 0.0}
-    if hasattr(metric, "beta"):
+    if "fbeta" in _COUNTERPARTS[type(metric).__name__]:
         options["beta"] = metric.beta
     if isinstance(metric, metrics.base.BinaryMetric):
         options |= {"task": "binary", "positive": metric.pos_val}
@@ -98,7 +98,8 @@ def install(ledger: Ledger) -> None:
 def tests(*, bounded: bool, source: Path | None) -> list[str]:
     """pytest's arguments: the wheel has the metrics' own examples, a source tree has more."""
     spec = find_spec("river.metrics")
-    assert spec is not None and spec.submodule_search_locations is not None
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
     arguments = ["--doctest-modules", *spec.submodule_search_locations]
     return (
         arguments if source is None else [*arguments, str(source.resolve() / "tests" / "metrics")]

@@ -23,7 +23,9 @@ SUITES = ("test_classification", "test_ranking", "test_common")
 _COUNTERPARTS = {name: row.counterparts for row in rows() for name in row.names if row.counterparts}
 
 _MULTI_LABEL = "multi-label targets: not yet"
-_WEIGHTS = "weights of 0 or below: refused, as an event counts or does not"
+_WEIGHTS = "weights of 0 or below, or above 2⁵³: refused"
+_NAMES = "more names than classes: scikit-learn warns, streameval refuses"
+_ONE_EVENT = "one event, of classes that are not given"
 _ANY_FUNCTION = (
     "any function at each threshold, or the area under given points: no metric of events"
 )
@@ -42,14 +44,16 @@ class Call:
             raise NotCovered(_MULTI_LABEL)
         self.y_true = np.asarray(truth).ravel()
         weight = arguments.get("sample_weight")
-        self.weight = None if weight is None else np.asarray(weight).ravel()
-        if self.weight is not None and np.any(self.weight <= 0):
+        self.weight = None if weight is None else np.asarray(weight).ravel() * 1
+        if self.weight is not None and np.any((self.weight <= 0) | (self.weight > 2**53)):
             raise NotCovered(_WEIGHTS)
 
     @property
     def second(self) -> np.ndarray[Any, Any]:
         """The second argument: predicted labels, or scores."""
-        return np.asarray(list(self.given.values())[1])
+        old = self.given.get("y_pred", "deprecated")
+        deprecated = "y_proba" in self.given and not isinstance(old, str)
+        return np.asarray(old if deprecated else list(self.given.values())[1])
 
     def labels_of(self, *columns: Any) -> list[Any]:
         """Given labels in their order, or those of the columns, ascending."""
@@ -89,7 +93,10 @@ class Call:
     def value(self, ev: se.Evaluator, metric: str, **params: Any) -> Any:
         """A metric that the page names as a counterpart of this function."""
         row = _COUNTERPARTS[self.name]
-        assert {metric, f"{metric}_macro", metric.removesuffix("_macro")} & set(row), metric
+        base = metric
+        for ending in ("_macro", "_micro", "_weighted"):
+            base = base.removesuffix(ending)
+        assert {metric, base} & set(row), metric
         return ev.value(metric, **params)
 
     def undefined(self) -> float:
@@ -178,6 +185,8 @@ def _report(call: Call) -> Any:
         options["labels"] = call.labels_of()
     if "target_names" in options:
         options["target_names"] = [str(name) for name in options["target_names"]]
+        if len(options["target_names"]) > len(call.labels_of(call.y_true, call.second)):
+            raise Known(_NAMES)
     ours = ev.classification_report(**options).to_dict()
     if call.given["output_dict"]:
         return ours
@@ -248,11 +257,15 @@ def _top_k(call: Call) -> Any:
 def _loss(metric: str, call: Call) -> Any:
     matrix = call.second
     labels = sorted(call.labels_of(call.y_true))
+    if len(call.y_true) == 1 and call.given["labels"] is None:
+        raise NotCovered(_ONE_EVENT)
     if matrix.dtype == np.float32 or matrix.dtype == np.float16:
         raise Known(_SINGLE)
     if matrix.ndim == 1 or matrix.shape[1] == 1:
         positive = call.given.get("pos_label")
-        ev = call.of_scores(labels[-1] if positive is None else positive)
+        if positive is None:
+            positive = 1 if set(labels) <= {-1, 0, 1} else labels[-1]
+        ev = call.of_scores(positive)
         half = 1.0
     else:
         if np.any(abs(matrix.sum(axis=1) - 1) > 1e-9):

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
+import typer.main
 
-from streameval.cli.output import BAD_INPUT, INTERRUPTED, exit_code, say, write_version
+from streameval.cli.help import width, with_groups
+from streameval.cli.output import (
+    BAD_INPUT,
+    FAILURE,
+    INTERRUPTED,
+    exit_code,
+    say,
+    write,
+    write_version,
+)
 from streameval.errors import InputError, StreamevalError
 
 # Module and member of each command. A module is imported for its command only: the
@@ -18,6 +30,8 @@ COMMANDS = {
     "compare": ("compare", "compare"),
     "merge": ("states", "merge"),
     "report": ("states", "report"),
+    "diff": ("diff", "diff"),
+    "inspect": ("inspect", "inspect"),
     "metrics": ("catalogue", "metrics"),
     "run": ("run", "run"),
     "serve": ("serve", "serve"),
@@ -25,6 +39,12 @@ COMMANDS = {
     "init": ("init", "init"),
     "demo": ("demo", "demo"),
 }
+
+POSIX_COMMANDS = frozenset({"run", "serve", "store", "init", "demo"})
+"""The commands of a long run. Its store and its sources use locks, file handles and limits of
+POSIX, which Windows does not have; all other commands work there."""
+
+POSIX_MODULES = ("fcntl", "resource")
 
 # Typer carries its own copy of click or uses the installed one, by its version.
 # Both have this class, and bad usage of every kind is one.
@@ -36,10 +56,10 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     app = typer.Typer(
         name="streameval",
         help="Exact evaluation of classifiers from the stream of their predictions.",
-        add_completion=False,
         no_args_is_help=True,
+        rich_markup_mode=None,  # no colours and boxes: with_groups() writes the help
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "terminal_width": width()},
     )
     app.callback()(_streameval)
     for name in names:
@@ -58,6 +78,14 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _print_manual(wanted: bool) -> None:
+    if wanted:
+        from streameval.cli.manual import manual
+
+        write(manual(typer.main.get_command(app_of(COMMANDS))))
+        raise typer.Exit
+
+
 def _streameval(
     version: Annotated[
         bool,
@@ -68,16 +96,34 @@ def _streameval(
             is_eager=True,
         ),
     ] = False,
+    man: Annotated[
+        bool,
+        typer.Option(
+            "--man",
+            help="Print the manual page: streameval --man | man -l -",
+            callback=_print_manual,
+            is_eager=True,
+        ),
+    ] = False,
 ) -> None:
     """Exact evaluation of classifiers from the stream of their predictions."""
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line; errors become one line and an exit code."""
+    first = arguments[0] if arguments else ""
+    if first in POSIX_COMMANDS and not _posix():
+        say(
+            f"{first} requires a POSIX system such as Linux or macOS, whose file locks "
+            "its store needs; on Windows use WSL or a container"
+        )
+        return FAILURE
     # Where the first word is not a command, --help lists all and an error suggests one.
-    chosen = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
+    words = arguments or _completed()
+    chosen = words[:1] if words and words[0] in COMMANDS else _available()
     try:
-        code = app_of(chosen)(arguments, prog_name="streameval", standalone_mode=False) or 0
+        command = with_groups(typer.main.get_command(app_of(chosen)))
+        code = command(arguments, prog_name="streameval", standalone_mode=False) or 0
         if code == INTERRUPTED:  # by typer at Ctrl-C: no command exits with it
             raise KeyboardInterrupt
         return code
@@ -90,6 +136,21 @@ def run(arguments: list[str]) -> int:
     except (StreamevalError, OSError, MemoryError) as error:
         say(str(_in_options(error)) or "out of memory")
         return exit_code(error)
+
+
+def _posix() -> bool:
+    return all(find_spec(name) for name in POSIX_MODULES)
+
+
+def _available() -> list[str]:
+    """The commands that this system can run."""
+    return [name for name in COMMANDS if name not in POSIX_COMMANDS or _posix()]
+
+
+def _completed() -> list[str]:
+    """The words of the line that a shell completes, after the command's name."""
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    return line.split()[1:]
 
 
 def _in_options(error: BaseException) -> BaseException:

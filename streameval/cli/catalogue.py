@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from streameval.cli.options import FormatOption
-from streameval.cli.output import Format, to_json, write
-from streameval.evaluator.reports import markdown_table, text_table
+from streameval.cli.output import Format, Section, csv_text, text_of, to_json, write
+from streameval.cli.page import page
+from streameval.evaluator.reports import Table
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import ROWS
 
@@ -16,10 +17,14 @@ def metrics(format: FormatOption = Format.TABLE) -> None:
     """List the metrics: name, task, range, which way is better, and definition."""
     if format is Format.JSON:
         write(to_json([_fields(row) for row in ROWS]))
-    elif format is Format.MARKDOWN:
-        write(markdown_table(_HEADER, [_cells(row) for row in ROWS]))
+        return
+    rows = [_cells(row) for row in ROWS]
+    if format is Format.CSV:
+        write(csv_text([dict(zip(_HEADER, row, strict=True)) for row in rows]))
+    elif format is Format.HTML:
+        write(page("Metrics of streameval", [Section("metrics", Table(_HEADER, rows))]))
     else:
-        write(text_table(_HEADER, [_cells(row) for row in ROWS]))
+        write(text_of([Section(table=Table(_HEADER, rows))], format))
 
 
 def _fields(row: Metric) -> dict[str, object]:

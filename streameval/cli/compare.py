@@ -43,7 +43,7 @@ def compare(
     positive: options.PositiveOption = None,
     negative: options.NegativeOption = None,
     labels: options.LabelsOption = None,
-    threshold: options.ThresholdOption = None,
+    threshold: options.ModelThresholdOption = None,
     window: options.WindowOption = None,
     slice: options.SliceOption = None,
     max_slices: options.MaxSlicesOption = None,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import accumulate
 
 import typer
@@ -21,17 +23,22 @@ from streameval.cli.output import (
     say_bad_records,
     say_reasons,
 )
+from streameval.cli.pictures import checked_pictures
 from streameval.cli.reading import Reading, with_reading
 from streameval.cli.result import Details, result_of, with_details
-from streameval.errors import OptionError, StateError
+from streameval.errors import InputError, OptionError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
+from streameval.metrics.cut_points import CutPoint
 from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BadRecordError, Feed
 from streameval.records.request import MAX_SLICES, Request
 from streameval.records.sources import Source, column_names, read_source
 from streameval.state_files.provenance import Shard
+
+_UNKNOWN_THRESHOLD = 0.5
+"""Of a request, before a rule has chosen its threshold."""
 
 _MAX_BAD = 0.01
 """Share of the records that may be skipped for one reason without ``--max-bad``."""
@@ -47,22 +54,24 @@ def evaluate(
     score: options.ScoreOption = None,
     proba: options.ProbaOption = None,
     weight: options.WeightOption = None,
-    unit: options.UnitOption = None,
     time: options.TimeOption = None,
     time_unit: options.TimeUnitOption = None,
-    task: options.TaskOption = options.TaskChoice.AUTO,
     positive: options.PositiveOption = None,
     negative: options.NegativeOption = None,
     labels: options.LabelsOption = None,
     threshold: options.ThresholdOption = None,
-    window: options.WindowOption = None,
-    slice: options.SliceOption = None,
-    max_slices: options.MaxSlicesOption = None,
-    max_scores: options.MaxScoresOption = None,
-    details: Details,
+    task: options.TaskOption = options.TaskChoice.AUTO,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
+    window: options.WindowOption = None,
+    slice: options.SliceOption = None,
+    details: Details,
+    bins: options.BinsOption = None,
+    undefined: options.UndefinedOption = None,
+    unit: options.UnitOption = None,
+    max_slices: options.MaxSlicesOption = None,
+    max_scores: options.MaxScoresOption = None,
     shard: options.ShardOption = None,
     epoch: options.EpochOption = None,
     sequence: options.SequenceOption = None,
@@ -74,12 +83,26 @@ def evaluate(
     """Evaluate the predictions in files.
 
     A record needs its true label, and a prediction: a label (--y-pred), a score
-    (--score) or probabilities (--proba).
+    (--score) or probabilities (--proba). Where none is named, fields that are
+    called y_pred, score or proba are used.
     """
     without_slices = details.slice_options() + ([] if max_slices is None else ["--max-slices"])
     if slice is None and without_slices:
         raise OptionError.requires(without_slices[0], "--slice", remedy="add --slice FIELD")
     skip = options.skips_bad(on_bad, max_bad)
+    calls = options.metric_calls(metrics)
+    everything = calls == options.ALL
+    cut_at = options.parse_threshold(threshold)
+    rule = cut_at if isinstance(cut_at, tuple) else None
+    if rule is not None and y_pred is not None:
+        remedy = "predicted labels that are read do not depend on it; leave --y-pred out"
+        raise OptionError.conflicts(f"--threshold {threshold}", "--y-pred", remedy=remedy)
+    sources = reading.sources(files)
+    if y_pred is score is proba is None:
+        y_pred, score, proba = _usual_fields(sources[0], scores_only=threshold is not None)
+    named_metrics = () if calls is None or everything else tuple(name for name, _ in calls)
+    pictures = checked_pictures(details)
+    more = {"bins": bins, "undefined": undefined}
     request = Request(
         y_true=y_true,
         y_pred=y_pred,
@@ -93,9 +116,10 @@ def evaluate(
         positive=positive,
         negative=negative,
         labels=options.label_texts(labels),
-        threshold=threshold,
+        threshold=_UNKNOWN_THRESHOLD if isinstance(cut_at, tuple) else cut_at,
         task=task.value,
-        metrics=options.metric_names(metrics),
+        # Pictures need more states than the metrics that are named.
+        metrics=None if everything or pictures else named_metrics or None,
         window=None
         if window is None
         else options.parse_window(window, all_panes=details.series is not None),
@@ -103,27 +127,73 @@ def evaluate(
         max_slices=max_slices or MAX_SLICES,
         max_scores=max_scores,
         intervals=details.intervals is not None,
-        also_kept=details.metrics,
+        also_kept=(*details.metrics, *named_metrics) if pictures else details.metrics,
+        more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(request.window)
-    sources = reading.sources(files)
     if request.proba_pattern is not None:
         request = request.with_columns(column_names(sources[0]), sources[0].name)
-    details.check_plot()
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
+
+    def chunks_of(request: Request) -> Iterator[Chunk]:
+        types = reading.label_types()
+        return read_chunks(sources, request.wanted(), types, progress=not no_progress)
+
+    chosen = None
+    if rule is not None and threshold is not None:
+        if any(source.path == "-" for source in sources):
+            raise OptionError.requires(
+                f"--threshold {threshold}", "files, which are read twice", remedy="write it to one"
+            )
+        # The rule looks at scores alone, of the same window.
+        scores = replace(request, metrics=("roc_auc",), also_kept=(), slices=(), unit=None, more={})
+        ranked = counted(Feed(scores, skip=skip), chunks_of(scores))
+        assert isinstance(ranked, Evaluator)
+        chosen = threshold, _chosen_cut(ranked, threshold, rule)
+        request = replace(request, threshold=chosen[1].threshold)
     feed = Feed(request, skip=skip)
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
-        result = result_of(evaluator, request.metrics, details)
+        result = result_of(evaluator, calls, details, chosen=chosen)
         result.write(format, feed.bad if skip else None)
-        return details.draw(result.series)
+        return pictures.draw(evaluator, result, files, feed.bad)
 
-    types = reading.label_types()
-    chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)
+    chunks = chunks_of(request)
     count_and_report(feed, chunks, sources, write, save=save, shard=named, max_bad=max_bad)
+
+
+def _usual_fields(source: Source, *, scores_only: bool) -> tuple[str | None, ...]:
+    """The fields y_pred, score and proba, each None where the source has no field of that name.
+
+    Args:
+        source: The first one; of standard input nothing is known before it is read.
+        scores_only: Whether predicted labels are of no use.
+    """
+    known = column_names(source) or ()
+    y_pred = "y_pred" if "y_pred" in known and not scores_only else None
+    score = "score" if "score" in known else None
+    proba = "proba" if "proba" in known and y_pred is score is None else None
+    found = [name for name in (y_pred, score, proba) if name is not None]
+    if found:
+        say(f"no field of predictions is named; used: {', '.join(found)}")
+    return y_pred, score, proba
+
+
+def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, float]]) -> CutPoint:
+    """The cut-point of a rule of ``--threshold``; raises InputError where there is none."""
+    name, params = rule
+    cut = evaluator.thresholds(name, **params)
+    if cut.reason or not math.isfinite(cut.threshold):
+        raise InputError(
+            "--threshold",
+            expected=f"events of which {text} is the best at some threshold",
+            got=cut.reason or "events of which it is the best to predict none positive",
+            remedy="give a number, or another rule",
+        )
+    return cut
 
 
 def read_chunks(
@@ -159,13 +229,7 @@ def count_and_report(
     Raises:
         typer.Exit: By the exit codes of the command.
     """
-    try:
-        for chunk in chunks:
-            feed.add(chunk)
-        evaluator = feed.finish()
-    except BadRecordError as error:
-        say(f"{error}; nothing was reported (--on-bad skip skips bad records)")
-        raise typer.Exit(BAD_INPUT) from None
+    evaluator = counted(feed, chunks)
     bad = feed.bad
     records = feed.rows + bad.count
     most = _MAX_BAD if max_bad is None else max_bad
@@ -190,6 +254,17 @@ def count_and_report(
         raise typer.Exit(TOO_MANY_BAD)
     if not is_written:
         raise typer.Exit(FAILURE)
+
+
+def counted(feed: Feed, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
+    """What counted the chunks' events; a bad record that stops the run is printed."""
+    try:
+        for chunk in chunks:
+            feed.add(chunk)
+        return feed.finish()
+    except BadRecordError as error:
+        say(f"{error}; nothing was reported (--on-bad skip skips bad records)")
+        raise typer.Exit(BAD_INPUT) from None
 
 
 def saved(evaluator: Evaluator | Comparison, path: str, shard: Shard | None = None) -> bool:

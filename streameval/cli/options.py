@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import partial
+from inspect import signature
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from streameval.cli.output import Format
-from streameval.errors import InputError, OptionError, shown
+from streameval.errors import InputError, OptionError, did_you_mean, shown
 from streameval.evaluator.slices import Slicer
+from streameval.metrics.cut_points import CUT_POINTS
+from streameval.metrics.registry import METRICS, find
 from streameval.records.layout import FORMATS
 from streameval.records.request import Dimensions
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.ranking.coarse_score import LEAST_SCORES
+from streameval.states.score_index import ScoreIndex
 from streameval.windows.kinds import KINDS, window_forms
 from streameval.windows.window import WindowKind, WindowSpec
+
+MetricCall: TypeAlias = tuple[str, Mapping[str, Any]]
+"""A metric's name, and its parameters."""
+
+ALL: tuple[MetricCall, ...] = (("all", {}),)
+"""What ``--metrics all`` is."""
 
 InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
@@ -30,10 +40,63 @@ _SEQUENCE = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 
 _field: Any = partial(typer.Option, metavar="FIELD", rich_help_panel="Fields of a record")
 _task: Any = partial(typer.Option, rich_help_panel="The task")
-_windows: Any = partial(typer.Option, rich_help_panel="Windows and slices")
 _result: Any = partial(typer.Option, rich_help_panel="The result")
+_windows: Any = partial(typer.Option, rich_help_panel="Windows and slices")
 _files: Any = partial(typer.Option, rich_help_panel="The files")
-_written: Any = partial(typer.Option, rich_help_panel="How the files are written")
+_rare: Any = partial(typer.Option, rich_help_panel="Rarely needed")
+
+GROUPS = (
+    "Fields of a record",
+    "The task",
+    "The result",
+    "Windows and slices",
+    "The files",
+    "Rarely needed",
+)
+"""The headings of options, in the order of the help."""
+
+
+def complete_metric(incomplete: str) -> list[str]:
+    """The names of metrics that begin so.
+
+    >>> complete_metric("roc_auc_ov")
+    ['roc_auc_ovr', 'roc_auc_ovr_weighted', 'roc_auc_ovo', 'roc_auc_ovo_weighted']
+    """
+    return [name for name in METRICS if name.startswith(incomplete)]
+
+
+def complete_metrics(incomplete: str) -> list[str]:
+    """The same for the last one of a comma list.
+
+    >>> complete_metrics("f1,roc_auc_m")
+    ['f1,roc_auc_micro']
+    """
+    before, comma, last = incomplete.rpartition(",")
+    everything = [] if comma else ["all"]
+    names = [name for name in everything if name.startswith(last)] + complete_metric(last)
+    return [f"{before}{comma}{name}" for name in names]
+
+
+def complete_threshold(incomplete: str) -> list[str]:
+    """The rules that begin so."""
+    return [name for name in CUT_POINTS if name.startswith(incomplete)]
+
+
+def complete_window(incomplete: str) -> list[str]:
+    """The kinds of windows that begin so."""
+    return [f"{name}:" for name in KINDS if name.startswith(incomplete)]
+
+
+def complete_picture(incomplete: str) -> list[str]:
+    """The names of pictures that begin so, as files.
+
+    >>> complete_picture("ro")
+    ['roc.png']
+    """
+    from streameval.plots import DISPLAYS  # only a shell reads it
+
+    return [f"{name}.png" for name in DISPLAYS if name.startswith(incomplete)]
+
 
 FilesArgument: TypeAlias = Annotated[
     list[str],
@@ -45,6 +108,9 @@ FilesArgument: TypeAlias = Annotated[
 ]
 StateArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="STATE", help="A state that `evaluate` or `compare` saved.")
+]
+OtherStateArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="STATE", help="The later one.")
 ]
 StatesArgument: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="STATE", help="States that `evaluate` saved, or `compare`.")
@@ -74,54 +140,63 @@ OnOption: TypeAlias = Annotated[
         "all else, the second one the second model's, and so on.",
     ),
 ]
-YTrueOption: TypeAlias = Annotated[str, _field(help="True label; a dot goes into nested fields.")]
+YTrueOption: TypeAlias = Annotated[str, _field(help="True label.")]
 YPredOption: TypeAlias = Annotated[str | None, _field(help="Predicted label.")]
 ScoreOption: TypeAlias = Annotated[str | None, _field(help="Score of the positive label.")]
 ProbaOption: TypeAlias = Annotated[
     str | None,
     _field(
-        help="Probabilities: 'p_*' for fields named p_LABEL; label=FIELD,label=FIELD; an object "
-        "label -> number; with --labels a list; binary: also the positive label's number."
+        help="Probabilities: 'p_*' for fields p_LABEL; label=FIELD,label=FIELD; an object by "
+        "label; a list with --labels."
     ),
 ]
 WeightOption: TypeAlias = Annotated[str | None, _field(help="Weight of the event.")]
 UnitOption: TypeAlias = Annotated[
     str | None,
-    _field(
-        help="What events are alike by, such as the user: intervals are then of whole units, "
-        "not of single events."
-    ),
+    _rare(metavar="FIELD", help="What events are alike by, such as the user."),
 ]
 TimeOption: TypeAlias = Annotated[
     str | None,
-    _field(help="Time of the event: ISO 8601 with an offset, or a number with --time-unit."),
+    _field(help="Event time: ISO 8601 with an offset, or a number."),
 ]
 TimeUnitOption: TypeAlias = Annotated[
     TimeUnit | None, _field(metavar=None, help="Unit of numeric times, since 1970.")
 ]
 
 TaskOption: TypeAlias = Annotated[
-    TaskChoice, _task(help="auto: binary with --score or --positive.")
+    TaskChoice, _task(show_default=False, help="By default binary with --score or --positive.")
 ]
 LabelsOption: TypeAlias = Annotated[
     str | None,
     _task(
         metavar="LABEL,LABEL",
-        help="All labels; a record of another label is bad. By default they are discovered, "
-        "and the first other label of a binary task is the negative one.",
+        help="All labels; by default they are discovered.",
     ),
 ]
 PositiveOption: TypeAlias = Annotated[
     str | None,
-    _task(metavar="LABEL", help="Positive label of a binary task; 1 or true by default."),
+    _task(metavar="LABEL", help="Positive label; 1 or true by default."),
 ]
 NegativeOption: TypeAlias = Annotated[
     str | None,
     _task(metavar="LABEL", help="Negative label; a record of a third label is then bad."),
 ]
 ThresholdOption: TypeAlias = Annotated[
+    str | None,
+    _task(
+        metavar="NUMBER|RULE",
+        help="Smallest score predicted positive, 0.5 by default; or the best by youden, f1, mcc, "
+        "cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
+        autocompletion=complete_threshold,
+    ),
+]
+ModelThresholdOption: TypeAlias = Annotated[
     float | None,
-    _task(metavar="NUMBER", help="Smallest score that is predicted positive; 0.5 by default."),
+    _task(
+        "--threshold",
+        metavar="NUMBER",
+        help="Smallest score predicted positive; 0.5 by default.",
+    ),
 ]
 
 WindowOption: TypeAlias = Annotated[
@@ -131,13 +206,14 @@ WindowOption: TypeAlias = Annotated[
         help=" ".join(
             ["Events to count; all by default.", *(k.help for k in KINDS.values() if k.help)]
         ),
+        autocompletion=complete_window,
     ),
 ]
 SliceOption: TypeAlias = Annotated[
     str | None,
     _windows(
         metavar="FIELD,FIELD",
-        help="Evaluate by these fields too; country+model is one slice for each pair.",
+        help="Evaluate by these fields too; country+model: each pair.",
     ),
 ]
 ShowSliceOption: TypeAlias = Annotated[
@@ -149,87 +225,119 @@ ShowSliceOption: TypeAlias = Annotated[
 ]
 MaxSlicesOption: TypeAlias = Annotated[
     int | None,
-    _windows(
+    _rare(
         metavar="N",
         min=1,
-        help="Most slices kept, 10000 by default; events of others are counted in (other).",
+        help="Most slices kept; 10000 by default.",
     ),
 ]
 MaxScoresOption: TypeAlias = Annotated[
     int | None,
-    _windows(
+    _rare(
         metavar="N",
         min=LEAST_SCORES,
-        help="Most distinct scores kept; beyond them values of the ranking have bounds. "
-        "All are kept by default.",
+        help="Most distinct scores kept; all by default.",
     ),
 ]
 ByOption: TypeAlias = Annotated[
     str | None,
-    _windows(metavar="METRIC", help="Metric to order slices by; f1 or f1_macro by default."),
+    _windows(
+        metavar="METRIC",
+        help="Metric to order slices by; f1 or f1_macro by default.",
+        autocompletion=complete_metric,
+    ),
 ]
 WorstOption: TypeAlias = Annotated[
     int | None, _windows(metavar="N", min=1, help="Show only the N worst slices.")
 ]
 MinSupportOption: TypeAlias = Annotated[
-    float | None, _windows(metavar="N", min=0, help="Leave out slices of less support.")
+    float | None, _rare(metavar="N", min=0, help="Leave out slices of less support.")
 ]
 SeriesOption: TypeAlias = Annotated[
-    str | None, _windows(metavar="METRIC", help="Show this metric for each pane.")
+    str | None,
+    _windows(
+        metavar="METRIC",
+        help="Show this metric for each pane.",
+        autocompletion=complete_metric,
+    ),
 ]
 PlotOption: TypeAlias = Annotated[
+    list[str] | None,
+    _result(
+        metavar="FILE",
+        help="Draw roc.png, or roc=FILE; pr, det, calibration, confusion, scores, gain, lift, "
+        "thresholds, series or slices; .png, .svg, .pdf, .html.",
+        autocompletion=complete_picture,
+    ),
+]
+PlotDirOption: TypeAlias = Annotated[
     str | None,
-    _windows(metavar="FILE", help="Draw the series with its supports: .png, .svg, .pdf or .html."),
+    _result(metavar="DIRECTORY", help="Draw every picture that there is, as .png."),
+]
+ReportFileOption: TypeAlias = Annotated[
+    str | None,
+    _result("--report", metavar="FILE.html", help="Write one page with every table and picture."),
+]
+PerClassOption: TypeAlias = Annotated[
+    bool | None,
+    _result(
+        "--per-class/--no-per-class",
+        help="Tables by class; by default for up to 20, without --metrics.",
+    ),
+]
+BinsOption: TypeAlias = Annotated[
+    int | None, _rare(metavar="N", min=1, help="Bins of calibration; 10 by default.")
+]
+TopKOption: TypeAlias = Annotated[
+    int | None, _rare(metavar="K", min=1, help="Show top_k_accuracy:k=K too.")
+]
+UndefinedOption: TypeAlias = Annotated[
+    float | None, _rare(metavar="NUMBER", help="Number in place of undefined values.")
 ]
 
 IntervalsOption: TypeAlias = Annotated[
     float | None,
-    _result(
-        metavar="LEVEL",
-        help="Show the confidence interval of each value too; 0.95 is usual.",
-    ),
+    _result(metavar="LEVEL", help="Confidence intervals; 0.95 is usual."),
 ]
 AnytimeOption: TypeAlias = Annotated[
     bool,
-    _result(
+    _rare(
         "--anytime",
-        help="Intervals, and tests of `compare`, that hold however often they are read while "
-        "events arrive.",
+        help="Intervals that hold however often they are read.",
     ),
 ]
 MetricsOption: TypeAlias = Annotated[
     str | None,
     _result(
         metavar="NAME,NAME",
-        help="Metrics to report, in this order; the usual ones by default.",
+        help="Metrics to report, as f1,fbeta:beta=2; or all.",
+        autocompletion=complete_metrics,
     ),
 ]
 LevelOption: TypeAlias = Annotated[
     float, _result(metavar="LEVEL", help="Level of the intervals of the differences.")
 ]
 ReplicatesOption: TypeAlias = Annotated[
-    int, _result(metavar="N", min=10, max=100_000, help="Replicates of the bootstrap.")
+    int, _rare(metavar="N", min=10, max=100_000, help="Replicates of the bootstrap.")
 ]
-SeedOption: TypeAlias = Annotated[int, _result(metavar="N", min=0, help="Seed of the bootstrap.")]
-FormatOption: TypeAlias = Annotated[Format, _result("--format", help="Format of the result.")]
+SeedOption: TypeAlias = Annotated[int, _rare(metavar="N", min=0, help="Seed of the bootstrap.")]
+FormatOption: TypeAlias = Annotated[
+    Format, _result("--format", show_default=False, help="Format of the result; table by default.")
+]
 SaveOption: TypeAlias = Annotated[
-    str | None, _result(metavar="STATE", help="Write the state, for `merge` and `report`.")
+    str | None, _result(metavar="STATE", help="Write the state, for merge, report and diff.")
 ]
 ShardOption: TypeAlias = Annotated[
     str | None,
-    _result(
-        metavar="NAME", help="Name the shard that the saved state is; `merge` refuses it twice."
-    ),
+    _rare(metavar="NAME", help="Name of the shard that is saved."),
 ]
 EpochOption: TypeAlias = Annotated[
     int | None,
-    _result(
-        metavar="N", min=0, help="Number of this evaluation of the shard; a newer one replaces it."
-    ),
+    _rare(metavar="N", min=0, help="Number of this evaluation of the shard."),
 ]
 SequenceOption: TypeAlias = Annotated[
     str | None,
-    _result(metavar="FIRST:END", help="The shard's positions in these files: END is the next one."),
+    _rare(metavar="FIRST:END", help="The shard's positions in these files."),
 ]
 ExpectOption: TypeAlias = Annotated[
     str | None,
@@ -241,46 +349,44 @@ AllowOverlapOption: TypeAlias = Annotated[
 ]
 
 OnBadOption: TypeAlias = Annotated[
-    OnBad, _files(help="skip: leave bad records out, count and list them.")
+    OnBad, _files(show_default=False, help="skip: leave bad records out, and list them.")
 ]
 MaxBadOption: TypeAlias = Annotated[
     float | None,
-    _files(
+    _rare(
         metavar="SHARE",
         min=0,
         max=1,
-        help="Share of the records that may be skipped for one reason, 0.01 by default; "
-        "beyond it the exit code is 3.",
+        help="Share that may be bad for one reason; 0.01 by default.",
     ),
 ]
 InputFormatOption: TypeAlias = Annotated[
     InputFormat | None,
-    _written(metavar="FORMAT", help=f"{', '.join(FORMATS)}; by the file name by default."),
+    _files(metavar="FORMAT", help=f"{', '.join(FORMATS)}; by name by default."),
 ]
 LabelTypeOption: TypeAlias = Annotated[
-    LabelTypeChoice, _written(help="Type of the labels in a CSV file.")
+    LabelTypeChoice, _rare(show_default=False, help="Type of the labels in a CSV file.")
 ]
 DelimiterOption: TypeAlias = Annotated[
     str | None,
-    _written(metavar="CHARACTER", help="Between the fields of CSV, such as ';' or tab."),
+    _files(metavar="CHARACTER", help="Between the fields of CSV, such as ';' or tab."),
 ]
 NoHeaderOption: TypeAlias = Annotated[
     bool,
-    _written("--no-header", help="CSV without a header: fields are numbers from 1 (--y-true 1)."),
+    _files("--no-header", help="CSV without a header: fields are numbers from 1."),
 ]
 EncodingOption: TypeAlias = Annotated[
-    str | None, _written(metavar="NAME", help="Encoding of CSV and JSONL, such as latin-1.")
+    str | None, _files(metavar="NAME", help="Encoding of CSV and JSONL, such as latin-1.")
 ]
 NaValuesOption: TypeAlias = Annotated[
     str | None,
-    _written(
+    _files(
         metavar="TEXT,TEXT",
-        help="CSV cells that are missing values, beside empty ones; NA, NaN, null and the like in "
-        "labels by default.",
+        help="CSV cells that are missing values; NA, NaN, null and the like by default.",
     ),
 ]
-UtcOption: TypeAlias = Annotated[bool, _written("--utc", help="Take times without a zone as UTC.")]
-NoProgressOption: TypeAlias = Annotated[bool, _files("--no-progress", help="Draw no bar.")]
+UtcOption: TypeAlias = Annotated[bool, _files("--utc", help="Take times without a zone as UTC.")]
+NoProgressOption: TypeAlias = Annotated[bool, _rare("--no-progress", help="Draw no bar.")]
 
 
 def named_shard(
@@ -415,6 +521,83 @@ def model_fields(score: list[str] | None, y_pred: list[str] | None) -> dict[str,
                 got=f"none of {' and '.join(lacking)}",
             )
     return models
+
+
+def parse_threshold(text: str | None) -> float | tuple[str, dict[str, float]] | None:
+    """The threshold that is given, or the rule to choose one by, with its parameters.
+
+    Raises:
+        InputError: Neither.
+        MetricError: A parameter that the rule does not take.
+
+    >>> parse_threshold("0.3"), parse_threshold("cost:5:1"), parse_threshold("fbeta:2")
+    (0.3, ('cost', {'c_fp': 5, 'c_fn': 1}), ('fbeta', {'beta': 2}))
+    """
+    if text is None:
+        return None
+    name, *values = text.split(":")
+    number = plain_value(name)
+    if not isinstance(number, (str, bool)) and not values:
+        return float(number)
+    rule = CUT_POINTS.get(name)
+    taken = [] if rule is None else list(signature(rule).parameters)[1:]
+    params = {name: plain_value(value) for name, value in zip(taken, values, strict=False)}
+    if rule is None or len(values) > len(taken):
+        raise InputError(
+            "--threshold",
+            expected=f"a number, or a rule: {_or(map(_rule_form, CUT_POINTS))}",
+            got=shown(text),
+            remedy=did_you_mean(name, CUT_POINTS),
+        )
+    rule(ScoreIndex(), **params)  # it checks its parameters
+    return name, params  # type: ignore[return-value]
+
+
+def _rule_form(name: str) -> str:
+    return ":".join(
+        [name, *(key.upper() for key in list(signature(CUT_POINTS[name]).parameters)[1:])]
+    )
+
+
+def plain_value(text: str) -> bool | int | float | str:
+    """What a value on the command line is: true or false, a number, or else text.
+
+    >>> plain_value("2"), plain_value(".1"), plain_value("true"), plain_value("linear")
+    (2, 0.1, True, 'linear')
+    """
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def metric_calls(text: str | None) -> tuple[MetricCall, ...] | None:
+    """The metrics in a comma list, each with its parameters.
+
+    >>> metric_calls("accuracy, partial_roc_auc:max_fpr=.1:mcclish=false")
+    (('accuracy', {}), ('partial_roc_auc', {'max_fpr': 0.1, 'mcclish': False}))
+    """
+    calls: list[MetricCall] = []
+    for one in metric_names(text) or ():
+        name, *parts = one.split(":")
+        pairs = [part.partition("=") for part in parts]
+        if not name or not all(key and equals and value for key, equals, value in pairs):
+            raise InputError(
+                "--metrics",
+                expected="NAME or NAME:PARAMETER=VALUE, such as fbeta:beta=2",
+                got=shown(one),
+            )
+        params: dict[str, Any] = {key: plain_value(value) for key, _, value in pairs}
+        if name == "all" and text is not None and text.strip() != "all":
+            raise InputError("--metrics", expected="all alone, or names", got=shown(text))
+        if params:
+            find(name).bind(positive=1, **params)  # it checks their names
+        calls.append((name, params))
+    return None if text is None else tuple(calls)
 
 
 def metric_names(text: str | None) -> tuple[str, ...] | None:

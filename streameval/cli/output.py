@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+import shutil
 import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +17,7 @@ import msgspec
 
 from streameval import __version__
 from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
+from streameval.evaluator.reports import Table
 from streameval.records.chunk import KEPT, BadRecords
 from streameval.states.score_index import backend
 
@@ -29,8 +36,19 @@ class TargetError(StreamevalError):
     """A file cannot be written: a failure, not bad input."""
 
 
-Format = StrEnum("Format", ["TABLE", "JSON", "MARKDOWN"])
+Format = StrEnum("Format", ["TABLE", "JSON", "CSV", "MARKDOWN", "HTML"])
 """Format of a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a result: a table with its title, lines beneath it, or one of the two."""
+
+    title: str = ""
+    table: Table | None = None
+    notes: tuple[str, ...] = ()
+    kind: str = ""
+    """What the table is of, for pages: ``slices``, for instance."""
 
 
 def exit_code(error: BaseException) -> int:
@@ -62,6 +80,57 @@ def write(text: str) -> None:
         if isinstance(error, BrokenPipeError):
             raise ClosedPipeError from None
         raise
+
+
+def text_of(sections: Sequence[Section], format: Format) -> str:
+    """Sections as plain text in the width of the terminal, or as Markdown.
+
+    >>> print(text_of([Section("classes", Table(["class"], [["cat"]]), ("and 2 more",))],
+    ...     Format.MARKDOWN))
+    **classes**
+    <BLANKLINE>
+    | class |
+    | --- |
+    | cat |
+    <BLANKLINE>
+    and 2 more
+    """
+    markdown = format is Format.MARKDOWN
+    parts = []
+    for section in sections:
+        lines = [f"**{section.title}**" if markdown else section.title] if section.title else []
+        if section.table is not None:
+            table = section.table
+            lines.append(table.to_markdown() if markdown else table.to_text(terminal_width()))
+        width = None if markdown else terminal_width()
+        for note in section.notes:
+            lines.extend([note] if width is None else textwrap.wrap(note, width))
+        parts.append(("\n\n" if markdown else "\n").join(lines))
+    return "\n\n".join(parts)
+
+
+def terminal_width() -> int | None:
+    """The columns of the terminal that the output is written to; None where it is none."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return shutil.get_terminal_size().columns
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A CSV table with a header line and every digit; what is absent or undefined is empty.
+
+    >>> print(csv_text([{"metric": "f1", "value": 1 / 3}, {"metric": "a,b", "value": None}]))
+    metric,value
+    f1,0.3333333333333333
+    "a,b",
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        # nan is the only value that differs from itself.
+        writer.writerow({key: None if value != value else value for key, value in row.items()})
+    return text.getvalue().rstrip("\n")
 
 
 def write_version() -> None:

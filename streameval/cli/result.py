@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,28 +11,57 @@ from typing import Any
 from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.option_group import option_group
-from streameval.cli.output import Format, TargetError, check_target, say, to_json, write
-from streameval.errors import InputError, OptionError
-from streameval.evaluator.comparison import Comparison, ComparisonReport, SliceDifferences
+from streameval.cli.output import (
+    Format,
+    Section,
+    csv_text,
+    say,
+    terminal_width,
+    text_of,
+    to_json,
+    write,
+)
+from streameval.cli.page import page
+from streameval.errors import InputError, MetricError, OptionError
+from streameval.evaluator.comparison import (
+    Comparison,
+    ComparisonReport,
+    Difference,
+    SliceDifferences,
+)
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import (
+    ClassificationReport,
     Report,
+    ReportRow,
     SeriesRow,
     SliceReport,
-    markdown_table,
+    Table,
     plain_value,
-    text_table,
     value_cells,
 )
-from streameval.evaluator.slices import SliceKey
+from streameval.evaluator.reports import weight as weight_text
+from streameval.evaluator.slices import SliceKey, slice_name
+from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import BadRecords
 from streameval.records.request import Dimensions
+from streameval.states.confusion import ConfusionCounts
 from streameval.windows.kinds import kind_of
 from streameval.windows.window import WindowSpec
 
 _SHOWN_SLICES = 20
 """Slices in a table without ``--worst``."""
+
+_SHOWN_CLASSES = 20
+"""Classes of the table that is shown without ``--per-class``."""
+
+_MATRIX_CLASSES = 10
+"""Classes of a confusion matrix in text; of more, the most frequent errors are listed."""
+
+_ERRORS = 10
+
+TOP_K = "top_k_accuracy"
 
 _ANY_SUPPORT = 5e-324
 """Without ``--min-support``, only slices without events in the window are left out."""
@@ -44,17 +75,21 @@ _ARRIVALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """The options of the slices' table, the series and its picture, and of intervals.
+    """The options of tables, series, pictures and intervals that `evaluate` and `report` share.
 
     :func:`with_details` adds them to a command.
     """
 
+    per_class: options.PerClassOption = None
+    intervals: options.IntervalsOption = None
+    plot: options.PlotOption = None
+    plot_dir: options.PlotDirOption = None
+    report_file: options.ReportFileOption = None
     by: options.ByOption = None
     worst: options.WorstOption = None
-    min_support: options.MinSupportOption = None
     series: options.SeriesOption = None
-    plot: options.PlotOption = None
-    intervals: options.IntervalsOption = None
+    min_support: options.MinSupportOption = None
+    top_k: options.TopKOption = None
     anytime: options.AnytimeOption = False
 
     def __post_init__(self) -> None:
@@ -63,9 +98,6 @@ class Details:
         elif self.anytime:
             remedy = "add --intervals 0.95, or another level"
             raise OptionError.requires("--anytime", "--intervals", remedy=remedy)
-        if self.plot is not None and self.series is None:
-            remedy = "add --series f1, or another metric to draw"
-            raise OptionError.requires("--plot", "--series", remedy=remedy)
 
     @property
     def method(self) -> str:
@@ -75,7 +107,8 @@ class Details:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that these details need."""
-        return tuple(name for name in (self.by, self.series) if name is not None)
+        named = (self.by, self.series, None if self.top_k is None else TOP_K)
+        return tuple(name for name in named if name is not None)
 
     def check_window(self, window: WindowSpec | None) -> None:
         """Raise OptionError where the window does not have what these details show."""
@@ -92,30 +125,6 @@ class Details:
         given = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
         return [name for name, value in given.items() if value is not None]
 
-    def check_plot(self) -> None:
-        """Check that the picture can be made, before the input is read.
-
-        Raises:
-            MissingExtraError: The extra ``plots`` is not installed.
-            InputError: A file name of another kind.
-            TargetError: The file cannot be written.
-        """
-        if self.plot is not None:
-            _plots().check_picture(self.plot, "--plot")
-            check_target(self.plot)
-
-    def draw(self, rows: Sequence[SeriesRow] | None) -> bool:
-        """Draw the series where ``--plot`` is given; a failure is printed, and False returned."""
-        if self.plot is None or self.series is None or rows is None:
-            return True
-        plots = _plots()
-        try:
-            plots.save_figure(plots.plot_series(rows, self.series), self.plot)
-        except OSError as error:
-            say(str(TargetError(f"{self.plot}: cannot be written: {error.strerror or error}")))
-            return False
-        return True
-
 
 with_details = option_group("details", Details)
 
@@ -130,6 +139,14 @@ class Result:
     series: Sequence[SeriesRow] | None
     slices: SliceReport | None
     overflowed: int
+    classes: ClassificationReport | None = None
+    confusion: ConfusionCounts | None = None
+    cut: CutPoint | None = None
+    """The best cut-point by F1, where the task is binary and scores are kept."""
+    chosen: tuple[str, CutPoint] | None = None
+    """The rule that chose the threshold, and the cut-point."""
+    hidden_classes: int = 0
+    """How many classes there are, where their table was left out for their number."""
 
     def write(self, format: Format, bad: BadRecords | None = None) -> None:
         """Print the result; JSON includes bad records if ``bad`` is not None."""
@@ -138,12 +155,26 @@ class Result:
             if bad is not None:
                 values["bad_records"] = bad_records(bad)
             write(to_json(values))
+        elif format is Format.CSV:
+            write(csv_text(self.rows()))
+        elif format is Format.HTML:
+            write(page("Evaluation", self.sections(Format.HTML)))
         else:
-            write("\n\n".join(self._sections(markdown=format is Format.MARKDOWN)))
+            write(text_of(self.sections(format), format))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         values = self.report.to_dict()
+        if self.chosen is not None:
+            rule, cut = self.chosen
+            values["threshold_chosen"] = {"rule": rule, **cut.to_dict()}
+        if self.classes is not None:
+            values["classes"] = self.classes.to_dict()
+        if self.confusion is not None:
+            counts = self.confusion
+            values["confusion"] = {"labels": counts.labels, "matrix": counts.to_array().tolist()}
+        if self.cut is not None:
+            values["cut_points"] = {"f1": self.cut.to_dict()}
         if self.arrivals:
             values["arrivals"] = dict(self.arrivals)
         if self.series is not None:
@@ -156,19 +187,74 @@ class Result:
             values["slices_overflowed"] = self.overflowed
         return values
 
-    def _sections(self, *, markdown: bool) -> list[str]:
-        sections = [self.report.to_markdown() if markdown else str(self.report)]
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of one table, for CSV: each value with what it is of."""
+        found = [_csv_row("total", "", row.metric, row) for row in self.report]
+        if self.classes is not None:
+            for label, row in self.classes.rows.items():
+                intervals = (self.classes.row_intervals or {}).get(label, (None,) * 3)
+                named = zip(("precision", "recall", "f1"), row, intervals, strict=False)
+                for metric, value, interval in named:
+                    value_row = ReportRow(metric, value, "", row[3], interval)
+                    found.append(_csv_row("class", str(label), metric, value_row))
+        if self.confusion is not None:
+            for true, predicted, weight in self.confusion.cells():
+                cell = ReportRow("", weight, "", weight)
+                found.append(_csv_row("confusion", str(true), f"predicted {predicted}", cell))
+        for pane in self.series or ():
+            found.append(_csv_row("pane", pane.start, str(self.details.series), pane))
+        for part in () if self.slices is None else self.slices.rows:
+            name = slice_name(part.slice)
+            found.append(_csv_row("slice", name, str(self.slices and self.slices.metric), part))
+        return found
+
+    def sections(self, format: Format) -> list[Section]:
+        """The parts of the result as tables and lines."""
+        found = [Section("metrics" if format is Format.HTML else "", self.report.table())]
+        found[0] = replace(found[0], kind="metrics")
+        line = self._threshold_line()
+        if line:
+            found.append(Section(notes=(line,), kind="threshold"))
+        if self.classes is not None:
+            table = self.classes.table()
+            if format is Format.TABLE:
+                # The ends of intervals are beneath the numbers, where the lines fit.
+                narrow = self.classes.table(beneath=True)
+                table = narrow if _fits(narrow) else table
+            found.append(Section("classes", table, kind="classes"))
+        elif self.hidden_classes:
+            hidden = f"{self.hidden_classes:,} classes: --per-class shows their table"
+            found.append(Section(notes=(hidden,)))
+        if self.confusion is not None:
+            found.append(_confusion_section(self.confusion))
         arrived = self._arrivals_line()
         if arrived:
-            sections.append(arrived)
+            found.append(Section(notes=(arrived,), kind="arrivals"))
         if self.series is not None:
             title = f"{self.details.series} of each pane"
-            table = markdown_table if markdown else text_table
-            body = table(*self._series_cells(), right=frozenset({"support"}))
-            sections.append(titled(title, body, markdown=markdown))
+            table = Table(*self._series_cells(), right=frozenset({"support"}))
+            found.append(Section(title, table, kind="series"))
         if self.slices is not None:
-            sections.extend(self._slice_sections(self.slices, markdown=markdown))
-        return sections
+            found.append(self._slice_section(self.slices))
+        return found
+
+    def _threshold_line(self) -> str:
+        """What a better threshold would give, or which rule chose this one."""
+        if self.chosen is not None:
+            rule, cut = self.chosen
+            return (
+                f"threshold {cut.threshold:.6g} is the best by {rule} ({cut.value:.4g}) of these "
+                "events; of new events expect less"
+            )
+        if self.cut is None or self.cut.reason:
+            return ""
+        now = next((row.value for row in self.report if row.metric == "f1"), math.nan)
+        if math.isnan(now) or self.cut.value <= now:
+            return "threshold: no other one gives a higher f1 on these events"
+        return (
+            f"threshold {self.cut.threshold:.6g} would give f1 {self.cut.value:.4g} instead of "
+            f"{now:.4g} on these events: evaluate --threshold f1"
+        )
 
     def _arrivals_line(self) -> str:
         if "on_time" in self.arrivals:
@@ -182,9 +268,11 @@ class Result:
         panes = {"start": [row.start for row in rows], "end": [row.end for row in rows]}
         return value_cells(panes, str(self.details.series), rows)
 
-    def _slice_sections(self, slices: SliceReport, *, markdown: bool) -> list[str]:
+    def _slice_section(self, slices: SliceReport) -> Section:
         shown = slices
         tails = []
+        if slices.below_support:
+            tails.append(f"left out for less support: {slices.below_support}")
         if self.details.worst is None and len(slices.rows) > _SHOWN_SLICES:
             shown = replace(slices, rows=slices.rows[:_SHOWN_SLICES])
             more = len(slices.rows) - _SHOWN_SLICES
@@ -195,12 +283,52 @@ class Result:
                 "as the limit was reached: --max-slices"
             )
         title = f"slices by {slices.metric}, worst first"
-        body = shown.to_markdown() if markdown else str(shown)
-        if markdown:
-            if slices.below_support:
-                tails.insert(0, f"left out for less support: {slices.below_support}")
-            return [titled(title, body, markdown=True), *tails]
-        return ["\n".join([titled(title, body, markdown=False), *tails])]
+        return Section(title, shown.table(), tuple(tails), kind="slices")
+
+
+def _fits(table: Table) -> bool:
+    """Whether the lines of a table are no wider than the terminal, if the output is one."""
+    widest = max(map(len, table.to_text().splitlines()))
+    return widest <= (terminal_width() or widest)
+
+
+def _csv_row(scope: str, name: str, metric: str, row: Any) -> dict[str, Any]:
+    interval = row.interval
+    return {
+        "scope": scope,
+        "name": name,
+        "metric": metric,
+        "value": row.value,
+        "low": None if interval is None else interval.low,
+        "high": None if interval is None else interval.high,
+        "interval": None if interval is None else interval.method,
+        "support": row.support,
+        "reason": row.reason,
+    }
+
+
+def _confusion_section(counts: ConfusionCounts) -> Section:
+    """The matrix of a few classes; of many, or in a narrow terminal, the most frequent errors."""
+    labels = counts.labels
+    if len(labels) <= _MATRIX_CLASSES:
+        names = [str(label) for label in labels]
+        cells = [[weight_text(one) for one in line] for line in counts.to_array().tolist()]
+        rows = [[name, *line] for name, line in zip(names, cells, strict=True)]
+        table = Table(["true \\ predicted", *names], rows, right=frozenset(names))
+        if _fits(table):
+            return Section("confusion", table, kind="confusion")
+    errors = [cell for cell in counts.cells() if cell[0] != cell[1]]
+    errors.sort(key=lambda cell: -cell[2])
+    rows = [
+        [str(true), str(predicted), weight_text(weight), weight_text(counts.true_count(true))]
+        for true, predicted, weight in errors[:_ERRORS]
+    ]
+    table = Table(
+        ["true", "predicted", "events", "of true"], rows, frozenset({"events", "of true"})
+    )
+    more = len(errors) - len(rows)
+    notes = (f"{more:,} more pairs of labels: --format json has all",) if more else ()
+    return Section("most frequent errors", table, notes, kind="confusion")
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +353,54 @@ class ComparisonResult:
             if bad is not None:
                 values["bad_records"] = bad_records(bad)
             write(to_json(values))
-            return
-        markdown = format is Format.MARKDOWN
-        sections = [self.report.to_markdown() if markdown else str(self.report)]
+        elif format is Format.CSV:
+            write(csv_text(self._rows()))
+        elif format is Format.HTML:
+            write(page("Comparison", self.sections()))
+        else:
+            write(text_of(self.sections(), format))
+
+    def sections(self, format: Format = Format.TABLE) -> list[Section]:
+        """The parts of the result as tables and lines."""
+        found = [Section(table=self.report.table(), kind="metrics")]
         if self.slices is not None:
             title = (
                 f"slices by the difference of {self.slices.metric}, flagged at a rate of false "
                 f"discoveries of {self.slices.rate:g}"
             )
-            body = self.slices.to_markdown() if markdown else str(self.slices)
-            sections.append(titled(title, body, markdown=markdown))
-        write("\n\n".join(sections))
+            found.append(Section(title, self.slices.table(), kind="slices"))
+        return found
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """Rows of one table, for CSV: each value, and its difference from the reference."""
+        found = []
+        for row in self.report:
+            differences = {one.a: one for one in row.differences}
+            for model, value in row.values.items():
+                one = differences.get(model)
+                found.append(_difference_row("total", "", row.metric, model, value, one))
+        for part in self.slices or ():
+            one, name = part.difference, slice_name(part.slice)
+            found.append(_difference_row("slice", name, one.metric, one.a, None, one))
+        return found
+
+
+def _difference_row(
+    scope: str, name: str, metric: str, model: str, value: float | None, one: Difference | None
+) -> dict[str, Any]:
+    return {
+        "scope": scope,
+        "name": name,
+        "metric": metric,
+        "model": model,
+        "value": value,
+        "difference": one and one.value,
+        "low": one and one.low,
+        "high": one and one.high,
+        "p": one and one.p_value,
+        "test": one and one.method,
+        "reason": one and one.reason,
+    }
 
 
 def comparison_result(
@@ -283,29 +448,34 @@ def bad_records(bad: BadRecords) -> dict[str, Any]:
     }
 
 
-def titled(title: str, body: str, *, markdown: bool) -> str:
-    return f"**{title}**\n\n{body}" if markdown else f"{title}\n{body}"
-
-
 def result_of(
     evaluator: Evaluator,
-    names: Sequence[str] | None,
+    names: Sequence[options.MetricCall] | None,
     details: Details,
     dimensions: Dimensions | None = None,
+    chosen: tuple[str, CutPoint] | None = None,
 ) -> Result:
     """The result of an evaluator.
 
     Args:
         evaluator: The evaluator to read.
         names: The metrics of the report, or None for its own.
-        details: The slices, series and picture to add.
+        details: The classes, slices and series to add.
         dimensions: The kinds of slices that are shown; None for all.
+        chosen: The rule that chose the threshold, and the cut-point.
 
     Raises:
         MetricError: It cannot compute one of the metrics.
         InputError: It has no panes, or no such slices.
     """
-    report = evaluator.report(names, intervals=details.intervals, method=details.method)
+    everything = names == options.ALL
+    report = evaluator.report(
+        "all" if everything else names, intervals=details.intervals, method=details.method
+    )
+    if details.top_k is not None and not everything:
+        k_most = [(TOP_K, {"k": details.top_k})]
+        more = evaluator.report(k_most, intervals=details.intervals, method=details.method)
+        report = replace(report, rows=report.rows + more.rows)
     if details.anytime and "window" in report.notes:
         raise InputError(
             "--anytime",
@@ -334,7 +504,33 @@ def result_of(
                 "longer retain= in --window to keep them"
             )
     slices = _slices(evaluator, report, details, dimensions)
-    return Result(report, details, arrivals, series, slices, evaluator.slices_overflowed)
+    result = Result(
+        report, details, arrivals, series, slices, evaluator.slices_overflowed, chosen=chosen
+    )
+    unnamed = names is None and evaluator.options["metrics"] is None
+    return _with_classes(result, evaluator, by_default=unnamed or everything)
+
+
+def _with_classes(result: Result, evaluator: Evaluator, *, by_default: bool) -> Result:
+    """The result with classes, confusion and cut-point, where they are shown and kept."""
+    wanted = result.details.per_class
+    if wanted is False or not (wanted or by_default) or evaluator.is_empty:
+        return result
+    if result.chosen is None:
+        with contextlib.suppress(MetricError):  # several classes, or labels alone
+            result = replace(result, cut=evaluator.thresholds("f1"))
+    try:
+        counts = evaluator.confusion
+    except MetricError:  # scores alone are kept
+        if wanted:
+            raise
+        return result
+    if len(counts.labels) > _SHOWN_CLASSES and not wanted:
+        return replace(result, confusion=counts, hidden_classes=len(counts.labels))
+    # An anytime interval is of the total alone.
+    level = None if result.details.anytime else result.details.intervals
+    classes = evaluator.classification_report(intervals=level)
+    return replace(result, confusion=counts, classes=classes)
 
 
 def _slices(
@@ -377,9 +573,3 @@ def _slices(
 
 def _names(key: SliceKey) -> tuple[str, ...]:
     return tuple(name for name, _ in key)
-
-
-def _plots() -> Any:
-    from streameval import plots  # the extra's packages take a second to load
-
-    return plots

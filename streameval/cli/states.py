@@ -10,6 +10,7 @@ import typer
 from streameval.cli import options
 from streameval.cli.evaluate import saved
 from streameval.cli.output import FAILURE, Format, check_target, say
+from streameval.cli.pictures import checked_pictures
 from streameval.cli.result import (
     ComparisonResult,
     Details,
@@ -31,27 +32,27 @@ from streameval.state_files.provenance import ON_COMMAND_LINE, Collection, Shard
 def merge(
     states: options.StatesArgument,
     *,
-    expect: options.ExpectOption = None,
-    allow_overlap: options.AllowOverlapOption = False,
-    slice: options.ShowSliceOption = None,
-    details: Details,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
+    slice: options.ShowSliceOption = None,
+    details: Details,
+    expect: options.ExpectOption = None,
+    allow_overlap: options.AllowOverlapOption = False,
 ) -> None:
     """Report on the events of many states as if one run had read them all."""
     dimensions = options.parse_slices(slice)
-    details.check_plot()
+    pictures = checked_pictures(details)
     if save is not None:
         check_target(save)
     expected = None if expect is None else options.expected_shards(expect)
     chosen = _chosen(find_paths(states), expected, allow_overlap=allow_overlap)
     # Each is loaded when its turn comes: of n states log n are held at once.
     total = merged(((path, load_any(path)) for path in chosen), allow_overlap=allow_overlap)
-    result = _result(total, options.metric_names(metrics), details, dimensions)
+    result = _result(total, metrics, details, dimensions)
     is_written = save is None or saved(total, save)
     result.write(format)
-    is_written &= details.draw(result.series)
+    is_written &= pictures.draw(total, result, states)
     if not is_written:
         raise typer.Exit(FAILURE)
 
@@ -60,17 +61,18 @@ def merge(
 def report(
     state: options.StateArgument,
     *,
-    slice: options.ShowSliceOption = None,
-    details: Details,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
+    slice: options.ShowSliceOption = None,
+    details: Details,
 ) -> None:
     """Report on a saved state."""
     dimensions = options.parse_slices(slice)
-    details.check_plot()
-    result = _result(load_any(state), options.metric_names(metrics), details, dimensions)
+    pictures = checked_pictures(details)
+    loaded = load_any(state)
+    result = _result(loaded, metrics, details, dimensions)
     result.write(format)
-    if not details.draw(result.series):
+    if not pictures.draw(loaded, result, [state]):
         raise typer.Exit(FAILURE)
 
 
@@ -106,18 +108,22 @@ def _chosen(
 
 def _result(
     state: Evaluator | Comparison,
-    names: Sequence[str] | None,
+    metrics: str | None,
     details: Details,
     dimensions: Dimensions | None,
 ) -> Result | ComparisonResult:
     """The result of an evaluator or a comparison; errors as of :func:`result_of`."""
     if isinstance(state, Evaluator):
-        return result_of(state, names, details, dimensions)
+        return result_of(state, options.metric_calls(metrics), details, dimensions)
     given = {
         "--slice": dimensions,
         "--worst": details.worst,
         "--min-support": details.min_support,
         "--series": details.series,
+        "--per-class": details.per_class,
+        "--top-k": details.top_k,
+        "--plot": details.plot,
+        "--plot-dir": details.plot_dir,
     }
     for option, value in given.items():
         if value is not None:
@@ -130,4 +136,4 @@ def _result(
     tests: dict[str, Any] = {"method": details.method}
     if details.intervals is not None:
         tests["level"] = details.intervals
-    return comparison_result(state, names, tests, by=details.by)
+    return comparison_result(state, options.metric_names(metrics), tests, by=details.by)

@@ -6,18 +6,31 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from streameval.cli.options import MetricsOption, metric_names
-from streameval.cli.output import FAILURE, Format, TargetError, escaped, say, to_json, write
+from streameval.cli.options import MetricsOption, metric_calls
+from streameval.cli.output import (
+    FAILURE,
+    Format,
+    Section,
+    TargetError,
+    csv_text,
+    escaped,
+    say,
+    text_of,
+    to_json,
+    write,
+)
+from streameval.cli.page import page
 from streameval.cli.result import Details, result_of
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
-from streameval.evaluator.reports import markdown_table, number, text_table
+from streameval.evaluator.reports import Table, number, text_table
 from streameval.events.time import iso_time, wall_time
 from streameval.service.join.counts import (
     merged_join,
@@ -198,22 +211,40 @@ def report(
         windows = _windows(opened, connection, partition, window)
         # Labels and predictions of different partitions are joined: one alone has no counts.
         join = _merged_join(opened, connection) if partition is None else None
-    names = metric_names(metrics)
+    names = metric_calls(metrics)
     found = {name: reference_of(one) for name, one in windows.items()}
-    results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
+    results = {
+        name: result_of(evaluator, names, Details(per_class=False))
+        for name, evaluator in found.items()
+    }
     if format is Format.JSON:
         labels = {} if join is None else {"labels": _join_values(join)}
         write(to_json({name: {**result.to_dict(), **labels} for name, result in results.items()}))
         return
+    if format is Format.CSV:
+        rows = ((name, row) for name, result in results.items() for row in result.rows())
+        write(csv_text([{"window": name, **row} for name, row in rows]))
+        return
+    titles = {
+        name: f"window {shown(name)[1:-1]}{since_text(one.notes)}" for name, one in found.items()
+    }
+    if format is Format.HTML:
+        sections = [
+            replace(section, title=f"{titles[name]}: {section.title or section.kind}")
+            for name, result in results.items()
+            for section in result.sections(format)
+        ]
+        sections += [] if join is None else [_join_section(join)]
+        write(page(shown_path(store), sections))
+        return
     if not results:
         write("nothing was counted yet")
     for index, (name, result) in enumerate(results.items()):
-        title = f"window {shown(name)[1:-1]}{since_text(found[name].notes)}"
-        heading = f"## {title}\n" if format is Format.MARKDOWN else title
+        heading = f"## {titles[name]}\n" if format is Format.MARKDOWN else titles[name]
         write(f"\n{heading}" if index else heading)
         result.write(format)
     if join is not None:
-        write("\n" + _join_text(join, markdown=format is Format.MARKDOWN))
+        write("\n" + text_of([_join_section(join)], format))
 
 
 def _merged_join(store: Store, connection: Connection) -> dict[str, Any] | None:
@@ -243,7 +274,7 @@ def _join_values(join: dict[str, Any]) -> dict[str, Any]:
     return {**counts, "immature": join["waiting"] > 0}
 
 
-def _join_text(join: dict[str, Any], *, markdown: bool) -> str:
+def _join_section(join: dict[str, Any]) -> Section:
     """The same as a table."""
     coverage = join["coverage"]
     rows = [["coverage", "-" if coverage is None else number(coverage)]]
@@ -251,16 +282,15 @@ def _join_text(join: dict[str, Any], *, markdown: bool) -> str:
         delay = join["delay"][name]
         rows.append([f"delay {name}, s", "-" if delay is None else number(delay)])
     rows += [[words, f"{join[name]:,}"] for name, words in _JOIN_ROWS.items()]
-    table = markdown_table if markdown else text_table
-    body = table(["labels", "value"], rows, right=frozenset({"value"}))
+    notes = []
     if join["coverage_reason"]:
-        body += f"\n\ncoverage: {join['coverage_reason']}"
-    if not join["waiting"]:
-        return body
-    number_of = join["waiting"]
-    wait = "prediction waits for its" if number_of == 1 else "predictions wait for their"
-    young = f"immature: {number_of:,} {wait} label; numbers will change"
-    return f"{body}\n\n{young}" if markdown else f"{body}\n{young}"
+        notes.append(f"coverage: {join['coverage_reason']}")
+    if join["waiting"]:
+        number_of = join["waiting"]
+        wait = "prediction waits for its" if number_of == 1 else "predictions wait for their"
+        notes.append(f"immature: {number_of:,} {wait} label; numbers will change")
+    table = Table(["labels", "value"], rows, right=frozenset({"value"}))
+    return Section("", table, tuple(notes), kind="labels")
 
 
 @store_app.command()

@@ -24,6 +24,7 @@ from streameval.certainty.paired import (
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import (
+    Table,
     html_table,
     json_number,
     markdown_table,
@@ -170,6 +171,10 @@ class SliceDifferences:
         ]
         return header, rows
 
+    def table(self) -> Table:
+        """The slices as cells."""
+        return Table(*self._cells())
+
     def __str__(self) -> str:
         return text_table(*self._cells())
 
@@ -232,6 +237,10 @@ class ComparisonReport:
                 adjusted = [f"{one.p_adjusted:.4g}"] if several else []
                 lines.append(["", name, number(value), *one._cells(), *adjusted])
         return header, lines
+
+    def table(self) -> Table:
+        """The models' values and differences as cells."""
+        return Table(*self._cells())
 
     def __str__(self) -> str:
         return text_table(*self._cells())
@@ -1192,7 +1201,16 @@ def reference_of(evaluation: Evaluation) -> Evaluator:
 
 def load_any(path: str | os.PathLike[str]) -> Evaluation:
     """The evaluator or the comparison that a file holds; raises StateError."""
-    unpacked = read_one_of(path, (EVALUATOR_KIND, _KIND))
+    return evaluation_of(unpacked_any(path))
+
+
+def unpacked_any(path: str | os.PathLike[str]) -> Unpacked:
+    """The parts of the file of an evaluator or a comparison; raises StateError."""
+    return read_one_of(path, (EVALUATOR_KIND, _KIND))
+
+
+def evaluation_of(unpacked: Unpacked) -> Evaluation:
+    """The evaluator or the comparison of a file's parts; raises StateError."""
     return _type_of(unpacked).from_parts(unpacked)
 
 

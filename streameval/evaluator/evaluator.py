@@ -42,6 +42,7 @@ from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, EventFields, Task
 from streameval.events.multiclass import ClassIntake
+from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight, check_same_length
 from streameval.metrics.calibration import CalibrationCurve
 from streameval.metrics.curves import (
@@ -536,7 +537,7 @@ class Evaluator:
 
     def report(
         self,
-        metrics: Iterable[str] | None = None,
+        metrics: Iterable[str | tuple[str, Mapping[str, Any]]] | None = None,
         *,
         intervals: float | None = None,
         method: str = "auto",
@@ -827,6 +828,17 @@ class Evaluator:
         """
         return self._provenance.to_data()
 
+    def shared_events(self, other: Evaluator) -> str:
+        """What events both are known to hold, in words; empty where none are known.
+
+        >>> ev = Evaluator()
+        >>> ev.update(True, True)
+        >>> ev.shared_events(from_bytes(ev.to_bytes())), bool(ev.shared_events(ev))
+        ('', True)
+        """
+        overlap = self._provenance.overlap(other._provenance)
+        return "" if overlap is None else overlap.what
+
     @locked
     def name_shard(
         self, shard: str, *, epoch: int = 0, sequence: tuple[int, int] | None = None
@@ -899,6 +911,20 @@ class Evaluator:
         """Windows of event time: the latest moment seen, in microseconds since 1970."""
         timeline = self._windows.timeline
         return None if timeline is None else timeline.latest
+
+    @property
+    @locked
+    def span(self) -> tuple[str, str] | None:
+        """Windows of panes: the start of the oldest pane with events, and the latest event time.
+
+        >>> from streameval import Panes
+        >>> ev = Evaluator(window=Panes("1h"), time_unit="s")
+        >>> ev.update(True, True, event_time=1_700_000_000)
+        >>> ev.span
+        ('2023-11-14T22:00:00Z', '2023-11-14T22:13:20Z')
+        """
+        first, latest = self._total.first_pane, self.newest
+        return None if first is None or latest is None else (iso_time(first), iso_time(latest))
 
     def share_lock(self, other: Evaluator) -> None:
         """Take over another's lock, before either is used: one call then holds both."""

@@ -13,6 +13,7 @@ from streameval.certainty.differences import Side
 from streameval.certainty.interval import Bounds, Interval
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
+from streameval.tables import Table as Table
 from streameval.tables import html_table as html_table
 from streameval.tables import markdown_table as markdown_table
 from streameval.tables import text_table as text_table
@@ -117,6 +118,10 @@ class Report:
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         return value_cells({"metric": [row.metric for row in self.rows]}, "value", self.rows)
 
+    def table(self) -> Table:
+        """The rows as cells."""
+        return Table(*self._cells(), right=_SUPPORT)
+
     def __str__(self) -> str:
         return text_table(*self._cells(), right=_SUPPORT)
 
@@ -203,6 +208,10 @@ class ClassificationReport:
             add(name, row[:3], row[3], self._ends((self.average_intervals or {}).get(name)))
         return ["", *_COLUMNS], lines
 
+    def table(self, *, beneath: bool = False) -> Table:
+        """The rows as cells; the ends of intervals beside their numbers, or in lines beneath."""
+        return Table(*self._cells(beneath=beneath), right=frozenset(_COLUMNS))
+
     def _ends(self, intervals: Sequence[Interval] | None) -> list[str] | None:
         if intervals is None:
             return None
@@ -263,6 +272,10 @@ class SliceReport:
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         rows = (self.total, *self.rows)
         return value_cells({"slice": [slice_name(row.slice) for row in rows]}, self.metric, rows)
+
+    def table(self) -> Table:
+        """The total and the slices as cells."""
+        return Table(*self._cells(), right=_SUPPORT)
 
     def __str__(self) -> str:
         tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""

@@ -60,10 +60,12 @@ from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import (
     METRICS,
     USUAL_METRICS,
+    call_name,
     find,
     left_out,
-    metric_names,
+    metric_calls,
     shown_metrics,
+    task_metrics,
 )
 from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
 from streameval.metrics.undefined import Undefined, reason_of
@@ -612,7 +614,7 @@ class View:
     @locked
     def report(
         self,
-        metrics: Iterable[str] | None = None,
+        metrics: Iterable[str | tuple[str, Mapping[str, Any]]] | None = None,
         *,
         intervals: float | None = None,
         method: str = "auto",
@@ -620,8 +622,9 @@ class View:
         """The values of many metrics at once, with reasons and support.
 
         Args:
-            metrics: Names; or None for those of ``metrics=``, else the default
-                ones of what was fed.
+            metrics: Names, or pairs of a name and its parameters, as ``("fbeta", {"beta": 2})``;
+                ``"all"`` for each that can be computed of what was fed; or None for those of
+                ``metrics=``, else the default ones of what was fed.
             intervals: The level of the confidence interval of each; None: without.
             method: As in :meth:`interval`; a metric that it does not serve has no interval.
 
@@ -634,17 +637,19 @@ class View:
         state_set = self._window.current()
         if metrics is None and context.kept is not None:
             metrics = context.kept
-        if metrics is None:
-            rows = [m for m in shown_metrics(context.plan.task) if self._can_answer(m, state_set)]
+        task = context.plan.task
+        calls: list[tuple[Metric, Mapping[str, Any]]]
+        if metrics is None or metrics == "all":
+            rows = shown_metrics(task) if metrics is None else task_metrics(task)
+            calls = [(m, _NO_PARAMS) for m in rows if self._can_answer(m, state_set)]
         else:
-            rows = [find(name, context.plan.task) for name in metric_names(metrics)]
-            for metric in rows:
+            calls = [(find(name, task), params) for name, params in metric_calls(metrics)]
+            for metric, _ in calls:
                 context.require(metric.name, metric.states, state_set)
-        return Report(
-            context.plan.task,
-            tuple(self._row(metric, state_set, level, method) for metric in rows),
-            context.notes,
+        values = (
+            self._row(metric, state_set, level, method, params=params) for metric, params in calls
         )
+        return Report(task, tuple(values), context.notes)
 
     def _can_answer(self, metric: Metric, state_set: StateSet) -> bool:
         try:
@@ -660,8 +665,9 @@ class View:
         level: float | None = None,
         method: str = "auto",
         pane: int | None = None,
+        params: Mapping[str, Any] = _NO_PARAMS,
     ) -> ReportRow:
-        value = self._named(self._context.bound(metric, {})(state_set))
+        value = self._named(self._context.bound(metric, params)(state_set))
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and state_set.confusion is not None:
             names = self._context.names()
@@ -672,11 +678,14 @@ class View:
                 reason = f"without the undefined {some}{more}"
         found = certain = None
         if level is not None:
-            found = self._interval(metric, state_set, level, method, required=False, pane=pane)
+            found = self._interval(
+                metric, state_set, level, method, params=params, required=False, pane=pane
+            )
         if metric.name in BOUNDED and getattr(state_set, metric.state).level:
-            certain = self._bounds(metric, state_set)
+            certain = self._bounds(metric, state_set, params)
+        name = call_name(metric.name, params)
         return ReportRow(
-            metric.name, float(value), reason, state_set.support(metric.state), found, certain
+            name, float(value), reason, state_set.support(metric.state), found, certain
         )
 
     @locked
@@ -918,6 +927,13 @@ class View:
         """Binary: how many distinct scores, or cells of them, are kept; 0 where none are."""
         index = self._window.current().index
         return 0 if index is None else int(index.distinct)
+
+    @property
+    @locked
+    def first_pane(self) -> int | None:
+        """Windows of panes: the start of the oldest one that is kept, in µs since 1970."""
+        panes = self._window.series
+        return None if panes is None else min((mark.start for mark in panes.marked()), default=None)
 
     @locked
     def before(self, length_us: int) -> View:

@@ -59,7 +59,7 @@ def evaluate(
         y_pred: Column of the predicted label.
         score: Binary: column of the positive class's score.
         proba: Probabilities: a column of numbers (binary), of mappings from labels or of lists in
-            the order of ``labels``; ``PREFIX*``, a column for each label; a mapping from labels
+            the order of ``labels``; ``PREFIX*SUFFIX``, a column a label; a mapping from labels
             to columns; or columns in the order of ``labels``.
         weight: Column of the weight.
         unit: Column of the unit, with ``bootstrap=``, whose own ``unit`` it is by default.

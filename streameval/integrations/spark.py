@@ -38,6 +38,7 @@ from streameval.evaluator.slices import Slicer, slice_name
 from streameval.events.event import Task
 from streameval.events.time import duration, duration_text, event_times
 from streameval.metrics.registry import find, metric_names, shown_metrics
+from streameval.records.event_columns import ColumnPattern
 from streameval.records.event_table import PartCounter, Proba
 from streameval.windows.panes import Panes
 from streameval.windows.time_buckets import grouped
@@ -112,7 +113,7 @@ def evaluate(
         score: Binary: column of the positive class's score.
         proba: Probabilities: a column that is a map or struct label -> number, an array or a
             vector of Spark ML in the order of ``labels``, or (binary) the positive class's number;
-            or columns: ``PREFIX*``, a mapping from each label to its column, or a list in
+            or columns: ``PREFIX*SUFFIX``, a mapping from each label to its column, or a list in
             the order of ``labels``.
         weight: Column of the weight.
         unit: Column of the unit, with ``bootstrap=``, whose own ``unit`` it is by default.
@@ -249,7 +250,7 @@ def _events(df: DataFrame, counter: PartCounter) -> tuple[Any, PartCounter]:
         InputError: A column is not there, or cannot hold times.
     """
     columns = counter.columns
-    if isinstance(columns.proba, str) and columns.proba.endswith("*"):
+    if ColumnPattern.of(columns.proba) is not None:
         # Each task would find the same columns; here an error is known before any of them.
         columns = replace(columns, proba=replace(columns, named={}).found_in(df.columns).proba)
     chosen = _selected(df, columns.paths)

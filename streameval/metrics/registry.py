@@ -36,9 +36,12 @@ __all__ = [
     "USUAL_METRICS",
     "compute",
     "find",
+    "call_name",
     "left_out",
+    "metric_calls",
     "metric_names",
     "shown_metrics",
+    "task_metrics",
 ]
 
 _USUAL = {
@@ -518,6 +521,39 @@ def metric_names(metrics: object) -> list[str]:
     (['f1'], ['f1', 'accuracy'])
     """
     return [metrics] if isinstance(metrics, str) else listed(metrics, "metrics", "a list of names")
+
+
+def metric_calls(metrics: object) -> list[tuple[str, Mapping[str, Any]]]:
+    """Names of metrics, or names with parameters, each as a pair of the two.
+
+    Raises:
+        InputError: `metrics` is neither such a list nor a name.
+
+    >>> metric_calls(["accuracy", ("fbeta", {"beta": 2})])
+    [('accuracy', {}), ('fbeta', {'beta': 2})]
+    """
+    return [
+        (one[0], one[1]) if isinstance(one, tuple) and len(one) == 2 else (one, {})
+        for one in metric_names(metrics)
+    ]
+
+
+def call_name(name: str, params: Mapping[str, Any]) -> str:
+    """A metric with its parameters, as reports name it.
+
+    >>> call_name("accuracy", {}), call_name("partial_roc_auc", {"max_fpr": 0.1})
+    ('accuracy', 'partial_roc_auc:max_fpr=0.1')
+    """
+    return ":".join([name, *(f"{key}={value}" for key, value in params.items())])
+
+
+def task_metrics(task: str) -> list[Metric]:
+    """Every row of a task, in the order of reports.
+
+    >>> "fbeta" in [row.name for row in task_metrics("binary")]
+    True
+    """
+    return list(_rows_of(task).values())
 
 
 def shown_metrics(task: str) -> list[Metric]:

@@ -1516,7 +1516,11 @@ DISPLAYS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 
 def available_displays(
-    evaluator: Evaluator, *, intervals: float | None = None, metric: str | None = None
+    evaluator: Evaluator,
+    *,
+    intervals: float | None = None,
+    metric: str | None = None,
+    names: Iterable[str] | None = None,
 ) -> Iterator[tuple[str, Any, str]]:
     """Every display that an evaluator has, by name, with the reason of those that it has not.
 
@@ -1524,6 +1528,7 @@ def available_displays(
         evaluator: The evaluator to draw.
         intervals: The level of what is drawn beside curves, series and slices; None: nothing.
         metric: That of the series and of the slices; F1 by default.
+        names: The displays, of :data:`DISPLAYS`; all by default.
 
     Yields:
         Name, display (not drawn yet) and an empty text; or name, None and the reason.
@@ -1533,7 +1538,8 @@ def available_displays(
     >>> [name for name, display, reason in available_displays(ev) if display]
     ['confusion']
     """
-    for name, kind in DISPLAYS.items():
+    for name in DISPLAYS if names is None else names:
+        kind = DISPLAYS[name]
         options: dict[str, Any] = {}
         if name in ("roc", "precision_recall", "calibration", "series", "slices"):
             options["intervals"] = intervals

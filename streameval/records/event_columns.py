@@ -8,7 +8,7 @@ their field.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -35,6 +35,34 @@ _SAME = ("y_true", "y_pred", "score", "proba", "weight", "unit")
 
 _ONE_BY_ONE = 64
 """Events counted singly after a rejected one: a call with columns costs as much as 20."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPattern:
+    """``PREFIX*SUFFIX``: what the names of the columns of probabilities have in common.
+
+    >>> ColumnPattern.of("p_*_v2").matching(["y", "p_cat_v2", "p_dog_v2", "p_dog"])
+    {'cat': 'p_cat_v2', 'dog': 'p_dog_v2'}
+    """
+
+    prefix: str
+    suffix: str
+
+    @classmethod
+    def of(cls, proba: object) -> ColumnPattern | None:
+        """The pattern that probabilities are given by; None where they are given otherwise."""
+        if not isinstance(proba, str) or "=" in proba or proba == "*" or proba.count("*") != 1:
+            return None
+        return cls(*proba.split("*"))
+
+    def matching(self, names: Iterable[str]) -> dict[str, str]:
+        """From each label to its column."""
+        around = len(self.prefix) + len(self.suffix)
+        return {
+            name[len(self.prefix) : len(name) - len(self.suffix)]: name
+            for name in names
+            if len(name) >= around and name.startswith(self.prefix) and name.endswith(self.suffix)
+        }
 
 
 @dataclass(slots=True)

@@ -28,12 +28,12 @@ from streameval.events.time import event_times
 from streameval.events.values import column_array
 from streameval.records.chunk import Kind, Wanted
 from streameval.records.csv_table import LabelTypes
-from streameval.records.event_columns import SLICE, EventColumns, arguments
+from streameval.records.event_columns import SLICE, ColumnPattern, EventColumns, arguments
 from streameval.records.json_record import split_path
 from streameval.records.sources import find_sources, read_source
 
 Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
-"""A column; ``PREFIX*``; from each label to its column; or columns in the order of ``labels``."""
+"""A column; ``PREFIX*SUFFIX``; label -> column; or columns in the order of ``labels``."""
 
 RECORDS = 1 << 16
 """Most records, which are dicts, that are made columns at once."""
@@ -77,7 +77,7 @@ class TableColumns:
         return found | {f"slices[{shown(name)}]": name for name in self.slices}
 
     def found_in(self, names: Iterable[object]) -> TableColumns:
-        """The same with the columns that ``PREFIX*`` matches; raises InputError for a missing one.
+        """The same with the columns that a pattern matches; raises InputError for a missing one.
 
         >>> columns = TableColumns({"y_true": "label"}, "p_*", None, ())
         >>> columns.found_in(["label", "p_cat", "p_dog"]).proba
@@ -85,11 +85,11 @@ class TableColumns:
         """
         known = list(map(str, names))
         new = self
-        if isinstance(self.proba, str) and self.proba.endswith("*"):
-            prefix = self.proba[:-1]
-            matching = {name[len(prefix) :]: name for name in known if name.startswith(prefix)}
+        pattern = ColumnPattern.of(self.proba)
+        if pattern is not None:
+            matching = pattern.matching(known)
             if not matching:
-                raise _no_column("proba", f"{prefix}…", known)
+                raise _no_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
             new = replace(self, proba=matching)
         for use, path in new.paths.items():
             if path not in known:
@@ -369,7 +369,7 @@ class PartCounter:
 
     def _file(self, path: str) -> Iterator[dict[str, Any]]:
         """The tables of a file that the command line reads; a bad record raises InputError."""
-        if isinstance(self.columns.proba, str) and self.columns.proba.endswith("*"):
+        if ColumnPattern.of(self.columns.proba) is not None:
             raise InputError(
                 "proba",
                 expected="a field, or a mapping from labels to fields, for files",
@@ -419,6 +419,9 @@ def _in_order(paths: Sequence[str], labels: Sequence[Any] | None) -> dict[Any, s
         raise InputError(
             "proba", expected=f"{len(labels)} columns, one of each label", got=str(len(names))
         )
+    by_name = {str(label): label for label in labels}
+    if by_name.keys() == set(names):
+        return {by_name[name]: name for name in names}
     return dict(zip(labels, names, strict=True))
 
 

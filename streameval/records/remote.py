@@ -11,6 +11,16 @@ from streameval.errors import InputError, MissingExtraError
 
 _MAGIC = frozenset("*?[")
 
+_PACKAGES = {
+    "s3": ("s3fs", "s3"),
+    "s3a": ("s3fs", "s3"),
+    "gs": ("gcsfs", "gs"),
+    "gcs": ("gcsfs", "gs"),
+    "http": ("aiohttp", "http"),
+    "https": ("aiohttp", "http"),
+}
+"""Schemes -> the package that fsspec reads them with, and the extra that brings it."""
+
 
 def is_remote(path: str) -> bool:
     """Whether a path is a URL of another scheme than ``file``.
@@ -32,7 +42,7 @@ def remote_files(url: str, *, directories: bool = False) -> list[str]:
 
     Raises:
         InputError: No such file, a directory, or a scheme that cannot be read.
-        MissingExtraError: fsspec is not installed.
+        MissingExtraError: fsspec, or what it reads the scheme with, is not installed.
     """
     fs, path = _file_system(url)
     try:
@@ -73,7 +83,7 @@ def open_remote(url: str) -> BinaryIO:
 
     Raises:
         InputError: It cannot be read.
-        MissingExtraError: fsspec is not installed.
+        MissingExtraError: fsspec, or what it reads the scheme with, is not installed.
     """
     fs, path = _file_system(url)
     try:
@@ -98,16 +108,25 @@ def _file_system(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError(f"reading {url}", package="fsspec", extra="remote") from None
+    scheme = url.partition("://")[0]
     try:
         fs, path = url_to_fs(url)
-    except (ImportError, ValueError) as error:
-        # An unknown scheme, or one whose own package (s3fs, gcsfs, aiohttp) is not installed.
+    except ImportError as error:
+        if scheme in _PACKAGES:
+            package, extra = _PACKAGES[scheme]
+            raise MissingExtraError(f"reading {url}", package=package, extra=extra) from None
+        raise InputError(
+            url,
+            expected="a URL of a scheme whose package is installed",
+            got=f"{scheme}: {' '.join(str(error).split())}",
+            remedy="install that package",
+        ) from None
+    except ValueError as error:
         raise InputError(
             url,
             expected="a URL of a scheme that fsspec can read",
-            got=f"{url.partition('://')[0]}: {' '.join(str(error).split())}",
-            remedy="correct the scheme, or install the package that reads it "
-            "(s3: s3fs, gs: gcsfs, https: aiohttp)",
+            got=f"{scheme}: {' '.join(str(error).split())}",
+            remedy="correct the scheme",
         ) from None
     return fs, str(path)
 

@@ -14,6 +14,7 @@ from streameval.errors import InputError, MetricError, OptionError, listed, show
 from streameval.events.event import Task
 from streameval.metrics.registry import find
 from streameval.records.chunk import Kind, Wanted
+from streameval.records.event_columns import ColumnPattern
 from streameval.windows.kinds import KINDS, kind_of, window_forms
 from streameval.windows.last import LAST
 from streameval.windows.replicated import Bootstrap
@@ -300,13 +301,9 @@ class Request:
         return list(self.proba.values() if isinstance(self.proba, Mapping) else self.proba)
 
     @property
-    def proba_pattern(self) -> tuple[str, str] | None:
-        """Of ``PREFIX*SUFFIX``, what the names of the fields of probabilities have in common."""
-        text = self.proba if isinstance(self.proba, str) else ""
-        prefix, star, suffix = text.partition("*")
-        if not star or "=" in text or "*" in suffix or text == "*":
-            return None
-        return prefix, suffix
+    def proba_pattern(self) -> ColumnPattern | None:
+        """The pattern that probabilities are given by; None where they are given otherwise."""
+        return ColumnPattern.of(self.proba)
 
     @property
     def shares(self) -> int | None:
@@ -325,9 +322,9 @@ class Request:
         Raises:
             InputError: No column is of the pattern, or there are no columns.
         """
-        if self.proba_pattern is None:
+        pattern = self.proba_pattern
+        if pattern is None:
             return self
-        prefix, suffix = self.proba_pattern
         option = self.wording.option
         if names is None:
             pair = "LABEL=FIELD,LABEL=FIELD" if self.wording.command else "{LABEL: FIELD, ...}"
@@ -338,21 +335,15 @@ class Request:
                 remedy=f"name the fields: {option('proba', pair)}",
             )
         known = list(names)
-        found = {
-            name[len(prefix) : len(name) - len(suffix)]: name
-            for name in known
-            if name.startswith(prefix)
-            and name.endswith(suffix)
-            and len(name) >= len(prefix) + len(suffix)
-        }
+        found = pattern.matching(known)
         if not found or "" in found:
             raise InputError(
                 source,
-                expected=f"columns named {prefix}LABEL{suffix}, for "
+                expected=f"columns named {pattern.prefix}LABEL{pattern.suffix}, for "
                 + option("proba", shown(self.proba)),
                 got=f"none among {shown(', '.join(known))[1:-1]}"
                 if not found
-                else f"one named {prefix + suffix!r}, without a label",
+                else f"one named {pattern.prefix + pattern.suffix!r}, without a label",
                 remedy=f"name them with {option('proba')}",
             )
         return replace(self, proba=found)

@@ -7,6 +7,10 @@ from collections.abc import Callable
 _COSTS = 4
 """The time between two checkpoints is at least this multiple of the duration of the last one."""
 
+_IDLE_COSTS = 1
+"""And this multiple while nothing is left to read: a checkpoint holds no record back then, and the
+end of a backlog is visible sooner."""
+
 _EARLY_COSTS = 10
 """And at least this multiple where the number of records requires one before the time does."""
 
@@ -60,19 +64,21 @@ class CheckpointPolicy:
         """Make a checkpoint due now, whatever the time and the number of records."""
         self._at_once = True
 
-    def due_in(self, now: float, changed: Callable[[], bool]) -> float:
+    def due_in(self, now: float, changed: Callable[[], bool], *, idle: bool = False) -> float:
         """Seconds until the next checkpoint is due; 0 where it is.
 
         Args:
             now: The time.
             changed: Whether there is anything to write; called only where that decides.
+            idle: Whether there was nothing to read a moment ago.
         """
         if self._at_once or self.records >= _EVENTS_AT_MOST * self.events:
             return 0.0
         since = now - self._written_at
         due = self.every - (now - self._begun)
         if self.records or (due <= 0 and changed()):
-            due = max(due, _COSTS * self.seconds - since)
+            costs = _IDLE_COSTS if idle else _COSTS
+            due = max(due, costs * self.seconds - since)
         if self.records >= self.events:
             due = min(due, _EARLY_COSTS * self.seconds - since)
         return max(0.0, due)

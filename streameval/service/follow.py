@@ -241,17 +241,17 @@ class Follower:
 
     def _read(self, store: Store) -> None:
         commits = store.commits()
-        first = True
-        for name in store.units():
+        units = store.units()
+        for name in units:
             known = self._units.get(name)
             if known is not None and known.commits == commits[name]:
                 continue
             store.select(name)
-            if first and _described(store.meta()) != self._set_up_from:
+            # Always the first unit decides: while workers are restarted, settings differ.
+            if name == units[0] and _described(store.meta()) != self._set_up_from:
                 self._set_up(store)
                 self._read(store)
                 return
-            first = False
             if self._states.read(name, store.connection):
                 self._snapshots.changed()
             self._units[name] = _Unit(

@@ -77,6 +77,8 @@ class ReadLoop:
         self.sources: Sequence[Source] = ()
         self._stopping = False
         self._rereading = False
+        self._idle = False
+        """Whether the last look at the sources found nothing to read."""
         self.reread: Callable[[], None] = lambda: None
         """Called by :meth:`run` after :meth:`request_reread`."""
 
@@ -120,6 +122,7 @@ class ReadLoop:
                 self._rereading = False
                 self.reread()
             got = self._read_some()
+            self._idle = not got
             if self._due_in() <= 0.0:
                 self._checkpoint()
                 self._counter.publish()
@@ -146,7 +149,7 @@ class ReadLoop:
 
     def _due_in(self) -> float:
         """Seconds until the next checkpoint is due."""
-        return self.policy.due_in(self._clock(), self._has_changed)
+        return self.policy.due_in(self._clock(), self._has_changed, idle=self._idle)
 
     def _has_changed(self) -> bool:
         return bool(self.policy.records or self._counter.changed)

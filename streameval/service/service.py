@@ -158,6 +158,7 @@ def _open_settled(
     drop: Callable[[Mapping[str, str]], Collection[str]],
     unit: str = ONE_UNIT,
     worker: str | None = None,
+    beside: Store | None = None,
 ) -> tuple[RunSettings, Store]:
     """A store or one of its units, open for writing; and the settings beside what it keeps."""
     store = open_store(
@@ -166,6 +167,7 @@ def _open_settled(
         evolve=partial(_evolve, settings, drop),
         unit=unit,
         worker=worker,
+        beside=beside,
     )
     try:
         settings = settled(settings, stored_beside(store.meta()))
@@ -175,6 +177,35 @@ def _open_settled(
         store.close()
         raise
     return settings, store
+
+
+def open_unit(
+    drop: Callable[[Mapping[str, str]], Collection[str]],
+    settings: RunSettings,
+    number: int,
+    worker: str,
+    beside: Store | None,
+) -> Unit:
+    """What a shared store keeps of a partition number, claimed for a worker.
+
+    Args:
+        drop: As :func:`run_service` takes it.
+        settings: The run's.
+        number: Of the partition.
+        worker: The name of the worker.
+        beside: Another unit of this worker, whose connection is shared.
+
+    Raises:
+        ConfigError: The settings are refused beside what the store holds.
+        StoreError: It cannot be opened.
+    """
+    settings, store = _open_settled(settings, drop, str(number), worker, beside)
+    try:
+        join = open_join(settings, store, time.monotonic, wall_time)
+        return Unit(settings, store, _decoder_of(settings), join=join)
+    except BaseException:
+        store.close()
+        raise
 
 
 def _decoder_of(settings: RunSettings) -> RecordDecoder:
@@ -201,19 +232,10 @@ def _run_worker(
     address = store_address(settings.store)
     opening = Opening({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
 
-    def open_unit(number: int, name: str) -> Unit:
-        settled_here, store = _open_settled(settings, drop, str(number), name)
-        try:
-            join = open_join(settled_here, store, time.monotonic, wall_time)
-            return Unit(settled_here, store, _decoder_of(settled_here), join=join)
-        except BaseException:
-            store.close()
-            raise
-
     worker = Worker(
         settings,
         lambda worker: kafka.open_group(worker, opening, address.name),
-        open_unit,
+        partial(open_unit, drop),
         progress=progress,
     )
     parts = _Parts(settings, worker, None)

@@ -14,7 +14,7 @@ from typing import cast
 import numpy as np
 
 from streameval.events.time import wall_time
-from streameval.service.config.evaluators import kept_metrics, open_evaluators
+from streameval.service.config.evaluators import kept_metrics, open_evaluators, settled
 from streameval.service.config.settings import RunSettings
 from streameval.service.counting import Counting
 from streameval.service.decode.decoder import RecordDecoder
@@ -24,6 +24,7 @@ from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded, Position, RawBatch
 from streameval.service.store.begins import read_begins
 from streameval.service.store.dialect import Connection
+from streameval.service.store.evolution import stored_beside
 from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import Quarantine
@@ -93,10 +94,13 @@ class Unit:
     def configure(self, settings: RunSettings) -> None:
         """Replace the settings that may change during a run: metrics shown, and quarantine.
 
+        What a window keeps is as it was, where the settings leave it open.
+
         Raises:
             MetricError: A metric whose states are not kept; nothing has changed.
             StoreError: The settings cannot be written for readers of the store.
         """
+        settings = settled(settings, stored_beside(self.store.meta()))
         for evaluator in self.counting.evaluators.values():
             evaluator.show(kept_metrics(settings))
         self.quarantine.settings = settings.quarantine

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
+import msgspec
+
 from streameval.errors import FencedError, StoreError
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.checkpoint_policy import QUIET_SECONDS
@@ -24,6 +26,7 @@ from streameval.service.snapshot import PartitionRows
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.postgres import is_away
+from streameval.service.store.store import Store
 from streameval.service.unit import Unit
 
 log = logging.getLogger("streameval.run")
@@ -35,7 +38,9 @@ class Worker:
     Args:
         settings: The run's.
         open_group: From the worker, which opens and releases units, to its source.
-        open_unit: From a partition number and the worker's name to what is kept of it, claimed.
+        open_unit: From the settings of now, a partition number, the worker's name and the store of
+            another of its units, whose connection is shared, to what is kept of the number,
+            claimed.
         clock: Seconds; it never goes backwards.
         progress: Notes the steps of the loop, for probes.
     """
@@ -44,7 +49,7 @@ class Worker:
         self,
         settings: RunSettings,
         open_group: Callable[[Worker], KafkaGroup],
-        open_unit: Callable[[int, str], Unit],
+        open_unit: Callable[[RunSettings, int, str, Store | None], Unit],
         *,
         clock: Callable[[], float] = time.monotonic,
         progress: Progress | None = None,
@@ -77,11 +82,14 @@ class Worker:
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
         """Replace the settings that may change during a run; as :meth:`Runner.configure`."""
-        for number, unit in list(self._units.items()):
-            try:
-                unit.configure(settings)
-            except StoreError as error:
-                self._drop(number, error)
+        # Each unit fills in what its windows keep, also one that is opened later.
+        settings = msgspec.structs.replace(settings, window=self._settings.window)
+        for number in list(self._units):
+            if number in self._units:  # not dropped with another
+                try:
+                    self._units[number].configure(settings)
+                except StoreError as error:
+                    self._drop(number, error)
         self._settings = settings
         self.loop.configure(settings)
 
@@ -89,8 +97,9 @@ class Worker:
 
     def open(self, number: int) -> Mapping[str, Position] | None:
         """Claim a partition number, and restore what is kept of it; None to be called again."""
+        beside = next((unit.store for unit in self._units.values()), None)
         try:
-            unit = self._open_unit(number, self._group.name)
+            unit = self._open_unit(self._settings, number, self._group.name, beside)
         except FencedError:
             return None
         except StoreError as error:
@@ -107,9 +116,9 @@ class Worker:
     def release(self, numbers: Collection[int], *, write: bool) -> None:
         """Close units, after a checkpoint where they still belong to this worker."""
         for number in sorted(self._units.keys() & set(numbers)):
-            if write and self._units[number].changed:
+            if write and number in self._units and self._units[number].changed:
                 self._written(number, lambda: True)
-            # Unless the checkpoint has failed, and closed it.
+            # Unless a checkpoint has failed, and closed it.
             unit = self._units.pop(number, None)
             if unit is not None:
                 unit.close()
@@ -137,7 +146,10 @@ class Worker:
     def checkpoint(self, enough: Callable[[], bool]) -> Mapping[str, Position]:
         """Write each unit that has changed, in a transaction of its own."""
         changed: dict[str, Position] = {}
-        for number, unit in list(self._units.items()):
+        for number in list(self._units):
+            unit = self._units.get(number)
+            if unit is None:
+                continue  # dropped with another
             # Entries of a join expire with the time as well.
             is_due = self._keeps_time and self._clock() - self._written_at[number] >= QUIET_SECONDS
             if unit.changed or is_due:
@@ -168,15 +180,19 @@ class Worker:
 
     def _drop(self, number: int, error: StoreError) -> None:
         """Close a unit whose memory is no longer that of the store."""
+        numbers = [number]
         if isinstance(error, FencedError):
             log.warning("partition %d: %s", number, error)
         elif is_away(error):
             self._note_away(error)
+            # Each of the others would wait as long, and the group for all of them.
+            numbers = list(self._units)
         else:
             raise error
-        with suppress(StoreError):
-            self._units.pop(number).close()
-        self._group.drop(number)
+        for one in numbers:
+            with suppress(StoreError):
+                self._units.pop(one).close()
+            self._group.drop(one)
 
     def _note_away(self, error: StoreError) -> None:
         if not self._is_away:

@@ -276,7 +276,6 @@ USAGE = [
         ("--proba", "2=score,3=score", "--positive", "1"),
         "--proba: expected a column for the positive label 1, got 2, 3",
     ),
-    ((), "evaluate: expected --y-pred, --score or --proba, got none of them"),
     (("--score", "s", "--proba", "p"), "--proba conflicts with --score"),
     (("--y-pred", "p", "--threshold", "0.3"), "--threshold requires --score"),
     (("--score", "s", "--task", "multiclass"), "--score conflicts with --task multiclass"),

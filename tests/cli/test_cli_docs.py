@@ -64,7 +64,7 @@ def test_the_page_prints_what_the_commands_print(
 ) -> None:
     program = tmp_path / "bin" / "streameval"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streameval.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m streameval "$@"\n')
     program.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     Path("more.jsonl").write_text(MORE)

@@ -71,7 +71,7 @@ def expected(events: Events, **columns: str) -> str:
     return str(ev.report()) + "\n"
 
 
-BINARY = ("--y-true", "label", "--score", "score")
+BINARY = ("--y-true", "label", "--score", "score", "--no-per-class")
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
@@ -120,12 +120,53 @@ def test_several_files_a_pattern_and_stdin_are_one_stream(tmp_path: Path) -> Non
     assert own_process("evaluate", "-", "--input-format", "csv", *BINARY, stdin=table) == once
 
 
+NAMED = "streameval: no field of predictions is named; used: "
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "used"),
+    [
+        (["score"], (), ["score"]),
+        (["y_pred"], ("--task", "multiclass"), ["y_pred"]),
+        (["y_pred", "score"], (), ["y_pred", "score"]),
+        (["y_pred", "score"], ("--threshold", "0.7"), ["score"]),
+        (["y_pred", "score", "proba"], (), ["y_pred", "score"]),
+        (["proba"], ("--positive", "1"), ["proba"]),
+    ],
+)
+@pytest.mark.parametrize("write", [write_csv, write_jsonl])
+def test_fields_of_usual_names_need_no_option(
+    run: Command,
+    tmp_path: Path,
+    write: Any,
+    fields: list[str],
+    options: tuple[str, ...],
+    used: list[str],
+) -> None:
+    given = {"y_true": 1, "y_pred": 0, "score": 0.75, "proba": 0.5}
+    event = {name: given[name] for name in ["y_true", *fields]}
+    other = {"y_true": 0, **{name: event[name] for name in fields}}
+    path = str(write(tmp_path / "events", [event, other]))
+    format = ("--input-format", "csv" if write is write_csv else "jsonl", "--format", "json")
+    found = run("evaluate", path, *format, *options)
+    named = [f"--{name.replace('_', '-')}={name}" for name in used]
+    assert found.out == run("evaluate", path, *format, *options, *named).out
+    assert found.err.startswith(NAMED + ", ".join(used) + "\n")
+
+
+def test_without_such_a_field_the_options_are_named(run: Command, tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv", [{"y_true": 1, "p": 0.5}])
+    result = run("evaluate", str(path))
+    assert result.code == 2
+    assert "expected --y-pred, --score or --proba, got none of them" in result.err
+
+
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 def test_nested_fields(run: Command, tmp_path: Path, ending: str) -> None:
     events = binary_events()
     nested = [{"truth": {"y": e["label"]}, "m": {"v7": {"p": e["score"]}}} for e in events]
     path = written(tmp_path / f"a{ending}", nested)
-    result = run("evaluate", path, "--y-true", "truth.y", "--score", "m.v7.p")
+    result = run("evaluate", path, "--y-true", "truth.y", "--score", "m.v7.p", "--no-per-class")
     assert result.out == expected(events, y_true="label", score="score")
 
 
@@ -195,12 +236,12 @@ def test_probabilities_as_object_and_as_columns(run: Command, tmp_path: Path, en
         for t, p in PROBABILITIES
     ]
     path = written(tmp_path / f"flat{ending}", flat)
-    result = run("evaluate", path, "--proba", "cat=p_cat,dog=p_dog,emu=p_emu")
+    result = run("evaluate", path, "--proba", "cat=p_cat,dog=p_dog,emu=p_emu", "--no-per-class")
     assert result == (0, f"{ev.report()}\n", "")
     if ending == ".csv":
         return
     path = written(tmp_path / f"nested{ending}", [{"y_true": t, "p": p} for t, p in PROBABILITIES])
-    assert run("evaluate", path, "--proba", "p") == result
+    assert run("evaluate", path, "--proba", "p", "--no-per-class") == result
 
 
 def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
@@ -215,7 +256,7 @@ def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
     ev = se.Evaluator("multiclass")
     ev.update_many(true, proba=shares)
     result = run("evaluate", write_jsonl(tmp_path / "a.jsonl", events), "--proba", "p")
-    assert result.out == f"{ev.report()}\n"
+    assert result.out.startswith(f"{ev.report()}\n\n")
 
 
 def test_batches_of_any_size_give_the_same(
@@ -292,7 +333,7 @@ def test_a_probability_of_the_positive_label(
     path = written(tmp_path / f"a{ending}", rows)
     ev = se.Evaluator("binary", positive=positive, threshold=0.4)
     ev.update_many([row["t"] for row in rows], score=[row["p"] for row in rows])
-    binary = ("--y-true", "t", "--positive", positive, "--threshold", "0.4")
+    binary = ("--y-true", "t", "--positive", positive, "--threshold", "0.4", "--no-per-class")
     result = run("evaluate", path, "--proba", "p", *binary)
     assert result == (0, f"{ev.report()}\n", "")
     assert run("evaluate", path, "--proba", f"{positive}=p", *binary) == result
@@ -310,7 +351,9 @@ def test_an_object_of_probabilities_in_a_binary_task(
     path = written(tmp_path / f"a{ending}", rows)
     ev = se.Evaluator("binary", positive="yes")
     ev.update_many([row["t"] for row in rows], proba=[row["p"] for row in rows])
-    result = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes")
+    result = run(
+        "evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", "--no-per-class"
+    )
     assert result == (0, f"{ev.report()}\n", "")
 
 
@@ -320,11 +363,24 @@ def test_numbers_and_objects_of_probabilities_in_one_file(run: Command, tmp_path
     ev = se.Evaluator("binary", positive="yes")
     ev.update_many([row["t"] for row in rows], proba=shares)
     path = write_jsonl(tmp_path / "a.jsonl", rows)
-    result = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes")
+    result = run(
+        "evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", "--no-per-class"
+    )
     assert result == (0, f"{ev.report()}\n", "")
     path = write_jsonl(tmp_path / "b.jsonl", [*rows, {"t": "no", "p": 1.5}, {"t": "no", "p": "x"}])
     skip = ("--on-bad", "skip", "--max-bad", "1")
-    again = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", *skip)
+    again = run(
+        "evaluate",
+        path,
+        "--y-true",
+        "t",
+        "--proba",
+        "p",
+        "--positive",
+        "yes",
+        "--no-per-class",
+        *skip,
+    )
     assert again.out == result.out
     assert f"{path}:5: p: expected a probability" in again.err
     assert f"{path}:6: p: expected the positive label's probability, or an object" in again.err

@@ -296,7 +296,7 @@ def test_json_names_the_window(
 
 def test_json_of_all_events_names_no_window(run: Command, tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", stream(20))
-    asked = ["--y-true", "label", "--score", "score", "--format", "json"]
+    asked = ["--y-true", "label", "--score", "score", "--no-per-class", "--format", "json"]
     values = json.loads(run("evaluate", path, *asked).out)
     assert list(values) == ["task", "positive", "threshold", "metrics"]
 
@@ -626,7 +626,10 @@ USAGE = [
     (("--time-unit", "h"), "Invalid value for '--time-unit'"),
     (("--series", "f1"), "--series requires a --window of panes; add --window panes:1h --time"),
     (("--series", "f1", "--window", "last:9"), "--series requires a --window of panes"),
-    (("--plot", "a.png"), "--plot requires --series; add --series f1, or another metric"),
+    (
+        ("--plot", "series.png"),
+        "--plot series.png requires --series; add --series f1, or another metric",
+    ),
     (("--by", "f1"), "--by requires --slice; add --slice FIELD"),
     (("--worst", "1"), "--worst requires --slice"),
     (("--min-support", "1"), "--min-support requires --slice"),
@@ -681,7 +684,7 @@ def test_states_that_do_not_have_what_is_requested(run: Command, tmp_path: Path)
         ((plain, "--slice", "model"), "--slice: expected a state with slices, got one without"),
         ((plain, "--worst", "3"), "--worst: expected a state with slices, got one without"),
         ((sliced, "--by", "roc_auc"), "roc_auc is not kept"),
-        ((plain, "--plot", "a.png"), "--plot requires --series"),
+        ((plain, "--plot", "series.png"), "--plot series.png requires --series"),
     ):
         for command in ("report", "merge"):
             result = run(command, *options)
@@ -735,12 +738,12 @@ def test_a_picture_that_cannot_be_written(run: Command, tmp_path: Path) -> None:
 def test_a_picture_that_fails_at_the_last_moment_does_not_cost_the_report(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plots = pytest.importorskip("streameval.plots")
+    displays = pytest.importorskip("streameval.plots.displays")
 
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(plots, "save_figure", full)
+    monkeypatch.setattr(displays, "save_figure", full)
     path = write_jsonl(tmp_path / "a.jsonl", stream(20))
     picture = tmp_path / "a.png"
     plain = run("evaluate", path, *PANES, "--series", "f1")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ from tests.support.maven import AbsentError, fetch
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+pytest.importorskip("pyspark", reason="NOT TESTED: Spark is not installed")
+
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{metadata.version('pyspark')}"
+"""Of Spark's own version."""
 HOME = Path(__file__).parents[2] / "build" / "spark-kafka"
 NEEDED = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
 """The jars that Spark itself has not."""

@@ -265,6 +265,7 @@ def test_a_kill_changes_no_byte(local: Any, tmp_path: Path, victim: str) -> None
                 process = start(number)
             else:
                 os.kill(executors(process)[0], signal.SIGKILL)
+                assert commits(tmp_path) < len(BATCHES)  # in the middle of the stream
         assert process.wait() == 0
     finally:
         if process.poll() is None:

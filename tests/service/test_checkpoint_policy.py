@@ -48,6 +48,15 @@ def test_the_time_that_a_dear_checkpoint_holds_back_the_next() -> None:
     assert due(quiet, 1.0, changed=True) == 7.0
 
 
+def test_a_dear_checkpoint_waits_less_while_nothing_is_left_to_read() -> None:
+    policy = after_a_checkpoint(2.0)
+    policy.count(5)
+    assert [policy.due_in(now, lambda: True, idle=True) for now in (0.5, 1.5, 2.0)] == [1.5, 0.5, 0]
+    cheap = after_a_checkpoint(0.1)
+    cheap.count(5)
+    assert cheap.due_in(0.25, lambda: True, idle=True) == 0.75
+
+
 def test_a_number_of_records_makes_it_due_earlier_than_a_long_period() -> None:
     policy = after_a_checkpoint(0.5, every=60.0)
     policy.count(10)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import inspect
 
+from docsite.reference import configuration_keys, default_text
 from streameval.cli.run import check_text
 from streameval.errors import ConfigError, InputError
 from streameval.service.config.address import parse_address
@@ -686,36 +685,9 @@ def test_nothing_but_config_errors(data: str | dict[str, Any], override: str) ->
         assert "\n" not in message
 
 
-def keys(kind: Any, key: str = "") -> Iterator[tuple[str, inspect.Field]]:
-    """Every key that a file may have, with its field; tables in lists without a number."""
-    for field in kind.fields:
-        path = f"{key}.{field.encode_name}" if key else field.encode_name
-        inner = [
-            one.item_type if isinstance(one, inspect.ListType) else one
-            for one in getattr(field.type, "types", [field.type])
-        ]
-        tables = [one for one in inner if isinstance(one, inspect.StructType)]
-        if tables:
-            yield from keys(tables[0], path)
-        else:
-            yield path, field
-
-
-def default_text(field: inspect.Field) -> str:
-    if field.required:
-        return "needed"
-    value = field.default
-    if value is inspect.NODEFAULT:
-        assert field.default_factory is not inspect.NODEFAULT
-        value = field.default_factory()
-    if value is None:
-        return "not set"
-    return f"`{msgspec.json.encode(value).decode()}`"
-
-
 def test_the_page_lists_every_key_with_its_default() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \| (.+?) \| .+ \|$", PAGE.read_text("utf-8"), re.MULTILINE)
-    wanted = [(key, default_text(field)) for key, field in keys(inspect.type_info(RunSettings))]
+    wanted = [(key, default_text(field)) for key, field in configuration_keys()]
     assert rows == wanted
 
 

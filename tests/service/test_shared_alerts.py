@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,7 +27,7 @@ from streameval.service.store.postgres import LockedTables
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store
 from streameval.service.unit import Unit
-from tests.support.postgres_server import Postgres, running_postgres
+from tests.support.postgres_server import Postgres
 
 pytestmark = pytest.mark.backend_independent
 
@@ -50,12 +50,6 @@ below = 0.5
 [webhook]
 url = "{url}"
 """
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with running_postgres(tmp_path_factory.mktemp("alerts") / "postgres") as one:
-        yield one
 
 
 class Hook:

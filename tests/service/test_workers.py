@@ -7,24 +7,29 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewPartitions
 
 from streameval.errors import ConfigError, SourceError, StoreError
-from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
-from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.service import run_service
+from streameval.service.follow import Follower
+from streameval.service.service import open_unit, run_service
+from streameval.service.snapshot import Publisher
+from streameval.service.sources import kafka_consumer, kafka_group
 from streameval.service.sources.kafka import KafkaSettings
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store import postgres as postgres_store
+from streameval.service.store.evolution import while_running
+from streameval.service.store.kept_settings import kept_settings
+from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
-from streameval.service.unit import Unit
 from streameval.service.worker import Worker
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres
@@ -210,6 +215,47 @@ def test_both_topics_are_read_by_the_holder_of_a_number(broker: Broker) -> None:
     assert units.opened == set()
 
 
+@pytest.mark.broker
+def test_partitions_that_are_added_wait_until_both_topics_have_them(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not broker.keeps_data:
+        pytest.skip("NOT TESTED: Tansu adds no partitions; `make test-kafka` tests it")
+    monkeypatch.setattr(kafka_group, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(kafka_consumer, "_LOOK_SECONDS", 0.1)
+    name = f"added-{time.time_ns()}"
+    for kind in ("p", "l"):
+        broker.make_topic(f"{name}-{kind}", 2)
+    units = Numbers()
+
+    def add(kind: str) -> None:
+        topic = f"{name}-{kind}"
+        broker.admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+
+    def problems(source: KafkaGroup) -> list[str]:
+        return [one.problem for one in source.status() if "group" in one.partition and one.problem]
+
+    with closing(
+        joining(broker, units, "one", predictions=f"{name}-p", labels=f"{name}-l")
+    ) as source:
+        until(source, lambda found: units.opened == {0, 1})
+        add("p")
+        until(source, lambda found: bool(problems(source)))
+        (problem,) = problems(source)
+        assert problem.startswith(f"the topic {name}-p has 3 partitions and {name}-l has 2; with")
+        assert f"add partitions to {name}-l" in problem
+        broker.send(f"{name}-p", [(None, b"new", 2)])
+        # Assigned or not, it is not read: its labels may be in another partition of their topic.
+        until(source, lambda found: 2 in source._assigned)
+        assert until(source, lambda found: True) == []
+        assert units.opened == {0, 1}
+        add("l")
+        found = until(source, lambda found: any(batch.messages for batch in found))
+        assert units.opened == {0, 1, 2}
+        assert [batch.partition for batch in found if batch.messages] == [f"kafka:{name}-p/2"]
+        assert problems(source) == []
+
+
 # Who writes
 
 
@@ -234,19 +280,14 @@ class Sharing:
     """A worker, and the group that it believes in."""
 
     def __init__(self, name: str, settings: RunSettings) -> None:
-        self._settings = settings
         self.group = Assigned(name)
-        self.worker = Worker(settings, lambda worker: cast("Any", self.group), self._open)
-
-    def _open(self, number: int, name: str) -> Unit:
-        settings = self._settings
-        store = open_store(settings.store, fingerprint(settings), unit=str(number), worker=name)
-        try:
-            decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-            return Unit(settings, store, decoder)
-        except BaseException:
-            store.close()
-            raise
+        self.drops: list[str] = []
+        """What it may drop from the store."""
+        self.worker = Worker(
+            settings,
+            lambda worker: cast("Any", self.group),
+            partial(open_unit, lambda drops: self.drops),
+        )
 
     def read(self, number: int, first: int, last: int) -> None:
         lines = [json.dumps({"score": 0.7, "y_true": n % 2}).encode() for n in range(first, last)]
@@ -259,20 +300,20 @@ class Sharing:
 
 
 @pytest.fixture
-def sharing(postgres: Postgres) -> Iterator[Callable[[str], Sharing]]:
-    settings = settings_from_text(
-        CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
-    )
+def sharing(postgres: Postgres) -> Iterator[Callable[..., Sharing]]:
+    text = CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
     made: list[Sharing] = []
 
-    def make(name: str) -> Sharing:
-        made.append(Sharing(name, settings))
+    def make(name: str, more: str = "") -> Sharing:
+        made.append(
+            Sharing(name, settings_from_text(text.replace("[kafka]", f"{more}\n[kafka]", 1)))
+        )
         return made[-1]
 
     yield make
     for one in made:
         with suppress(StoreError):
-            one.worker.release([0, 1], write=False)
+            one.worker.release(list(one.worker._units), write=False)
 
 
 def counted(one: Sharing) -> int:
@@ -285,7 +326,7 @@ def counted(one: Sharing) -> int:
 
 
 def test_a_worker_that_was_cut_off_writes_nothing(
-    sharing: Callable[[str], Sharing], caplog: pytest.LogCaptureFixture
+    sharing: Callable[..., Sharing], caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = sharing("first"), sharing("second")
     assert first.worker.open(0) == {}
@@ -314,7 +355,119 @@ def test_a_worker_that_was_cut_off_writes_nothing(
     assert counted(first) == 28
 
 
-def test_what_the_group_takes_away_is_written_first(sharing: Callable[[str], Sharing]) -> None:
+def test_units_of_a_worker_share_a_connection_and_are_dropped_together(
+    sharing: Callable[..., Sharing], postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = sharing("one")
+    for number in (0, 1, 2):
+        assert one.worker.open(number) == {}
+        one.read(number, 0, 3)
+    assert len({id(cast("Any", unit.store).session) for unit in one.worker._units.values()}) == 1
+    one.worker.release([0], write=True)
+    assert counted(one) == 3
+    monkeypatch.setattr(postgres_store, "_PATIENCE_SECONDS", 0.1)
+    postgres.kill()
+    # The others would wait for as long, each for itself, and the group for all of them.
+    assert one.checkpoint() == {}
+    assert one.group.dropped == [1, 2]
+    assert one.worker.open(1) is None
+    postgres.start()
+    assert one.worker.open(1) == {}
+    assert counted(one) == 3
+
+
+def test_new_settings_are_those_of_units_that_are_opened_later_too(
+    sharing: Callable[..., Sharing], caplog: pytest.LogCaptureFixture
+) -> None:
+    exact = '[[window]]\nname = "all"\nmax_scores = "exact"\n'
+    first = sharing("first", exact)
+    for number in (0, 1, 2):
+        first.worker.open(number)
+        first.read(number, 0, 4)
+    first.checkpoint()
+    first.worker.release([0, 1, 2], write=False)
+    # Its file leaves open what its windows keep: as it is in the store.
+    one, other = sharing("one"), sharing("other")
+    for number in (0, 1):
+        one.worker.open(number)
+    other.worker.open(1)
+    wanted = sharing("new", "[quarantine]\nkeep = 7\n").worker._settings
+    settings, later = while_running(one.worker._settings, wanted)
+    assert (settings.quarantine.keep, later) == (7, [])
+    with caplog.at_level(logging.WARNING):
+        one.worker.configure(settings, None)
+    assert one.group.dropped == [1]
+    assert "unit '1' was taken over by another worker" in caplog.text
+    assert one.worker.open(2) == {"kafka:events/2": {"offset": 4}}
+    with closing(read_store(one.worker._settings.store)) as store:
+        kept = {}
+        for unit in store.units():
+            store.select(unit)
+            kept[unit] = kept_settings("db", store.meta())
+    assert {unit: one.quarantine.keep for unit, one in kept.items()} == {
+        "0": 7,
+        "1": 10_000,
+        "2": 7,
+    }
+    assert {one.window[0].max_scores for one in kept.values()} == {"exact"}
+
+
+def test_a_server_follows_the_settings_of_the_first_unit(sharing: Callable[..., Sharing]) -> None:
+    one, other = sharing("one"), sharing("other", "[quarantine]\nkeep = 7\n")
+    one.worker.open(0)
+    other.worker.open(1)
+    path = one.worker._settings.store
+    with closing(Follower(path, partial(kept_settings, path), Publisher())) as follower:
+        follower.read()
+        states = follower._states
+        for number, worker in ((1, other), (0, one)):
+            worker.read(number, 0, 3)
+            worker.checkpoint()
+            follower.read()
+            # New rows are merged; nothing is read anew because settings differ.
+            assert follower._states is states
+            assert follower.settings.quarantine.keep == 10_000
+        one.worker.configure(other.worker._settings, None)
+        follower.read()
+        assert follower.settings.quarantine.keep == 7
+        assert follower._states.evaluators["all"].to_bytes() == states.evaluators["all"].to_bytes()
+
+
+def test_units_are_brought_to_changed_settings_by_the_worker_that_opens_them(
+    sharing: Callable[..., Sharing],
+) -> None:
+    old = sharing("old")
+    for number in (0, 1):
+        old.worker.open(number)
+        old.read(number, 0, 4)
+    old.checkpoint()
+    more = '[evaluator]\nslices = ["country"]\n[[window]]\nname = "again"\n'
+    new = sharing("new", more + '[[window]]\nname = "all"\n')
+    # A rolling restart: for a while units of both settings are written.
+    assert new.worker.open(0) == {"kafka:events/0": {"offset": 4}}
+    old.read(1, 4, 6)
+    old.checkpoint()
+    new.read(0, 4, 6)
+    new.checkpoint()
+    with pytest.raises(ConfigError) as refused:
+        old.worker.open(0)
+    assert "window 'again' and its 1 states" in str(refused.value)
+    assert "would be dropped; to confirm, add --drop" in str(refused.value)
+    old.worker.release([1], write=True)
+    assert new.worker.open(1) == {"kafka:events/1": {"offset": 6}}
+    new.read(1, 6, 7)
+    new.checkpoint()
+    found = {}
+    with closing(read_store(new.worker._settings.store)) as store:
+        for unit in store.units():
+            store.select(unit)
+            for window, state in merged_windows(store.connection).items():
+                metrics = state.report().to_dict()["metrics"]
+                found[unit, window] = metrics["accuracy"]["support"]
+    assert found == {("0", "all"): 6, ("1", "all"): 7, ("0", "again"): 2, ("1", "again"): 1}
+
+
+def test_what_the_group_takes_away_is_written_first(sharing: Callable[..., Sharing]) -> None:
     one = sharing("one")
     one.worker.open(0)
     one.worker.open(1)
@@ -327,7 +480,7 @@ def test_what_the_group_takes_away_is_written_first(sharing: Callable[[str], Sha
 
 
 def test_a_restart_of_the_database_loses_nothing(
-    sharing: Callable[[str], Sharing],
+    sharing: Callable[..., Sharing],
     postgres: Postgres,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -358,7 +511,7 @@ def test_a_restart_of_the_database_loses_nothing(
     assert counted(one) == 5
 
 
-def test_a_fault_of_the_store_ends_a_worker(sharing: Callable[[str], Sharing]) -> None:
+def test_a_fault_of_the_store_ends_a_worker(sharing: Callable[..., Sharing]) -> None:
     one = sharing("one")
     one.worker.open(0)
     one.read(0, 0, 3)

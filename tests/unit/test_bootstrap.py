@@ -85,10 +85,13 @@ def test_average_precision_of_groups_is_that_of_their_state(pairs: list[tuple[in
 
 @pytest.mark.parametrize("name", SCORES_METRICS)
 def test_every_metric_of_an_index_has_one(name: str) -> None:
-    found = evaluator().interval(name, method="bootstrap")
+    ev = se.Evaluator()
+    y_true, score = scored(300)
+    ev.update_many(y_true, score=1 / (1 + np.exp(-score)))  # probabilities, for calibration
+    found = ev.interval(name, method="bootstrap")
     assert found.low < found.value < found.high
     assert (found.method, found.n) == ("bootstrap", 300)
-    wider = evaluator().interval(name, method="bootstrap", level=0.99)
+    wider = ev.interval(name, method="bootstrap", level=0.99)
     assert wider.low < found.low < found.high < wider.high
     row = next(row for row in ROWS if row.name == name)
     assert row.low <= wider.low

@@ -35,7 +35,8 @@ def _here(paths: Iterable[Path]) -> list[Path]:
 
 
 MODULES = [_dotted(path) for path in _here(sorted(PACKAGE.rglob("*.py")))]
-DOCUMENTS = _here([ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+MODULES += ["docsite.markdown"]
+DOCUMENTS = _here([ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
 
 
 @pytest.mark.parametrize("name", MODULES)

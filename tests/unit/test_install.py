@@ -52,6 +52,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "streameval", folder / "streameval", ignore=built)
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
+    (folder / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "streameval.1", folder / "docs")
     return folder
 
 
@@ -72,7 +74,7 @@ def test_source_distribution_to_wheel_to_a_fresh_environment(source: Path, tmp_p
         for path in (ROOT / "streameval" / "states" / "native").glob(pattern)
     }
     assert len(native) > 10
-    assert native | {"LICENSE", "README.md", "streameval/py.typed"} <= names
+    assert native | {"LICENSE", "README.md", "streameval/py.typed", "docs/streameval.1"} <= names
     assert not [name for name in names if name.endswith((".so", ".cpp"))]
 
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
@@ -95,6 +97,7 @@ def test_source_distribution_to_wheel_to_a_fresh_environment(source: Path, tmp_p
     assert not list(Path(where, "streameval").rglob("*.pyx"))
     command = str(tmp_path / "fresh" / "bin" / "streameval")
     assert run([command, "--version"], tmp_path).endswith("(native score index)\n")
+    assert (tmp_path / "fresh" / "share" / "man" / "man1" / "streameval.1").is_file()
     facts = "import importlib.metadata as m; print(m.metadata('streameval')['License-Expression'])"
     assert run([python, "-c", facts], tmp_path) == "BSD-3-Clause\n"
 

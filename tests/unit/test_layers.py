@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import streameval
+from docsite import reference
 
 pytestmark = pytest.mark.backend_independent
 
@@ -56,6 +57,9 @@ OPTIONAL = {
 }
 
 
+_AT_THE_TOP = (ROOT / "__init__.py", ROOT / "__main__.py")
+
+
 def rank(part: str) -> int:
     for number, layer in enumerate(LAYERS):
         if part == layer or (isinstance(layer, tuple) and part in layer):
@@ -64,7 +68,7 @@ def rank(part: str) -> int:
 
 
 def modules() -> list[Path]:
-    return [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
+    return [path for path in sorted(ROOT.rglob("*.py")) if path not in _AT_THE_TOP]
 
 
 def imports(path: Path) -> list[str]:
@@ -126,17 +130,24 @@ SUFFIXES = ("py", "pyx", "pxd", "pyi", "hpp", "md", "js", "yml")
 PATH = re.compile(rf"(?<![\w/.:%-])(?:[\w-]+/)+[\w-]+\.(?:{'|'.join(SUFFIXES)})\b")
 FOLDER = re.compile(r"`((?:[\w-]+/)+)`")
 DOTTED = re.compile(r"\bstreameval(?:\.[A-Za-z_]\w*)+(?![\w/])")
-NOT_MODULES = {"streameval.db", "streameval.toml", "streameval.webhook"}
-"""Names of files and of an event, which look like names in the package."""
+NOT_MODULES = {"streameval.db", "streameval.example", "streameval.toml", "streameval.webhook"}
+"""Names of files, of a placeholder and of an event, which look like names in the package."""
 
 
 def documents() -> list[Path]:
-    names = ("README.md", "Makefile", "pyproject.toml")
-    return [*(REPOSITORY / name for name in names), *sorted((REPOSITORY / "docs").glob("*.md"))]
+    names = (
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "Makefile",
+        "pyproject.toml",
+        "mkdocs.yml",
+    )
+    return [*(REPOSITORY / name for name in names), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
 def sources() -> list[Path]:
-    folders = ("streameval", "tests", "benchmarks", "demos")
+    folders = ("streameval", "tests", "benchmarks", "demos", "docsite")
     return [
         path
         for folder in folders
@@ -158,13 +169,14 @@ def docstrings(path: Path) -> str:
 def all_paths() -> set[str]:
     """Every path of the tree, and each of its ends: ``states/fields.py`` is one."""
     found = set()
-    for top in ("streameval", "tests", "docs", "deploy", "benchmarks", "demos"):
+    for top in ("streameval", "tests", "docs", "docsite", "deploy", "benchmarks", "demos"):
         for path in [REPOSITORY / top, *(REPOSITORY / top).rglob("*")]:
             parts = path.relative_to(REPOSITORY).parts
             if "node_modules" in parts:
                 continue
             found |= {"/".join(parts[start:]) for start in range(len(parts))}
-    return found
+    # Those of the site that are made when it is built.
+    return found | set(reference.pages())
 
 
 def missing_paths(text: str, known: set[str]) -> list[str]:
@@ -223,6 +235,6 @@ def test_a_name_that_does_not_exist_is_found() -> None:
 
 
 def test_the_tree_stays_flat_enough_to_read() -> None:
-    at_the_top = {path.stem for path in ROOT.glob("*.py")} - {"__init__"}
+    at_the_top = {path.stem for path in ROOT.glob("*.py")} - {"__init__", "__main__"}
     assert len(at_the_top) <= 5
     assert len(LAYERS) <= 11

@@ -466,8 +466,9 @@ ev = se.Evaluator(window=se.Panes("2h", pane="1h"), time_unit="s")
 scores = [0.75, 0.25, 0.5, 0.5] * 10
 ev.update_many([True, False] * 20, score=scores, event_time=range(0, 7200, 180))
 from streameval.metrics.curves import CURVES
-for name in CURVES:
-    plots.save_figure(plots.plot_curve(ev, name), sys.argv[1])
+for name, curve in CURVES.items():
+    if "binary" in curve.states:
+        plots.save_figure(plots.plot_curve(ev, name), sys.argv[1])
 plots.save_figure(plots.plot_confusion(ev), sys.argv[1])
 plots.save_figure(plots.plot_series(ev.series("f1"), "f1"), sys.argv[1])
 import matplotlib.pyplot as plt

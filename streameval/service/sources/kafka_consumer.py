@@ -276,18 +276,20 @@ class KafkaSource:
         if len(self._partitions) == 1:
             (partition,) = self._partitions.values()
             return [self._batch(partition, messages)]
-        numbers = list(map(Message.partition, messages))
-        known = {topic for topic, _ in self._partitions}
-        topics = list(known) * len(messages) if len(known) == 1 else map(Message.topic, messages)
-        keys: list[Any] = list(zip(topics, numbers, strict=True))
+        numbers: list[Any] = list(map(Message.partition, messages))
+        keys, partitions = numbers, dict[Any, Partition](self._partitions)
+        if len(self._topics) == 1:
+            partitions = {number: one for (_, number), one in partitions.items()}
+        else:
+            keys = list(zip(map(Message.topic, messages), numbers, strict=True))
         # As fetched from a broker, thousands of one partition follow one another.
         if keys.count(keys[0]) == len(keys):
-            return [self._batch(self._partitions[keys[0]], messages)]
+            return [self._batch(partitions[keys[0]], messages)]
         batches = []
         start = 0
         for key, run in groupby(keys):
             stop = start + len(list(run))
-            batches.append(self._batch(self._partitions[key], messages[start:stop]))
+            batches.append(self._batch(partitions[key], messages[start:stop]))
             start = stop
         return batches
 

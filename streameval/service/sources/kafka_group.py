@@ -130,6 +130,8 @@ class KafkaGroup:
         self._failed: SourceError | None = None
         self._is_sole = False
         values = {
+            # The leader of a group sees partitions that are added only then; 5 minutes otherwise.
+            "topic.metadata.refresh.interval.ms": int(_LOOK_SECONDS * 1000),
             **given.values,
             STRATEGY: COOPERATIVE,
             # It fetches nothing.

@@ -483,7 +483,7 @@ class _Comparison:
         begins = self.evolution.begins
         for name in was:
             if name not in got:
-                query = "SELECT count(*) FROM states WHERE window = ?"
+                query = 'SELECT count(*) FROM states WHERE "window" = ?'
                 (count,) = self._connection.execute(query, (name,)).fetchone()
                 self._drop(f"window.{name}", f"window {name!r} and its {count:,} states")
                 self.evolution.removed.append(name)

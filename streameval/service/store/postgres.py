@@ -453,6 +453,8 @@ class PostgresStore:
         self._end_stream()
         with suppress(StoreError), worded(self.session.address, "cannot be read"):
             self.session.raw.execute("ROLLBACK")
+        # Of a unit that was selected inside, the setting is reverted too.
+        self.session.unit = None
 
     @contextmanager
     def transaction(self) -> Iterator[Tables]:
@@ -557,6 +559,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """Leave the unit to others, and close the connection unless other stores use it."""
+        self._end_stream()
         session = self.session
         session.users -= 1
         if not session.users:

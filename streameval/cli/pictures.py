@@ -1,0 +1,230 @@
+"""The pictures and the page of a result: ``--plot``, ``--plot-dir`` and ``--report``."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from streameval import __version__
+from streameval.cli.output import Format, Section, TargetError, check_target, escaped, say
+from streameval.cli.page import Figure, page
+from streameval.cli.result import ComparisonResult, Details, Result
+from streameval.errors import InputError, OptionError, shown
+from streameval.evaluator.changes import describe
+from streameval.evaluator.comparison import Comparison, reference_of
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.reports import Table
+from streameval.records.chunk import KEPT, BadRecords
+
+_SHORT = {
+    "pr": "precision_recall",
+    "scores": "score_distribution",
+    "thresholds": "threshold_metrics",
+}
+
+_SECTION = {"confusion": "confusion", "series": "series", "slices": "slices"}
+"""The section of a page that has the picture of a name; all others are curves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """What to draw and to write beside the result, checked before anything is read."""
+
+    files: tuple[tuple[str, str], ...] = ()
+    """The name of a picture, and its file."""
+    directory: str | None = None
+    page: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.directory or self.page)
+
+    def draw(
+        self,
+        state: Evaluator | Comparison,
+        result: Result | ComparisonResult,
+        sources: Sequence[str],
+        bad: BadRecords | None = None,
+    ) -> bool:
+        """Write pictures and page; a failure is printed, and False returned."""
+        is_written = True
+        drawn: dict[str, Any] = {}
+        if isinstance(state, Evaluator) and isinstance(result, Result) and self:
+            names = None if self.directory or self.page else [name for name, _ in self.files]
+            for name, display, reason in _displays(state, result, names):
+                if display is not None:
+                    drawn[name] = display
+                elif name in dict(self.files):
+                    say(f"--plot {name}: {reason}")
+                    is_written = False
+        files = [(name, path) for name, path in self.files if name in drawn]
+        if self.directory is not None:
+            files += [(name, os.path.join(self.directory, f"{name}.png")) for name in drawn]
+        for name, path in files:
+            is_written &= _written(path, partial(drawn[name].save, path))
+        if self.directory is not None:
+            say(f"--plot-dir {self.directory}: {', '.join(f'{name}.png' for name in drawn)}")
+        if self.page is not None:
+            text = _page(state, result, sources, drawn, bad)
+            is_written &= _written(self.page, partial(_write_text, self.page, text))
+        return is_written
+
+
+def checked_pictures(details: Details) -> Pictures:
+    """The pictures and the page that options name.
+
+    Raises:
+        MissingExtraError: The extra ``plots`` is not installed.
+        InputError: No such picture, or a file name of another kind.
+        OptionError: A picture requires another option.
+        TargetError: A file cannot be written.
+    """
+    files = tuple(_named(text, details) for text in details.plot or ())
+    for _, path in files:
+        _plots().check_picture(path, "--plot")
+        check_target(path)
+    if details.plot_dir is not None:
+        _plots().check_picture("roc.png")
+        check_target(os.path.join(details.plot_dir, "roc.png"))
+    if details.report_file is not None:
+        if not details.report_file.endswith((".html", ".htm")):
+            raise InputError(
+                "--report", expected="a file name in .html", got=shown(details.report_file)
+            )
+        _plots().check_picture("roc.svg")
+        check_target(details.report_file)
+    return Pictures(files, details.plot_dir, details.report_file)
+
+
+def _named(text: str, details: Details) -> tuple[str, str]:
+    """The name of a picture, and its file, of ``roc.png`` or ``roc=FILE``."""
+    before, equals, path = text.partition("=")
+    if not equals:
+        before, path = os.path.splitext(os.path.basename(text))[0], text
+    name = _SHORT.get(before, before)
+    names = _plots().DISPLAYS
+    if name not in names:
+        if equals or details.series is None:
+            every = ", ".join(sorted({*names, *_SHORT} - {*_SHORT.values()}))
+            raise InputError(
+                "--plot",
+                expected=f"PICTURE=FILE, or a file that is named as one of {every}",
+                got=shown(text),
+                remedy="write --plot roc.png, or --plot roc=FILE",
+            )
+        name = "series"
+    if name == "series" and details.series is None:
+        remedy = "add --series f1, or another metric to draw"
+        raise OptionError.requires(f"--plot {text}", "--series", remedy=remedy)
+    return name, path
+
+
+def _displays(
+    evaluator: Evaluator, result: Result, names: Sequence[str] | None
+) -> Iterator[tuple[str, Any, str]]:
+    """Name, display and reason; the series and slices that the result shows, as it shows them."""
+    plots, details = _plots(), result.details
+    level = None if details.anytime else details.intervals
+    for name in plots.DISPLAYS if names is None else dict.fromkeys(names):
+        if name == "series" and result.series is not None:
+            yield name, plots.SeriesDisplay.of_rows(result.series, details.series), ""
+        elif name == "slices" and result.slices is not None and result.slices.rows:
+            yield name, plots.SlicesDisplay.of_report(result.slices), ""
+        else:
+            yield from plots.available_displays(evaluator, intervals=level, names=[name])
+
+
+def _page(
+    state: Evaluator | Comparison,
+    result: Result | ComparisonResult,
+    sources: Sequence[str],
+    drawn: dict[str, Any],
+    bad: BadRecords | None,
+) -> str:
+    sections = result.sections(Format.HTML)
+    for kind in ("series", "slices"):
+        if kind in drawn and all(section.kind != kind for section in sections):
+            sections.append(Section(kind, kind=kind))
+    kinds = [section.kind for section in sections]
+    places = {name: _SECTION[name] if _SECTION.get(name) in kinds else "curves" for name in drawn}
+    if "curves" in places.values():
+        # Behind what is about labels, in front of what is about times and slices.
+        at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1
+        sections.insert(at, Section("curves", kind="curves"))
+    if bad is not None and bad.count:
+        sections.append(_bad_section(bad))
+    figures = [
+        Figure(places[name], one.picture.title, _alternative(one), _uri(one))
+        for name, one in drawn.items()
+    ]
+    return page(_title(sources), sections, facts=_facts(state, sources), figures=figures)
+
+
+_ABOUT_LABELS = ("metrics", "threshold", "classes", "confusion")
+
+
+def _title(sources: Sequence[str]) -> str:
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    return f"Evaluation of {escaped(os.path.basename(sources[0]) or sources[0])}{more}"
+
+
+def _facts(state: Evaluator | Comparison, sources: Sequence[str]) -> dict[str, str]:
+    first = reference_of(state)
+    notes = {name: describe(value) for name, value in first.notes.items()}
+    span = first.span
+    facts = {
+        "files": ", ".join(sources[:KEPT]) + (" …" if len(sources) > KEPT else ""),
+        "task": state.task,
+        "events": f"{first.total.support:,.12g}",
+        "classes": f"{len(state.labels):,}",
+        **notes,
+    }
+    if isinstance(state, Comparison):
+        facts["models"] = ", ".join(state.models)
+    if span is not None:
+        facts |= {"from": span[0], "to": span[1]}
+    return {**facts, "made by": f"streameval {__version__}"}
+
+
+def _bad_section(bad: BadRecords) -> Section:
+    most = bad.reasons.most_common(KEPT)
+    rows = [[field, expected, f"{count:,}"] for (field, expected), count in most]
+    table = Table(["field", "expected", "records"], rows, right=frozenset({"records"}))
+    return Section("bad records", table, (f"{bad.count:,} records were skipped",), kind="bad")
+
+
+def _alternative(display: Any) -> str:
+    """The picture in words, for those who do not see it."""
+    picture = display.picture
+    axes = f"{picture.y.label or 'rows'} by {picture.x.label}".strip()
+    names = [name for mark in picture.marks if (name := getattr(mark, "name", ""))]
+    return ". ".join([picture.title, axes, *names[:8]])
+
+
+def _uri(display: Any) -> str:
+    """The picture as an SVG within an address: its names do not meet those of other pictures."""
+    text = display.to_svg().encode()
+    return f"data:image/svg+xml;base64,{base64.b64encode(text).decode()}"
+
+
+def _written(path: str, write: Callable[[], None]) -> bool:
+    try:
+        write()
+    except OSError as error:
+        say(str(TargetError(f"{path}: cannot be written: {error.strerror or error}")))
+        return False
+    return True
+
+
+def _write_text(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text + "\n")
+
+
+def _plots() -> Any:
+    from streameval import plots  # most results have no picture
+
+    return plots

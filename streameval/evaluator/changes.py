@@ -1,0 +1,288 @@
+"""What differs between two evaluators of different events, with intervals of the differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streameval.certainty.differences import FALSE_DISCOVERIES, bound_p_value, difference
+from streameval.certainty.interval import Interval, checked_level
+from streameval.certainty.multiple_testing import benjamini_hochberg
+from streameval.certainty.proportions import wilson
+from streameval.errors import MetricError, StateError, shown
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.reports import ReportRow, Table, json_number, number
+from streameval.evaluator.slices import SliceKey, slice_name
+from streameval.events.values import Weight
+from streameval.metrics.registry import USUAL_METRICS, metric_names
+from streameval.states.confusion import ConfusionCounts
+
+__all__ = ["Change", "Changes", "changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value before and after."""
+
+    name: str
+    """The metric, the label or the slice."""
+    before: float
+    """``nan`` where undefined."""
+    after: float
+    difference: Interval
+    """``after - before``; without ends where there is no interval, with the reason."""
+    flagged: bool
+    """Whether the two differ: the interval excludes 0, or of slices the adjusted p-value is
+    at most :data:`~streameval.certainty.differences.FALSE_DISCOVERIES`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "before": json_number(self.before),
+            "after": json_number(self.after),
+            "difference": json_number(self.difference.value),
+            "interval": self.difference.to_dict(),
+            "differs": self.flagged,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between two evaluators.
+
+    >>> before, after = Evaluator(task="multiclass"), Evaluator(task="multiclass")
+    >>> before.update_many(["a", "b"] * 50, ["a", "b"] * 50)
+    >>> after.update_many(["a", "b"] * 50, ["a", "a"] * 50)
+    >>> print(changes(before, after, ["accuracy"]).table().to_text())
+    metric    before  after  difference  low        high       differs
+    accuracy  1       0.5    -0.5        -0.596168  -0.396962  yes
+    """
+
+    level: float
+    support: tuple[Weight, Weight]
+    metrics: tuple[Change, ...]
+    labels: tuple[Change, ...]
+    """The share of each true label."""
+    by: str = ""
+    """The metric of the slices."""
+    slices: tuple[Change, ...] = ()
+    """The slices of both, the least p-value first."""
+    slices_gone: tuple[str, ...] = ()
+    slices_new: tuple[str, ...] = ()
+    settings: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """The options that differ."""
+    shared: str = ""
+    """What events both hold; then the samples are not independent, and there are no intervals."""
+
+    def table(self) -> Table:
+        """The metrics as cells."""
+        return _table("metric", self.metrics)
+
+    def label_table(self) -> Table:
+        """The shares of the true labels as cells."""
+        return _table("label", self.labels)
+
+    def slice_table(self) -> Table:
+        """The slices as cells."""
+        return _table("slice", self.slices)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "level": self.level,
+            "support": {"before": self.support[0], "after": self.support[1]},
+            "independent": not self.shared,
+            **({"shared": self.shared} if self.shared else {}),
+            "settings": {
+                name: {"before": before, "after": after}
+                for name, (before, after) in self.settings.items()
+            },
+            "metrics": {one.name: one.to_dict() for one in self.metrics},
+            "labels": {one.name: one.to_dict() for one in self.labels},
+            "slices": {
+                "metric": self.by,
+                "slices": {one.name: one.to_dict() for one in self.slices},
+                "gone": list(self.slices_gone),
+                "new": list(self.slices_new),
+            },
+        }
+
+
+def changes(
+    before: Evaluator,
+    after: Evaluator,
+    metrics: Iterable[str] | None = None,
+    *,
+    level: float = 0.95,
+    by: str | None = None,
+) -> Changes:
+    """What differs between two evaluators of different events.
+
+    Intervals are of the difference of independent samples
+    (:func:`streameval.certainty.differences.difference`): no event may be in both, and none
+    may depend on one of the other, as two models' predictions of the same events do. For those
+    there is :class:`~streameval.Comparison`.
+
+    Args:
+        before: Counts negatively.
+        after: Counts positively.
+        metrics: Names; None: those that both report by default.
+        level: Of the intervals.
+        by: The metric of slices; None: F1, or its macro average.
+
+    Raises:
+        StateError: The tasks differ.
+        MetricError: One of the two cannot compute a metric.
+        InputError: The level is not between 0 and 1.
+    """
+    checked_level(level)
+    if before.task != after.task:
+        raise StateError(
+            f"evaluators of different tasks cannot be compared: {before.task}, {after.task}"
+        )
+    shared = before.shared_events(after)
+    if metrics is None:
+        known = {row.metric for row in after.report()}
+        names = [row.metric for row in before.report() if row.metric in known]
+    else:
+        names = metric_names(metrics)
+    pairs = zip(
+        before.report(names, intervals=level), after.report(names, intervals=level), strict=True
+    )
+    of_metrics = tuple(_change(first.metric, first, second, shared) for first, second in pairs)
+    usual = USUAL_METRICS["single", before.task][0]
+    metric = by or (usual if usual in names or not names else names[0])
+    of_slices, gone, new = _slices(before, after, metric, level, shared)
+    first, second = before.options, after.options
+    return Changes(
+        level,
+        (before.total.support, after.total.support),
+        of_metrics,
+        _labels(before, after, level, shared),
+        metric,
+        of_slices,
+        gone,
+        new,
+        {
+            name: (first.get(name), second.get(name))
+            for name in {**first, **second}
+            if first.get(name) != second.get(name)
+        },
+        shared,
+    )
+
+
+def _change(name: str, before: ReportRow, after: ReportRow, shared: str) -> Change:
+    assert before.interval is not None
+    assert after.interval is not None
+    found = difference(after.interval, before.interval)
+    reason = f"both hold {shared}" if shared else found.reason
+    if math.isnan(before.value) or math.isnan(after.value):
+        reason = after.reason or before.reason
+    if reason or not found.defined:
+        found = Interval(
+            after.value - before.value, math.nan, math.nan, found.level, "", found.n, reason
+        )
+    flagged = found.defined and not found.low <= 0 <= found.high
+    return Change(name, before.value, after.value, found, flagged)
+
+
+def _labels(before: Evaluator, after: Evaluator, level: float, shared: str) -> tuple[Change, ...]:
+    try:
+        counts = before.confusion, after.confusion
+    except MetricError:  # no labels are kept
+        return ()
+    if not counts[0].total or not counts[1].total:
+        return ()
+    labels = dict.fromkeys([*counts[0].labels, *counts[1].labels])
+    first, second = counts
+    return tuple(
+        _change(str(label), _share(first, label, level), _share(second, label, level), shared)
+        for label in labels
+    )
+
+
+def _share(counts: ConfusionCounts, label: Any, level: float) -> ReportRow:
+    part = counts.true_count(label) if label in counts.labels else 0
+    value = part / counts.total
+    if counts.exact:
+        found = Interval(value, *wilson(part, counts.total, level), level, "wilson", counts.total)
+    else:
+        reason = "weights are not whole"
+        found = Interval(value, math.nan, math.nan, level, "", counts.total, reason)
+    return ReportRow("share", value, "", counts.total, found)
+
+
+def _slices(
+    before: Evaluator, after: Evaluator, metric: str, level: float, shared: str
+) -> tuple[tuple[Change, ...], tuple[str, ...], tuple[str, ...]]:
+    first, second = before.slices(), after.slices()
+    found = [
+        _change(slice_name(key), _row(first, key, metric, level), row, shared)
+        for key in first
+        if key in second
+        for row in [_row(second, key, metric, level)]
+    ]
+    adjusted = benjamini_hochberg([_p_value(one.difference) for one in found])
+    ordered = sorted(
+        zip(adjusted, found, strict=True),
+        key=lambda pair: (math.isnan(pair[0]), pair[0], -abs(pair[1].difference.value)),
+    )
+    rows = tuple(
+        Change(one.name, one.before, one.after, one.difference, p <= FALSE_DISCOVERIES)
+        for p, one in ordered
+    )
+    gone = tuple(slice_name(key) for key in first if key not in second)
+    new = tuple(slice_name(key) for key in second if key not in first)
+    return rows, gone, new
+
+
+def _row(views: Mapping[SliceKey, Any], key: SliceKey, metric: str, level: float) -> ReportRow:
+    (row,) = views[key].report([metric], intervals=level)
+    return row  # type: ignore[no-any-return]
+
+
+def _p_value(interval: Interval) -> float:
+    """The two-sided p-value of "there is no difference"."""
+    if interval.value < 0:
+        return min(1.0, 2 * bound_p_value(interval, below=0.0, above=None))
+    return min(1.0, 2 * bound_p_value(interval, below=None, above=0.0))
+
+
+def _table(name: str, rows: Iterable[Change]) -> Table:
+    header = [name, "before", "after", "difference", "low", "high", "differs"]
+    found = list(rows)
+    cells = [
+        [
+            one.name,
+            number(one.before),
+            number(one.after),
+            *(f"{value:.6g}" for value in _numbers(one.difference)),
+            "yes" if one.flagged else "",
+        ]
+        for one in found
+    ]
+    reasons = [one.difference.reason for one in found]
+    if any(reasons) and len(set(reasons)) > 1:
+        header.append("reason")
+        cells = [[*line, reason] for line, reason in zip(cells, reasons, strict=True)]
+    return Table(header, cells)
+
+
+def _numbers(interval: Interval) -> tuple[float, float, float]:
+    return interval.value, interval.low, interval.high
+
+
+def describe(value: Any) -> str:
+    """A setting as a line shows it.
+
+    >>> describe({"kind": "last", "n": 10}), describe(["f1"]), describe(None)
+    ('kind last, n 10', 'f1', 'none')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {describe(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(describe, value)) or "none"
+    return "none" if value is None else shown(value)[1:-1] if isinstance(value, str) else str(value)

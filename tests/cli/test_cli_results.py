@@ -1,0 +1,439 @@
+"""What `evaluate`, `report`, `diff` and `inspect` show beside the metrics, and in what form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.metrics import classification_report, confusion_matrix, fbeta_score
+
+import streameval as se
+from streameval.cli import options, output
+from streameval.evaluator.reports import text_table
+from streameval.plots import DISPLAYS
+from tests.cli.test_cli_evaluate import binary_events, write_jsonl
+from tests.support.command_runs import Command, in_process
+
+pytestmark = pytest.mark.backend_independent
+
+SCORED = ("--y-true", "label", "--score", "score")
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    events = [{**event, "country": "DE" if n % 3 else "PT"} for n, event in enumerate(EVENTS)]
+    return write_jsonl(tmp_path / "a.jsonl", events)
+
+
+EVENTS = binary_events(200)
+TRUE = [event["label"] for event in EVENTS]
+SCORES = [event["score"] for event in EVENTS]
+
+
+def predicted(threshold: float) -> list[int]:
+    return [int(score >= threshold) for score in SCORES]
+
+
+def values_of(run: Command, *arguments: str | Path) -> dict[str, Any]:
+    result = run(*arguments, "--format", "json")
+    assert result.code == 0, result.err
+    values: dict[str, Any] = json.loads(result.out)
+    return values
+
+
+def test_classes_confusion_and_a_better_threshold_are_shown(run: Command, path: Path) -> None:
+    values = values_of(run, "evaluate", path, *SCORED)
+    theirs = classification_report(TRUE, predicted(0.5), output_dict=True)
+    assert values["classes"]["1"] == pytest.approx(theirs["1"], abs=1e-12)
+    assert values["classes"]["macro avg"] == pytest.approx(theirs["macro avg"], abs=1e-12)
+    assert values["confusion"] == {
+        "labels": [0, 1],
+        "matrix": confusion_matrix(TRUE, predicted(0.5)).tolist(),
+    }
+    best = values["cut_points"]["f1"]
+    text = run("evaluate", path, *SCORED).out
+    now = values["metrics"]["f1"]["value"]
+    assert (
+        f"threshold {best['threshold']:g} would give f1 {best['value']:.4g} instead of {now:.4g}"
+        in text
+    )
+    assert "\n\nclasses\n" in text
+    assert "\n\nconfusion\ntrue \\ predicted" in text
+    assert fbeta_score(TRUE, predicted(best["threshold"]), beta=1) == pytest.approx(best["value"])
+
+
+@pytest.mark.parametrize(
+    "options", [("--no-per-class",), ("--metrics", "f1,accuracy")], ids=["refused", "named"]
+)
+def test_only_the_metrics(run: Command, path: Path, options: tuple[str, ...]) -> None:
+    values = values_of(run, "evaluate", path, *SCORED, *options)
+    assert list(values) == ["task", "positive", "threshold", "metrics"]
+
+
+def test_a_state_of_named_metrics_shows_its_classes_on_request(
+    run: Command, path: Path, tmp_path: Path
+) -> None:
+    state = tmp_path / "a.state"
+    run("evaluate", path, *SCORED, "--metrics", "f1", "--save", state)
+    assert "classes" not in run("report", state).out
+    assert "classes\n" in run("report", state, "--per-class").out
+    run("evaluate", path, *SCORED, "--metrics", "roc_auc", "--save", state)
+    refused = run("report", state, "--per-class")
+    assert refused.code == 2
+    assert "not kept" in refused.err
+
+
+def test_many_classes(run: Command, tmp_path: Path) -> None:
+    rows = [{"y_true": f"c{n % 30}", "y_pred": f"c{(n + (n % 7 == 0)) % 30}"} for n in range(900)]
+    path = write_jsonl(tmp_path / "a.jsonl", rows)
+    text = run("evaluate", path, "--y-pred", "y_pred").out
+    assert "30 classes: --per-class shows their table" in text
+    assert re.search(r"most frequent errors\ntrue +predicted +events  of true\n", text)
+    assert "20 more pairs of labels: --format json has all" in text
+    assert run("evaluate", path, "--y-pred", "y_pred", "--per-class").out.count("c29") >= 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "name", "params"),
+    [
+        ("youden", "youden", {}),
+        ("f1", "f1", {}),
+        ("cost:5:1", "cost", {"c_fp": 5, "c_fn": 1}),
+        ("precision_at_least:0.7", "precision_at_least", {"precision": 0.7}),
+    ],
+)
+def test_a_rule_chooses_the_threshold_of_everything(
+    run: Command, path: Path, tmp_path: Path, rule: str, name: str, params: dict[str, float]
+) -> None:
+    ev = se.Evaluator("binary", positive=1)
+    ev.update_many(TRUE, score=SCORES)
+    cut = ev.thresholds(name, **params)
+    state = tmp_path / "a.state"
+    values = values_of(run, "evaluate", path, *SCORED, "--threshold", rule, "--save", state)
+    assert values["threshold"] == cut.threshold
+    assert values["threshold_chosen"] == {"rule": rule, **cut.to_dict()}
+    assert values["confusion"]["matrix"] == [[cut.tn, cut.fp], [cut.fn, cut.tp]]
+    once = se.Evaluator("binary", positive=1, threshold=cut.threshold)
+    once.update_many(TRUE, score=SCORES)
+    assert se.load(state) == once
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--threshold", "yuden"), "--threshold: expected a number, or a rule: youden"),
+        (("--threshold", "cost:1:2:3"), "--threshold: expected a number, or a rule"),
+        (("--threshold", "cost:-1"), "c_fp"),
+        (("--threshold", "f1", "--y-pred", "label"), "--threshold f1 conflicts with --y-pred"),
+        (("--metrics", "fbeta:gamma=2"), "fbeta takes no parameter 'gamma'"),
+        (("--metrics", "fbeta:2"), "--metrics: expected NAME or NAME:PARAMETER=VALUE"),
+        (("--metrics", "all,f1"), "--metrics: expected all alone"),
+        (("--top-k", "2"), "top_k_accuracy is for multi-class tasks"),
+        (("--plot", "rock.png"), "--plot: expected PICTURE=FILE"),
+        (("--plot", "roc.bmp"), "--plot: expected a file name in .png"),
+        (("--plot", "series.png"), "requires --series"),
+        (("--report", "page.pdf"), "--report: expected a file name in .html"),
+    ],
+)
+def test_what_is_refused_before_anything_is_read(
+    run: Command, path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = run("evaluate", path, *SCORED, *arguments)
+    assert result.code == 2
+    assert result.out == ""
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_rule_needs_files_and_a_threshold(run: Command, path: Path, tmp_path: Path) -> None:
+    result = run("evaluate", "-", *SCORED, "--threshold", "f1")
+    assert result.code == 2
+    assert "requires files" in result.err
+    one = write_jsonl(tmp_path / "b.jsonl", [{"label": 0, "score": 0.5}] * 3)
+    assert "best to predict none" in run("evaluate", one, *SCORED, "--threshold", "cost:1:1").err
+    assert (
+        "--threshold: expected events of" in run("evaluate", one, *SCORED, "--threshold", "f1").err
+    )
+
+
+def test_metrics_with_parameters_and_all_of_them(run: Command, path: Path) -> None:
+    named = "fbeta:beta=2,partial_roc_auc:max_fpr=.1"
+    values = values_of(run, "evaluate", path, *SCORED, "--metrics", named)["metrics"]
+    assert values["fbeta:beta=2"]["value"] == pytest.approx(
+        fbeta_score(TRUE, predicted(0.5), beta=2), abs=1e-12
+    )
+    assert list(values) == ["fbeta:beta=2", "partial_roc_auc:max_fpr=0.1"]
+    every = values_of(run, "evaluate", path, *SCORED, "--metrics", "all")["metrics"]
+    ev = se.Evaluator("binary", positive=1)
+    ev.update_many(TRUE, score=SCORES)
+    assert len(every) > 40
+    assert "kappa_temporal" not in every
+    for name, row in every.items():
+        assert row["value"] == pytest.approx(ev[name], abs=0, rel=0), name
+    plain = ev.report([("fbeta", {"beta": 2})], intervals=0.9)
+    assert plain.rows[0].interval == ev.interval("fbeta", level=0.9, beta=2)
+
+
+def test_bins_undefined_and_top_k(run: Command, path: Path, tmp_path: Path) -> None:
+    state = tmp_path / "a.state"
+    run("evaluate", path, *SCORED, "--bins", "20", "--undefined", "0", "--save", state)
+    assert se.load(state).options["bins"] == 20
+    assert se.load(state).options["undefined"] == 0
+    rows = [
+        {"y_true": t, "p": {"a": 0.5, "b": 0.3, "c": 0.2}} for t in ("a", "b", "c", "a", "b", "b")
+    ]
+    classes = write_jsonl(tmp_path / "b.jsonl", rows)
+    values = values_of(
+        run, "evaluate", classes, "--proba", "p", "--top-k", "2", "--metrics", "accuracy"
+    )
+    assert values["metrics"]["top_k_accuracy:k=2"]["value"] == 5 / 6
+
+
+class Page(HTMLParser):
+    """The tags of a page, its addresses, and text by tag."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and data.strip():
+            self.texts.setdefault(self.open[-1], []).append(data.strip())
+
+
+def test_csv_and_html(run: Command, path: Path) -> None:
+    named = ("--metrics", "f1,accuracy", "--per-class")
+    by_country = (*SCORED, *named, "--slice", "country", "--intervals", "0.95")
+    values = values_of(run, "evaluate", path, *by_country)
+    rows = list(
+        csv.DictReader(io.StringIO(run("evaluate", path, *by_country, "--format", "csv").out))
+    )
+    total = {row["metric"]: float(row["value"]) for row in rows if row["scope"] == "total"}
+    assert total == {name: one["value"] for name, one in values["metrics"].items()}
+    slices = {row["name"]: float(row["low"]) for row in rows if row["scope"] == "slice"}
+    assert slices == {
+        f"country={one['slice']['country']}": one["interval"]["low"]
+        for one in values["slices"]["slices"]
+    }
+    assert {row["scope"] for row in rows} == {"total", "class", "confusion", "slice"}
+    page = Page(run("evaluate", path, *by_country, "--format", "html").out)
+    assert page.open == []
+    assert page.texts["h2"][:3] == ["Metrics", "Classes", "Confusion"]
+    assert len([tag for tag, _ in page.tags if tag == "caption"]) == 4
+
+
+def test_every_picture_and_the_page(run: Command, tmp_path: Path) -> None:
+    at = [f"2026-03-01T{n // 10:02d}:00:00Z" for n in range(200)]
+    events = [
+        {**event, "at": time, "country": "<b>" if n % 3 else "PT"}
+        for n, (event, time) in enumerate(zip(EVENTS, at, strict=True))
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", [*events, {"label": 1}])
+    page = tmp_path / "page.html"
+    result = run(
+        "evaluate", path, *SCORED, "--time", "at", "--window", "panes:7d/4h", "--series", "f1",
+        "--slice", "country", "--metrics", "f1", "--on-bad", "skip",
+        "--report", page, "--plot", f"pr={tmp_path / 'any.svg'}",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    assert (tmp_path / "any.svg").read_text().startswith("<?xml")
+    text = page.read_text()
+    read = Page(text)
+    images = [attributes for tag, attributes in read.tags if tag == "img"]
+    assert len(images) == len(DISPLAYS)
+    assert all(str(one["src"]).startswith("data:image/svg+xml;base64,") for one in images)
+    assert all(one["alt"] for one in images)
+    # Nothing is loaded, no script runs, and text of the stream is no markup.
+    assert not {tag for tag, _ in read.tags} & {"script", "link", "iframe", "b"}
+    assert not re.search(r"""(src|href|url)\s*[=(]\s*["']?\s*(https?:)?//""", text)
+    ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert "@media print" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "Bad records" in read.texts["h2"]
+
+
+def test_pictures_that_there_are_not(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "a.jsonl", [{"y_true": 1, "y_pred": 1}, {"y_true": 0, "y_pred": 1}]
+    )
+    result = run("evaluate", path, "--y-pred", "y_pred", "--plot", tmp_path / "roc.png")
+    assert result.code == 1
+    assert result.out.startswith("metric")
+    assert "--plot roc: " in result.err
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    result = run("evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures)
+    assert result.err == f"streameval: --plot-dir {pictures}: confusion.png\n"
+    assert [file.name for file in pictures.iterdir()] == ["confusion.png"]
+    missing = run("evaluate", path, "--y-pred", "y_pred", "--report", tmp_path / "no" / "a.html")
+    assert (missing.code, missing.out) == (1, "")
+    assert "there is no directory" in missing.err
+
+
+def states_of_two_weeks(run: Command, tmp_path: Path, *more: str) -> tuple[Path, Path]:
+    halves = EVENTS[:100], [{**one, "score": 1 - one["score"]} for one in EVENTS[100:]]
+    paths = []
+    for name, events in zip(("old", "new"), halves, strict=True):
+        rows = [{**one, "country": "PT" if n % 2 else "DE"} for n, one in enumerate(events)]
+        path = write_jsonl(tmp_path / f"{name}.jsonl", rows)
+        paths.append(tmp_path / f"{name}.state")
+        assert run("evaluate", path, *SCORED, *more, "--save", paths[-1]).code == 0
+    return paths[0], paths[1]
+
+
+def test_diff(run: Command, tmp_path: Path) -> None:
+    old, new = states_of_two_weeks(run, tmp_path, "--slice", "country")
+    values = values_of(run, "diff", old, new)
+    before, after = se.load(old), se.load(new)
+    one = values["metrics"]["accuracy"]
+    assert one["before"] == before["accuracy"]
+    assert one["difference"] == after["accuracy"] - before["accuracy"]
+    assert one["interval"]["low"] < one["difference"] < one["interval"]["high"] < 0
+    assert one["differs"]
+    assert values["independent"]
+    assert set(values["labels"]) == {"0", "1"}
+    assert set(values["slices"]["slices"]) == {"country=DE", "country=PT"}
+    text = run("diff", old, new).out
+    assert "95 % intervals of the difference, for two independent samples" in text
+    assert "shares of the true labels" in text
+    narrow = values_of(run, "diff", old, new, "--level", "0.5", "--metrics", "accuracy")
+    assert list(narrow["metrics"]) == ["accuracy"]
+    assert narrow["metrics"]["accuracy"]["interval"]["high"] < one["interval"]["high"]
+    assert run("diff", old, new, "--format", "csv").out.startswith("scope,name,metric,before,")
+    assert Page(run("diff", old, new, "--format", "html").out).open == []
+
+
+def test_states_that_share_events_have_no_intervals(run: Command, tmp_path: Path) -> None:
+    old, new = states_of_two_weeks(run, tmp_path)
+    both = tmp_path / "both.state"
+    assert run("merge", old, new, "--save", both).code == 0
+    values = values_of(run, "diff", old, both)
+    assert not values["independent"]
+    assert all(one["interval"]["low"] is None for one in values["metrics"].values())
+    assert "not independent samples, as both hold the content" in run("diff", old, both).out
+    run("evaluate", tmp_path / "new.jsonl", "--y-pred", "label", "--y-true", "label", "--save", new)
+    refused = run("diff", old, new)
+    assert refused.code == 2
+    assert "different tasks" in refused.err
+
+
+def test_inspect(run: Command, tmp_path: Path) -> None:
+    events = [{**one, "at": 1_700_000_000 + 60 * n} for n, one in enumerate(EVENTS)]
+    path, state = write_jsonl(tmp_path / "a.jsonl", events), tmp_path / "a.state"
+    timed = ("--time", "at", "--time-unit", "s", "--window", "panes:7d/1h", "--shard", "eu-1")
+    run("evaluate", path, *SCORED, *timed, "--slice", "label", "--save", state)
+    values = values_of(run, "inspect", state)
+    assert values["events"] == 200
+    assert (values["from"], values["to"]) == ("2023-11-14T22:00:00Z", "2023-11-15T01:32:20Z")
+    assert values["bytes"] == state.stat().st_size == sum(values["bytes_by_part"].values())
+    assert {"total: index", "slices: index"} < set(values["bytes_by_part"])
+    assert values["slices"] == ["label"]
+    assert values["window"]["kind"] == "panes"
+    assert values["states"] == ["confusion", "index"]
+    text = run("inspect", state).out
+    assert re.search(r"^shards +shard 'eu-1' \(epoch 0\)$", text, re.MULTILINE)
+    damaged = state.read_bytes()
+    state.write_bytes(damaged[:-40] + bytes(40))
+    result = run("inspect", state)
+    assert (result.code, result.out) == (2, "")
+    assert "the state was damaged or changed" in result.err
+    assert len(result.err.splitlines()) == 1
+    assert "not a streameval state file" in run("inspect", path).err
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_tables_fit_the_terminal_and_numbers_are_whole(
+    run: Command, path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr("streameval.cli.output.terminal_width", lambda: width)
+    monkeypatch.setattr("streameval.cli.result.terminal_width", lambda: width)
+    named = ("--metrics", "f1,log_loss,expected_calibration_error", "--per-class")
+    sliced = ("--slice", "country", "--intervals", "0.95")
+    shown = run("evaluate", path, *SCORED, *named, *sliced).out
+    assert max(map(len, shown.splitlines())) <= width
+    values = values_of(run, "evaluate", path, *SCORED, *named)["metrics"]
+    for row in values.values():
+        assert f"{row['value']:.10g}" in shown
+    assert max(map(len, run("metrics").out.splitlines())) <= width
+
+
+def test_words_wrap_and_numbers_do_not() -> None:
+    rows = [["expected_calibration_error", "0.1234567891", "undefined without events"]]
+    for width in range(24, 60):
+        text = text_table(["metric", "value", "reason"], rows, width=width)
+        assert max(map(len, text.splitlines())) <= width
+        assert "0.1234567891" in text
+        assert "expected_" in text
+        assert "undefined" in text
+
+
+def test_the_help_of_evaluate_fits_two_screens(
+    run: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("evaluate", "--help").out.splitlines()
+    assert len(lines) <= 100
+    assert max(map(len, lines)) <= 80
+    headings = [line[:-1] for line in lines if re.fullmatch(r"[A-Z][a-z ]+:", line)]
+    assert headings == ["Arguments", *options.GROUPS]
+    assert "\x1b" not in "".join(lines)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_metrics(
+    run: Command, monkeypatch: pytest.MonkeyPatch, shell: str
+) -> None:
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
+    monkeypatch.setenv("_STREAMEVAL_COMPLETE", f"source_{shell}")
+    with pytest.raises(SystemExit):
+        run()
+    monkeypatch.setenv("_STREAMEVAL_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+    line = "streameval evaluate --metrics f1,brier_s"
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", line)
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", "3")
+    shown = io.StringIO()
+    monkeypatch.setattr("sys.stdout", shown)
+    with pytest.raises(SystemExit):
+        run()
+    assert "f1,brier_score" in shown.getvalue()
+
+
+def test_the_manual_page_is_that_of_the_help(run: Command) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "streameval.1").read_text("utf-8")
+    assert run("--man").out == page, "run `make man`"
+    assert ".SS streameval evaluate\n" in page
+    assert "\\fB\\-\\-threshold NUMBER|RULE\\fR" in page
+
+
+def test_the_terminal_decides_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output.sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(output.shutil, "get_terminal_size", lambda: os.terminal_size((123, 50)))
+    assert output.terminal_width() == 123
+    monkeypatch.setattr(output.sys.stdout, "isatty", lambda: False, raising=False)
+    assert output.terminal_width() is None

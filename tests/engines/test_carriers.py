@@ -1,0 +1,97 @@
+"""Spark's and Dask's tables give the bytes of every other carrier, of the same events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pandas
+import pyarrow as arrow
+import pytest
+
+import streameval as se
+from tests.support.carried_events import CASES, Case
+from tests.support.spark_sessions import session
+
+pytest.importorskip("dask", reason="NOT TESTED: Dask is not installed")
+pytest.importorskip("dask.dataframe", reason="NOT TESTED: dask[dataframe] is missing")
+pytest.importorskip("pyspark", reason="NOT TESTED: Spark is not installed")
+
+import dask.bag
+import dask.dataframe
+
+from streameval.integrations import dask as on_dask
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+
+PARTS = 4
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    made = session("local[2]", tmp_path_factory.mktemp("spark"))
+    yield made
+    made.stop()
+
+
+def in_time(case: Case) -> Case:
+    """The events in the order of their times, as engines count them: they have no other order."""
+    if "time" not in case.call:
+        return case
+    table = case.table().sort_by(case.call["time"])
+    return replace(case, columns={name: table[name] for name in table.column_names})
+
+
+def slices(table: arrow.Table) -> list[arrow.Table]:
+    """The table in parts, the last part first; one part is empty."""
+    rows = -(-table.num_rows // PARTS)
+    parts = [table.slice(start, rows) for start in range(0, table.num_rows, rows)]
+    return [*reversed(parts), table.slice(0, 0)]
+
+
+LEFT_OUT = {
+    "probabilities: array": "beside a table, it has no rows in the parts of an engine",
+    "probabilities: text of pairs": "it is the form of the command line",
+    "probabilities: pattern": "engines take PREFIX* only",
+}
+NAMES = sorted(CASES.keys() - LEFT_OUT.keys())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_spark_gives_the_same_bytes(local: Any, name: str) -> None:
+    case = CASES[name]
+    data = local.createDataFrame(case.table()).repartition(PARTS)
+    assert se.evaluate(data, **case.call).to_bytes() == in_time(case).state()
+
+
+REFUSED = {
+    # A datetime of Python without a zone, as a bag holds it; a column's is UTC.
+    ("times in us, naive", "bag"),
+    # The engine's own function takes labels=, which negative= becomes in streameval.evaluate.
+    ("a list of both probabilities", "delayed"),
+}
+ON_DASK = [
+    (name, carrier)
+    for name in NAMES
+    for carrier in ("data frame", "bag", "delayed")
+    if (name, carrier) not in REFUSED
+]
+
+
+@pytest.mark.parametrize(("name", "carrier"), ON_DASK)
+def test_dask_gives_the_same_bytes(name: str, carrier: str) -> None:
+    case = CASES[name]
+    table = case.table()
+    with dask.config.set(scheduler="synchronous"):
+        if carrier == "delayed":
+            parts = [dask.delayed(part) for part in slices(table)]
+            found = on_dask.evaluate(parts, **case.call)
+        elif carrier == "bag":
+            data = dask.bag.from_sequence(table.to_pylist(), npartitions=PARTS)
+            found = se.evaluate(data, **case.call)
+        else:
+            frame = table.to_pandas(types_mapper=pandas.ArrowDtype)
+            data = dask.dataframe.from_pandas(frame, npartitions=PARTS)
+            found = se.evaluate(data, **case.call)
+    assert found.to_bytes() == in_time(case).state()

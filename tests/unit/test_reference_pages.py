@@ -1,0 +1,145 @@
+"""The reference of the site lacks nothing that is public, and tables agree with their sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import streameval
+from docsite import reference
+from docsite.markdown import docstring, table
+from docsite.measured import measured
+from streameval.metrics import METRICS
+
+pytestmark = pytest.mark.backend_independent
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def pages() -> reference.Pages:
+    return reference.pages()
+
+
+def test_every_public_name_is_documented_once(pages: reference.Pages) -> None:
+    text = "\n".join(pages.values())
+    found = re.findall(r"^::: (?!streameval\.states)(\S+)$", text, re.MULTILINE)
+    tables = {"CURVES", "CUT_POINTS", "METRICS", "ROWS"}
+    wanted = [name for name in reference.public_names() if name.rpartition(".")[2] not in tables]
+    wanted.remove("streameval.metrics")  # a module, with a page
+    assert sorted(found) == sorted(wanted)
+    assert {name for name in tables if f"`{name}`" in pages["reference/python/metrics.md"]} == (
+        tables & set(streameval.metrics.__all__)
+    )
+
+
+def test_every_module_with_public_names_is_known() -> None:
+    package = Path(streameval.__file__).parent
+    found = {
+        f"streameval.integrations.{path.stem}" for path in package.glob("integrations/[a-z]*.py")
+    }
+    found -= {"streameval.integrations.__init__"}
+    assert found | {"streameval.metrics", "streameval.plots"} == set(reference.public_modules())
+
+
+def test_every_metric_has_a_page_with_formula_source_and_picture(pages: reference.Pages) -> None:
+    index = pages["reference/metrics/index.md"]
+    for name, metric in METRICS.items():
+        base = reference.base_of(metric)
+        page = pages[f"reference/metrics/{base}.md"]
+        assert f"[`{name}`]({base}.md)" in index
+        assert f"| `{name}` |" in page
+        assert "\nFormula\n: " in page, name
+        assert "\nSource\n: " in page, name
+        assert f"figures/metrics/{base}.svg" in page
+
+
+def test_every_command_and_option_is_listed(pages: reference.Pages) -> None:
+    page = pages["reference/commands.md"]
+    names = dict(reference.commands())
+    assert {"evaluate", "merge", "store check"} <= set(names)
+    for name, command in names.items():
+        section = page.partition(f"## streameval {name}\n")[2].partition("\n## ")[0]
+        for parameter in command.params:
+            for option in [*parameter.opts, *parameter.secondary_opts]:
+                if option.startswith("-") and not getattr(parameter, "hidden", False):
+                    assert f"`{option}`" in section, (name, option)
+
+
+def test_every_key_has_a_meaning(pages: reference.Pages) -> None:
+    rows = {
+        key: row for key, *row in reference.KEY_ROW.findall(pages["reference/configuration.md"])
+    }
+    keys = dict(reference.configuration_keys())
+    assert set(rows) == set(keys)
+    assert [key for key, (_, meaning) in rows.items() if not meaning.strip()] == []
+
+
+def test_every_endpoint_and_field_is_listed(pages: reference.Pages) -> None:
+    page = pages["reference/http.md"]
+    schema = reference.schema()
+    for path, methods in schema["paths"].items():
+        for method in methods:
+            assert f"## {method.upper()} {path}\n" in page
+    for name, one in schema["components"]["schemas"].items():
+        section = page.partition(f"### {name}\n")[2].partition("\n### ")[0]
+        assert [field for field in one.get("properties", {}) if f"`{field}`" not in section] == []
+
+
+def test_the_series_are_those_of_serving(pages: reference.Pages) -> None:
+    """docs/serving.md is compared with what is exposed (tests/service/test_serve_prometheus.py)."""
+    listed = set(re.findall(r"`(streameval_\w+)`", pages["reference/prometheus.md"]))
+    serving = (ROOT / "docs" / "serving.md").read_text("utf-8").partition("## Prometheus")[2]
+    assert listed == set(re.findall(r"`(streameval_\w+)`", serving))
+
+
+def test_a_definition_is_taken_from_its_table() -> None:
+    row = reference.definitions()["precision"]
+    assert row["value"].startswith("TP / (TP + FP)")
+    assert row["no value when"] == "never predicted"
+
+
+def test_examples_of_docstrings_are_fenced() -> None:
+    text = docstring("One.\n>>> 1 + 1\n2\n\nTwo.")
+    assert text == "One.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nTwo."
+
+
+def test_a_cell_keeps_its_column() -> None:
+    assert table(["a"], [["x | y\nz"]]).splitlines()[-1] == "| x \\| y z |"
+
+
+@pytest.mark.parametrize("page", ["README.md"])
+def test_measured_ratios_are_those_of_the_benchmark(page: str) -> None:
+    assert measured() in (ROOT / page).read_text("utf-8")
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = re.sub(r"!!\S+", "", (ROOT / "mkdocs.yml").read_text("utf-8"))
+    named = set(re.findall(r"[\w/-]+\.md", json.dumps(yaml.safe_load(text)["nav"])))
+    kept = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert kept <= named
+
+
+def test_addresses_are_written_once() -> None:
+    host = reference.urls()["Homepage"].partition("://")[2]
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for top in ("streameval", "docs", "docsite", "deploy", ".github", ".")
+        for path in ((ROOT / top).rglob("*") if top != "." else ROOT.glob("*"))
+        if path.suffix in {".py", ".md", ".toml", ".yml", ".yaml", ".json", ".js"}
+        and "node_modules" not in path.parts
+        and host in path.read_text("utf-8", errors="replace")
+    ]
+    assert found == ["pyproject.toml"]
+
+
+def test_the_version_is_written_once() -> None:
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert 'version = { attr = "streameval.__version__" }' in text
+    assert f'"{streameval.__version__}"' not in text
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"\n## {streameval.__version__}" in changes
