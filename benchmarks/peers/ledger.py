@@ -130,8 +130,7 @@ def document(ledger: Ledger, versions: Sequence[str]) -> str:
         f"**{ledger.share():.2%} of {covered:,} covered calls are equal.**",
         "A call that the peer itself refuses has no value to compare.",
         "",
-        where_of = {r: ", ".join(sorted(names)) for r, names in where.items()}
-        lines += [row.format(r, n, where_of[r]) for r, n in reasons.most_common()]
+        "| peer | function | calls | covered | equal | different | not covered | refused |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     for peer, name in [*sorted({key[:2] for key in ledger.calls}), ("", "")]:
