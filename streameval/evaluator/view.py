@@ -639,7 +639,7 @@ class View:
             metrics = context.kept
         task = context.plan.task
         calls: list[tuple[Metric, Mapping[str, Any]]]
-        if metrics is None or metrics == "all":
+        if metrics is None or (isinstance(metrics, str) and metrics == "all"):
             rows = shown_metrics(task) if metrics is None else task_metrics(task)
             calls = [(m, _NO_PARAMS) for m in rows if self._can_answer(m, state_set)]
         else:

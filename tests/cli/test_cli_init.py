@@ -6,13 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from msgspec import inspect
 
+from docsite.reference import configuration_keys
 from streameval.cli.init import template
 from streameval.service.config.evaluators import evaluator_of
 from streameval.service.config.load import load_settings, settings_from_text
-from streameval.service.config.settings import RunSettings
-from tests.service.test_run_config import keys
 from tests.support.command_runs import Command, in_process
 
 pytestmark = pytest.mark.backend_independent
@@ -101,7 +99,7 @@ def test_every_key_is_in_it() -> None:
     prose |= {"evaluator.models", "evaluator.paired_scores", "alert.model", "http.inbox"}
     for key in prose:
         assert f"{key.partition('.')[2]} = " in TEMPLATE
-    assert {key for key, _ in keys(inspect.type_info(RunSettings))} - prose <= found
+    assert {key for key, _ in configuration_keys()} - prose <= found
 
 
 def test_what_is_off_is_the_default_where_it_looks_so() -> None:

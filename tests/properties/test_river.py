@@ -199,7 +199,8 @@ def test_every_metric_is_pickled_copied_and_cloned(name: str) -> None:
     clone = metric.clone()
     assert clone.evaluator == RiverMetric(name).evaluator
     assert fed(clone, EVENTS).evaluator == metric.evaluator
-    assert not math.isnan(metric.get())
+    # No threshold reaches the precision that this one is at.
+    assert math.isnan(metric.get()) == (name == "recall_at_precision")
 
 
 def test_river_finds_its_instances() -> None:
