@@ -141,6 +141,15 @@ def _share(metric: str, call: Call) -> Any:
     return value * ev.total.support if ev.total.support else 0.0
 
 
+def _balanced(call: Call) -> Any:
+    ev = call.of_labels()
+    if not call.given["adjusted"]:
+        return call.value(ev, "balanced_accuracy")
+    if len(set(call.y_true.tolist())) == 1:
+        raise Known("adjusted for chance, one true class: a division by 0 there, undefined here")
+    return call.value(ev, "adjusted_balanced_accuracy")
+
+
 def _kappa(call: Call) -> Any:
     weights = call.given["weights"]
     name = "cohen_kappa" if weights is None else f"cohen_kappa_{weights}"
@@ -202,13 +211,17 @@ def _positive(call: Call) -> Any:
 
 def _curve(kind: str, call: Call) -> Any:
     ev = call.of_scores(_positive(call))
+    if kind == "precision_recall" and not (call.y_true == _positive(call)).any():
+        raise Known("recall without a positive event: scikit-learn says 1, streameval undefined")
     return tuple(ev.curve(kind, drop_intermediate=call.given["drop_intermediate"]))
 
 
 def _counts_at_thresholds(call: Call) -> Any:
     index = _index(call)
     table = metrics.threshold_table(index)
-    return (table.tn, table.fp, table.fn, table.tp, table.threshold)
+    columns = (table.tn, table.fp, table.fn, table.tp, table.threshold)
+    # The highest threshold first, there.
+    return tuple(np.asarray(column)[::-1] for column in columns)
 
 
 def _index(call: Call) -> se.ScoreIndex:
@@ -220,6 +233,8 @@ def _index(call: Call) -> se.ScoreIndex:
 
 def _precision_of_scores(call: Call) -> Any:
     average = call.given["average"]
+    if average == "samples":
+        raise NotCovered(_MULTI_LABEL)
     if call.kind == "binary":
         return call.value(call.of_scores(_positive(call)), "average_precision", undefined=0.0)
     ev = call.of_classes(probabilities=False)
@@ -229,7 +244,7 @@ def _precision_of_scores(call: Call) -> Any:
 
 
 def _area(call: Call) -> Any:
-    if call.kind == "binary" and call.second.ndim == 1:
+    if call.kind == "binary" and (call.second.ndim == 1 or call.second.shape[1] == 1):
         ev = call.of_scores(call.labels_of(call.y_true)[-1])
         limit = call.given["max_fpr"]
         if limit is None or limit == 1:
@@ -290,10 +305,7 @@ _ADAPTERS: dict[str, Callable[[Call], Any]] = {
     "accuracy_score": _part(_share, "accuracy"),
     "auc": _no_function,
     "average_precision_score": _precision_of_scores,
-    "balanced_accuracy_score": lambda call: call.value(
-        call.of_labels(),
-        "adjusted_balanced_accuracy" if call.given["adjusted"] else "balanced_accuracy",
-    ),
+    "balanced_accuracy_score": _balanced,
     "brier_score_loss": _part(_loss, "brier_score"),
     "class_likelihood_ratios": _likelihood_ratios,
     "classification_report": _report,
