@@ -101,7 +101,9 @@ def ks(index: ScoreIndex, *, undefined: float | None = None) -> float:
         A fraction in [0, 1]; nan with a reason while a class is missing.
 
     Cost:
-        O(distinct scores).
+        O(distinct scores) at each read: the lead at a threshold is P·N_≥ − N·P_≥, so an event
+        changes all of them at once and any may be the largest next; to know which, a tree
+        would have to keep the convex hull of the ROC points below each node.
 
     >>> ks(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.5
@@ -124,7 +126,9 @@ def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> f
         A fraction in [0, 1]; nan with a reason while no positive was seen.
 
     Cost:
-        O(distinct scores) time; no copy of the curve is held.
+        O(distinct scores) time at each read; no copy of the curve is held. A term is
+        p·TP / (TP + FP): one event changes the precision at every lower score, each by
+        another factor, so that no sum of a part can be kept.
 
     >>> average_precision(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.8333333333333333
