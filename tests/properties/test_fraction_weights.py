@@ -172,7 +172,8 @@ def test_a_tall_tree(order):
     index, exact = NativeScoreIndex(), Exact()
     for n, score in enumerate(scores):
         # Finer and finer: the unit changes on the way.
-        event = (draw.random() < 0.4, score, draw.choice((1, 2.5, draw.random() * 2.0 ** -(n // 1000))))
+        weight = draw.choice((1, 2.5, draw.random() * 2.0 ** -(n // 1000)))
+        event = (draw.random() < 0.4, score, weight)
         index.update(*event)
         exact.add(*event)
         if n % 4_000 == 0 and not index.exact:
