@@ -28,6 +28,7 @@ cdef extern from "tree_check.hpp" namespace "streameval" nogil:
         cbool keeps_delong()
         const DelongSums& delong_sums() except +
         double auc_variance()
+        double largest_gap()
         size_t distinct()
         void insert(cbool positive, double key, uint64_t weight) except +
         cbool remove(cbool positive, double key, uint64_t weight)

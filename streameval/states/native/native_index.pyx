@@ -45,6 +45,7 @@ from streameval.states.ranking.score_groups import (
     delong_variance,
     groups_from_state,
     groups_to_state,
+    largest_gap,
 )
 from streameval.states.ranking.sorted_runs import exact_sum
 
@@ -475,6 +476,25 @@ cdef class NativeScoreIndex:
         """
         share = self.roc_auc()
         return share if share == share else None
+
+    @property
+    def largest_gap(self):
+        """The largest ``|TPR − FPR|`` over all thresholds, rounded once.
+
+        None while a class is missing.
+
+        Cost:
+            10 to 70 µs among 10⁶ scores, and more the nearer the AUC is to ½: nodes whose totals
+            exclude a larger gap are not entered. O(n) at worst, and once a weight was a fraction.
+
+        >>> NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).largest_gap
+        0.5
+        """
+        cdef double gap = NAN
+        self._wait()
+        if self._fractional is None:
+            gap = self._tree.largest_gap()
+        return gap if gap == gap else largest_gap(self.groups())
 
     @property
     def distinct(self):
