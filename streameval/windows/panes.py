@@ -208,8 +208,7 @@ class PanesWindow:
         assert event_times is not None
         self._advance()
         parts = self.buckets.parts(batch, event_times)
-        for number, part in parts:
-            self.buckets.read(number).check_many(part)
+        self.buckets.check_parts(parts)
         if self._merged is not None and any(self._inside(number) for number, _ in parts):
             # Of all events, also those outside: stricter than needed near the limit only.
             self._merged.check_many(batch)

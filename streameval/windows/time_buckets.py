@@ -263,6 +263,17 @@ class TimeBuckets:
             for number, rows in grouped(moments // self._timeline.width)
         ]
 
+    def check_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
+        """Raise what counting one of these parts in its bucket would raise."""
+        empty: StateSet | None = None
+        for number, part in parts:
+            if number in self._buckets:
+                self.read(number).check_many(part)
+            else:
+                # Making a state set for each would take as long as many events.
+                empty = empty or StateSet(self._plan)
+                empty.check_many(part)
+
     def prune(self, *, force: bool = False) -> None:
         """Drop what is no longer kept and freeze what is closed, where a new bucket has begun.
 
