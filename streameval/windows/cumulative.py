@@ -55,6 +55,7 @@ class CumulativeWindow:
 
     plain = True
     series = None
+    compiled_reader = None
 
     def __init__(self, state_set: StateSet) -> None:
         self.state_set = state_set

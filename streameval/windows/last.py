@@ -110,6 +110,7 @@ class LastWindow:
 
     plain = False
     series = None
+    compiled_reader = None
 
     def __init__(self, n: int, plan: StatePlan) -> None:
         self._n = n

@@ -178,6 +178,10 @@ class PanesWindow:
         """Counts events of the newest pane in it and in the merge."""
         return self.buckets.compiled_way(self)
 
+    def compiled_reader(self, metric: str) -> Callable[[], float] | None:
+        """Reads the merge while it is current."""
+        return self.buckets.compiled_reader(self, metric)
+
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` raises; a pane of a slice holds no more than that of the total."""
         assert event_time is not None

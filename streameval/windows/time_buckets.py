@@ -235,6 +235,10 @@ class TimeBuckets:
         """How compiled code counts an event of the newest bucket, for a window with a merge."""
         return None if _NATIVE is None else _NATIVE.BucketWay(window, self._buckets)
 
+    def compiled_reader(self, window: Any, metric: str) -> Callable[[], float] | None:
+        """How compiled code reads a metric of the window's merge."""
+        return None if _NATIVE is None else _NATIVE.MergeReader(window, self._timeline, metric).read
+
     def update(self, number: int, event: EventFields) -> None:
         """Count an event in its bucket, or raise InputError and change nothing."""
         state_set = self._buckets.get(number)

@@ -32,7 +32,7 @@ from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
 from streameval.states.native.native_label_sums cimport MOST_TOTAL
 
-__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "RingWay", "StateWay"]
+__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "MergeReader", "RingWay", "StateWay"]
 
 
 cdef extern from "Python.h":
@@ -414,6 +414,34 @@ cdef class BucketWay(WindowWay):
         return 0
 
 
+@cython.final
+cdef class MergeReader:
+    """A metric of the merge of a window's buckets; nan where Python has to bring it up to date.
+
+    Args:
+        window: As :class:`BucketWay` has it, and the number of the newest bucket at the last
+            read as ``_read_at``.
+        timeline: Has the newest bucket.
+        metric: The name of a method of :class:`StateWay`.
+    """
+
+    cdef object _window
+    cdef object _timeline
+    cdef str _metric
+
+    def __init__(self, window, timeline, str metric not None):
+        self._window = window
+        self._timeline = timeline
+        self._metric = metric
+
+    def read(self):
+        newest, merged = self._timeline.newest, self._window._merged
+        if merged is None or self._window._merged_at != newest or self._window._read_at != newest:
+            return NAN
+        way = _way_of(merged)
+        return NAN if way is None else getattr(way, self._metric)()
+
+
 cdef StateWay _way_of(state_set):
     way = state_set._way
     return state_set.way() if way is None else way
@@ -663,9 +691,11 @@ cdef class EvaluatorWay:
         """The window of the event's slice in a dimension; None where it is not plain or not open."""
         cdef tuple names = self._dimensions[n]
         cdef PyObject* found
-        cdef list values = []
+        cdef list values = None
         cdef dict known = self._ways[n]
         key = None
+        if len(names) > 1:
+            values = []
         for name in names:
             found = lookup(slices, name)
             if found is NULL:
@@ -676,16 +706,16 @@ cdef class EvaluatorWay:
                 # True and 1.0 equal 1, and would find it.
                 if key is not None and type(key) is not str and type(key) is not int:
                     return None
-            if len(names) > 1:
+            if values is not None:
                 values.append(key)
-        if len(names) > 1:
+        if values is not None:
             key = tuple(values)
         found = lookup(known, key)
         if found is not NULL:
             return <WindowWay>found
         _forget_miss()
         try:
-            way = self._locate(names, key if len(names) > 1 else (key,))
+            way = self._locate(names, (key,) if values is None else key)
         except InputError:
             return None
         if way is not None:
