@@ -57,11 +57,18 @@ def _extensions() -> list[Extension]:
         _warn(error)
         return []
     compile_flags, link_flags = _compile_flags()
-    # Microsoft's compiler has no 128-bit integers, which the sums need.
-    names = ["native_index", "event_ring", "native_label_sums", "native_key_table", "native_lock"]
+    names = [
+        "native_index",
+        "event_ring",
+        "native_label_sums",
+        "native_key_table",
+        "native_lock",
+        "native_csv",
+    ]
     required = {name for name in names if REQUIRED}
     if sys.platform == "win32":
-        required.discard("native_label_sums")
+        # Microsoft's compiler has no 128-bit integers, which these need.
+        required -= {"native_label_sums", "native_csv"}
     headers = sorted(str(path) for end in ("hpp", "pxd") for path in NATIVE.glob(f"*.{end}"))
     extensions = [
         Extension(
