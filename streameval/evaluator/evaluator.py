@@ -926,6 +926,12 @@ class Evaluator:
         first, latest = self._total.first_pane, self.newest
         return None if first is None or latest is None else (iso_time(first), iso_time(latest))
 
+    @property
+    @locked
+    def has_whole_weights(self) -> bool:
+        """Whether all weights were whole, so that merges have the same bits in any order."""
+        return self._windows.total.current().has_whole_weights
+
     def share_lock(self, other: Evaluator) -> None:
         """Take over another's lock, before either is used: one call then holds both."""
         self._lock = self._context.lock = other._lock
