@@ -56,7 +56,7 @@ from streameval.metrics.metric import undefined_number
 from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
-from streameval.state_files.codec import Unpacked, unpack_one_of
+from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import Provenance
 from streameval.states.confusion import ConfusionCounts
@@ -1048,7 +1048,7 @@ class Evaluator:
         Raises:
             StateError: The file cannot be written.
         """
-        write_atomically(path, self.to_bytes(provenance=True))
+        write_atomically(path, compressed(self.to_bytes(provenance=True)))
 
     @locked
     def to_state(self) -> dict[str, Any]:

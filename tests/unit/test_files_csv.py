@@ -57,7 +57,7 @@ def test_what_is_one_table(data: str) -> None:
     assert not bad(chunks)
     assert values(chunks, "label") == [1, 0]
     assert values(chunks, "score") == [0.5, 2.0]
-    assert chunks[0].events.columns["label"].dtype == np.int64
+    assert chunks[0].events.columns["label"].dtype == np.int64  # type: ignore[union-attr]
 
 
 def test_lines_are_those_where_rows_begin() -> None:
@@ -301,7 +301,9 @@ def test_the_compiled_reader_and_the_portable_one_agree(
 def test_decimal_numbers_are_the_nearest_floats() -> None:
     rng = np.random.default_rng(3)
     texts = [repr(number) for number in rng.random(20_000).tolist()]
-    texts += [f"{rng.random() * 10.0 ** rng.integers(-9, 9):.{rng.integers(1, 19)}f}" for _ in texts]
+    texts += [
+        f"{rng.random() * 10.0 ** rng.integers(-9, 9):.{rng.integers(1, 19)}f}" for _ in texts
+    ]
     texts += [f"{m}e-{k}" for m, k in rng.integers(1, [2**63 - 1, 28], (20_000, 2)).tolist()]
     chunks = read("\n".join(["label,score", *(f"a,{text}" for text in texts)]))
     assert values(chunks, "score") == list(map(float, texts))
