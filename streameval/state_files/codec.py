@@ -337,7 +337,8 @@ def _inflated(stream: memoryview, length: int) -> bytes:
 
 def _damaged(why: str) -> StateError:
     return StateError(
-        f"the compressed part from byte {_STREAM_BEGIN} on: {why}: the state was damaged"
+        f"the compressed part from byte {_STREAM_BEGIN} on: {why}: the state was damaged or "
+        "changed after it was written"
     )
 
 
