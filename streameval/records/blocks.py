@@ -126,15 +126,12 @@ class LinesWithin:
         first = _line_start(file, begin)
         self._left = _line_start(file, end) - first
         self._file = file
-        self.newlines = 0
-        """In what has been read so far."""
         file.seek(first)
 
     def read(self, size: int, /) -> bytes:
         """Up to ``size`` bytes; none at the end."""
         data = self._file.read(min(size, self._left))
         self._left -= len(data)
-        self.newlines += data.count(b"\n")
         return data
 
 

@@ -138,7 +138,7 @@ def evaluate(
         na_values: Of CSV files: cells that are missing values, beside the empty one. None: those
             that ``pandas.read_csv`` reads so, in columns of labels.
         workers: Of files: how many processes count them, with the same result. None: as many as
-            there are cores, where that is faster: from 64 MB on, and without windows and other
+            there are cores, where that is faster: from 256 MB on, and without windows and other
             things that depend on the order of events.
 
     Returns:

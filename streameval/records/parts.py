@@ -33,16 +33,16 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import Feed
 from streameval.records.remote import is_remote
 from streameval.records.request import Request
-from streameval.records.sources import Source, Span, can_be_cut, column_names, read_source
+from streameval.records.sources import Source, Span, can_be_cut, column_names, lines_of, read_source
 from streameval.windows.cumulative import Cumulative
 
-LEAST_BYTES = 64 << 20
-"""Size of the files from which on several processes take less time than one: another process
-needs a quarter of a second before it counts."""
+LEAST_BYTES = 256 << 20
+"""Size of the files from which on several processes are worth their memory: one process takes
+some two seconds, of which another needs a quarter of a second before it counts."""
 
 _HEAD_BYTES = 4 << 20
-_LEAST_TASK = 1 << 20
-_LARGEST_TASK = 16 << 20
+_LEAST_TASK = 4 << 20
+_LARGEST_TASK = 32 << 20
 
 _SERVE = "from streameval.records.parts import serve; serve()"
 
@@ -53,14 +53,6 @@ class Piece(NamedTuple):
     source: Source
     span: Span | None
     """None: all of the file."""
-
-
-class _Counted(NamedTuple):
-    """What counting a task has found beside the state."""
-
-    lines: dict[str, int]
-    """By the name of the file."""
-    bad: BadRecords
 
 
 def processes(workers: int | None, request: Request, sources: Sequence[Source]) -> int:
@@ -170,15 +162,14 @@ def _tasks(sources: Sequence[Source], workers: int) -> list[list[Piece]]:
     return [task for task in tasks if task]
 
 
-def _count(feed: Feed, types: LabelTypes, task: Sequence[Piece]) -> _Counted:
-    """Count the records of a task; raises what stops the run."""
+def _count(feed: Feed, types: LabelTypes, task: Sequence[Piece]) -> BadRecords:
+    """Count the records of a task, and return the bad ones; raises what stops the run."""
     wanted = feed.request.wanted()
     for source, span in task:
         for chunk in read_source(source, wanted, types, BytesIO(), span=span):
             feed.add(chunk)
     feed.flush()
-    lines = {source.name: span.lines for source, span in task if span is not None}
-    return _Counted(lines, feed.take_bad())
+    return feed.take_bad()
 
 
 class _Run:
@@ -198,7 +189,7 @@ class _Run:
         self._tasks = deque(enumerate(tasks))
         self._lock = threading.Lock()
         self._advance = advance
-        self._found: dict[int, _Counted] = {}
+        self._found: dict[int, tuple[Sequence[Piece], BadRecords]] = {}
         self._parts: list[Feed] = []
         self._failed = False
 
@@ -237,7 +228,7 @@ class _Run:
             while task := self._next():
                 other.send(pickle.dumps(task[1]))
                 found = other.receive()
-                if not isinstance(found, _Counted):
+                if not isinstance(found, BadRecords):
                     raise EOFError
                 self._note(*task, found)
             other.send(pickle.dumps(None))
@@ -245,9 +236,9 @@ class _Run:
         except (StreamevalError, OSError, EOFError, pickle.PickleError):
             self._failed = True
 
-    def _note(self, number: int, task: Sequence[Piece], found: _Counted) -> None:
+    def _note(self, number: int, task: Sequence[Piece], bad: BadRecords) -> None:
         with self._lock:
-            self._found[number] = found
+            self._found[number] = task, bad
             self._advance(
                 sum(
                     (source.size or 0) if span is None else span.end - span.begin
@@ -294,14 +285,18 @@ class _Run:
 
     def _bad_records(self) -> BadRecords:
         """Those of all tasks in order, with the lines of their files."""
-        bad = BadRecords()
+        total = BadRecords()
+        found = [self._found[number] for number in sorted(self._found)]
+        shown = {record.source for _, bad in found for record in bad.first}
         before: Counter[str] = Counter()
-        for _, (lines, found) in sorted(self._found.items()):
-            bad.count_only(found.reasons)
-            for record in found.first[: KEPT - len(bad.first)]:
-                bad.first.append(replace(record, line=record.line + before[record.source]))
-            before.update(lines)
-        return bad
+        for task, bad in found:
+            total.count_only(bad.reasons)
+            for record in bad.first[: KEPT - len(total.first)]:
+                total.first.append(replace(record, line=record.line + before[record.source]))
+            for source, span in task:
+                if span is not None and source.name in shown and len(total.first) < KEPT:
+                    before[source.name] += lines_of(source, span)
+        return total
 
 
 class _Other:
@@ -317,6 +312,7 @@ class _Other:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+            pipesize=1 << 20,  # of the state that is received
             start_new_session=True,  # an interrupt is for this process, which ends the others
         )
 
@@ -367,7 +363,7 @@ def answer(tasks: BinaryIO, results: BinaryIO) -> None:
     feed = whole.part()
     del whole
     while (task := pickle.load(tasks)) is not None:
-        found: _Counted | None
+        found: BadRecords | None
         try:
             found = _count(feed, types, task)
         except Exception:  # whatever it is, one process will raise it again

@@ -9,12 +9,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from streameval.errors import InputError, OptionError, shown
 from streameval.records.arrow import arrow_columns, parquet_columns, read_arrow, read_parquet
-from streameval.records.blocks import LinesWithin, Readable
+from streameval.records.blocks import BLOCK_BYTES, LinesWithin, Readable
 from streameval.records.chunk import BadRecords, Chunk, Wanted
 from streameval.records.compression import (
     Codec,
@@ -92,12 +93,12 @@ class Source:
         return found
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Span:
     """A range of a file's bytes: the lines, or row groups, that begin within it.
 
-    :func:`can_be_cut` says which files have such parts. Lines are numbered from 1 in each, so
-    that the number of a line of the file is known from those of the spans before.
+    :func:`can_be_cut` says which files have such parts. Lines are numbered from 1 in each; their
+    numbers in the file follow from those of the spans before, which :func:`lines_of` counts.
     """
 
     begin: int
@@ -106,8 +107,6 @@ class Span:
     """Of the file."""
     columns: list[str] | None = None
     """Of CSV: the names in the header, where the span does not begin with it."""
-    lines: int = 0
-    """How many there were, once they have been read; 0 where records have their own numbers."""
 
 
 def can_be_cut(source: Source) -> bool:
@@ -119,6 +118,15 @@ def can_be_cut(source: Source) -> bool:
     with _opened(source.path) as file:
         head = file.read(10) if file.seekable() else None
         return head is not None and codec_of_bytes(head) is None
+
+
+def lines_of(source: Source, span: Span) -> int:
+    """How many lines a span has; 0 of Parquet, whose rows have the numbers of the file."""
+    if source.format == "parquet":
+        return 0
+    with _opened(source.path) as file:
+        lines = LinesWithin(file, span.begin, span.end)
+        return sum(data.count(b"\n") for data in iter(partial(lines.read, BLOCK_BYTES), b""))
 
 
 def find_sources(
@@ -376,7 +384,6 @@ def _chunks_within(
         yield from read_csv(
             lines, source.name, wanted, label_types, source.layout, columns=columns, cut=cut
         )
-    span.lines = lines.newlines
 
 
 @contextmanager

@@ -289,7 +289,7 @@ def test_the_compiled_reader_and_the_portable_one_agree(
             chunks = list(read_csv(io.BytesIO(data), "a.csv", want, types, layout))
             result += [values(chunks, path) for path in ("label", "score")]
             result += [lines(chunks), bad(chunks)]
-            result += [chunk.events.columns["score"] for chunk in chunks]
+            result += [type(chunk.events.columns["score"]) for chunk in chunks]
         return list(map(repr, result))
 
     compiled = found()

@@ -44,7 +44,7 @@ class InThisProcess:
 
     @staticmethod
     def _answer(tasks: Any, results: Any) -> None:
-        with tasks, results, suppress(EOFError, BrokenPipeError):
+        with suppress(EOFError, BrokenPipeError), tasks, results:
             parts.answer(tasks, results)
 
     def send(self, data: bytes) -> None:
@@ -221,7 +221,6 @@ def test_lines_within_ranges_that_meet_are_all_lines_once(
     for begin, end in pairwise(borders):
         lines = LinesWithin(io.BytesIO(data), begin, end)
         found.append(b"".join(iter(lambda one=lines: one.read(1_000), b"")))  # type: ignore[misc]
-        assert lines.newlines == found[-1].count(b"\n")
         so_far = b"".join(found)
         assert so_far == data or so_far[-1:] in (b"\n", b"")
     assert b"".join(found) == data
