@@ -70,6 +70,7 @@ def evaluate(
     details: Details,
     bins: options.BinsOption = None,
     undefined: options.UndefinedOption = None,
+    no_probabilities: options.NoProbabilitiesOption = False,
     unit: options.UnitOption = None,
     max_slices: options.MaxSlicesOption = None,
     max_scores: options.MaxScoresOption = None,
@@ -129,6 +130,7 @@ def evaluate(
         max_slices=max_slices or MAX_SLICES,
         max_scores=max_scores,
         intervals=details.intervals is not None,
+        probabilities=not no_probabilities,
         also_kept=(*details.metrics, *named_metrics) if pictures else details.metrics,
         more={name: value for name, value in more.items() if value is not None},
     )

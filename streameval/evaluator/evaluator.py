@@ -1039,6 +1039,11 @@ class Evaluator(EvaluatorWay):
         """Whether scores or probabilities are kept, beside the predicted labels."""
         return self._context.plan.keeps_scores
 
+    @property
+    def takes_probabilities(self) -> bool:
+        """Whether scores of several classes are probabilities; see ``probabilities``."""
+        return self._context.plan.probabilities
+
     @locked
     def to_bytes(self, *, provenance: bool = False) -> bytes:
         """The state as bytes: the same for the same events in any order.

@@ -71,6 +71,7 @@ def evaluate(
     bootstrap: Bootstrap | None = None,
     temporal: bool = False,
     undefined: float | None = None,
+    probabilities: bool = True,
     input_format: str | None = None,
     label_type: str | None = None,
     delimiter: str | None = None,
@@ -127,6 +128,8 @@ def evaluate(
             column of the units.
         temporal: As of :class:`~streameval.Evaluator`.
         undefined: As of :class:`~streameval.Evaluator`.
+        probabilities: Multi-class: False where the numbers of ``proba`` are other scores of each
+            of ``labels``, as of :class:`~streameval.Evaluator`.
         input_format: Of files: ``"jsonl"``, ``"csv"``, ``"tsv"``, ``"parquet"`` or ``"arrow"``;
             None: by the file names.
         label_type: Of the labels in CSV files: ``"str"``, ``"int"`` or ``"bool"``; None infers
@@ -193,6 +196,7 @@ def evaluate(
         max_slices=max_slices,
         max_scores=max_scores,
         intervals=intervals,
+        probabilities=probabilities,
         more={
             "bins": bins,
             "bootstrap": bootstrap,

@@ -289,6 +289,15 @@ def test_pictures_that_there_are_not(run: Command, tmp_path: Path) -> None:
     result = run("evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures)
     assert result.err == f"streameval: --plot-dir {pictures}: confusion.png\n"
     assert [file.name for file in pictures.iterdir()] == ["confusion.png"]
+    for kind, begin in (("svg", b"<?xml"), ("html", b"<!DOCTYPE html>"), ("pdf", b"%PDF")):
+        result = run(
+            "evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures, "--plot-format", kind
+        )
+        assert result.err == f"streameval: --plot-dir {pictures}: confusion.{kind}\n"
+        assert (pictures / f"confusion.{kind}").read_bytes().startswith(begin)
+    refused = run("evaluate", path, "--y-pred", "y_pred", "--plot-format", "svg")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--plot-format requires --plot-dir; the format of --plot is" in refused.err
     missing = run("evaluate", path, "--y-pred", "y_pred", "--report", tmp_path / "no" / "a.html")
     assert (missing.code, missing.out) == (1, "")
     assert "there is no directory" in missing.err

@@ -58,7 +58,7 @@ def take_back(evaluator: Evaluation, event: Event) -> bool:
         )
     try:
         with limits:
-            evaluator.revert(**arguments(event))
+            evaluator.revert(**arguments(event, probabilities=evaluator.takes_probabilities))
     except InputError:
         return False
     return True
