@@ -245,9 +245,9 @@ def test_positions(path: str) -> None:
     positions.advance("a", {"offset": 9, "head": "x"}, 1, 6)
     positions.advance("b", {"offset": 0}, 0, None)
     with store.transaction():
-        assert positions.write() == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+        assert positions.write(positions.cut()) == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
     with store.transaction():
-        assert positions.write() == {}
+        assert positions.write(positions.cut()) == {}
     again = Positions(store.connection)
     assert again.next_to_read == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
     assert (again.partitions["a"].records, again.partitions["a"].newest) == (3, 7)
@@ -271,11 +271,11 @@ def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:
         quarantine.note("a", "records", bad(place, b"x" * (place % 8)), None)
         if place % 10 == 0:
             with store.transaction():
-                quarantine.write()
+                quarantine.write(quarantine.cut())
     for place in range(5000):
         quarantine.note("a", "records", bad(place, reason=f"reason {place}"), None)
     with store.transaction():
-        quarantine.write()
+        quarantine.write(quarantine.cut())
     found = listed(store.connection)
     assert [row["place"] for row in found] == list(range(4999, 4989, -1))
     data = quarantine.published()
@@ -296,7 +296,7 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     quarantine.note_batch(batch, [bad(10, b"123", "id"), bad(20, b"12345", "id"), own])
     quarantine.note("b", "records", bad(1, b"abc"), None)
     with store.transaction():
-        quarantine.write()
+        quarantine.write(quarantine.cut())
     assert [
         (row["place"], row["raw"], row["raw_bytes_cut"]) for row in listed(store.connection)
     ] == [
@@ -319,7 +319,7 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     assert (first.times, second.times) == ([7], None)
     assert len(listed(store.connection)) == 4  # until the checkpoint that counts them
     with store.transaction():
-        assert quarantine.write() == 2
+        assert quarantine.write(quarantine.cut()) == 2
     assert [row["place"] for row in listed(store.connection, reason="record")] == [99]
     assert list(opened().to_replay()) == []
     store.close()
