@@ -446,7 +446,7 @@ class Steady:
         return not self.rows
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
-        if len(self.rows) <= 2 * len(self.steps):
+        if self.steps and len(self.rows) <= 2 * len(self.steps):
             self.steps.pop(0)()
         if not self.rows:
             return []
