@@ -25,8 +25,8 @@ from streameval.service.lateness import LateLog
 from streameval.service.progress import Progress
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.service.sources.raw import Position, RawBatch, Source
-from streameval.service.store.store import Store
 from streameval.service.store.positions import ReadPartition
+from streameval.service.store.store import Store
 from streameval.service.unit import Unit, UnitChanges
 
 _READ_MOST = 20_000

@@ -463,16 +463,14 @@ class Steady:
     def close(self) -> None: ...
 
 
-def beside_a_writer(run: Bench, writer: ThreadPoolExecutor, **settings: Any) -> Runner:
+def beside_a_writer(run: Bench, writer: ThreadPoolExecutor) -> Runner:
     """A runner with checkpoints after two records each, written by another thread."""
     assert run.store is not None
     chosen = msgspec.structs.replace(
         run.settings, checkpoint=CheckpointSettings(every="1h", events=2)
     )
     decoder = RecordDecoder(chosen.fields, chosen.evaluator, join=False)
-    return Runner(
-        chosen, run.store, decoder, run.publisher, clock=run.clock, submit=writer.submit
-    )
+    return Runner(chosen, run.store, decoder, run.publisher, clock=run.clock, submit=writer.submit)
 
 
 def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make) -> None:
@@ -511,6 +509,7 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
         assert may_commit.wait(60)
         return original(self, *arguments)
 
+    writing: Future[Any] = Future()
     original = Unit.write
     source = Steady(first_is_written, still_first, still_first, commit, first_is_there)
     with ThreadPoolExecutor(1) as writer, pytest.MonkeyPatch.context() as patch:
@@ -523,7 +522,6 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
             writing = submit(write)
             return writing
 
-        writing: Future[Any] = Future()
         runner.loop._submit = noted
         runner.run([source])
     assert seen() == (12, 12, 12)
@@ -537,6 +535,7 @@ def test_a_failure_of_the_writer_ends_the_run(bench: Make) -> None:
         raise StoreError("the disk is full")
 
     def failed() -> None:
+        assert runner.loop._writing is not None
         assert wait([runner.loop._writing], 60).done
 
     source = Steady(failed, *[lambda: None] * 5)

@@ -23,9 +23,15 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.join.counts import read_spans
-from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
+from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
 from streameval.service.sources.raw import BadEvent, RawBatch
 from streameval.service.store.begins import BEGINS, read_begins
+from streameval.service.store.checksums import (
+    check_rows,
+    delete_rows,
+    insert_rows,
+    keep_checksums,
+)
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay
 from streameval.service.store.store import open_store, read_store
@@ -238,6 +244,35 @@ def test_a_store_is_private(path: str, umask: int, caplog: pytest.LogCaptureFixt
     store.close()
 
 
+def test_what_is_committed_is_read_beside_a_transaction(path: str) -> None:
+    with closing(open_store(path, SETUP)) as store:
+        counted = "SELECT count(*) FROM counters"
+        with store.transaction():
+            store.set_counters({"events": 1})
+            assert store.beside().execute(counted).fetchone() == (0,)
+        assert store.beside().execute(counted).fetchone() == (1,)
+    assert not Path(f"{path}-wal").exists()
+
+
+@pytest.mark.parametrize("count", [0, 1, 180, 181, 2_000])
+def test_many_rows_are_written_with_their_checksums(path: str, count: int) -> None:
+    rows = [(n, n + 0.5, n * 7, n * 9, b"x" * (n % 50)) for n in range(1, count + 1)]
+    with closing(open_store(path, SETUP)) as store:
+        with store.transaction() as connection:
+            LabelJoin.create(connection)
+            keep_checksums(connection)
+        with store.transaction() as connection:
+            insert_rows(connection, "join_segments", rows)
+        found = store.connection.execute("SELECT * FROM join_segments").fetchall()
+        assert found == rows
+        assert check_rows(store.connection)
+        with store.transaction() as connection:
+            delete_rows(connection, "join_segments", "segment", range(2, count))
+        left = store.connection.execute("SELECT segment FROM join_segments").fetchall()
+        assert left == sorted({(1,), (count,)}) if count else left == []
+        assert check_rows(store.connection)
+
+
 def test_positions(path: str) -> None:
     store = open_store(path, SETUP)
     positions = Positions(store.connection)
@@ -245,7 +280,10 @@ def test_positions(path: str) -> None:
     positions.advance("a", {"offset": 9, "head": "x"}, 1, 6)
     positions.advance("b", {"offset": 0}, 0, None)
     with store.transaction():
-        assert positions.write(positions.cut()) == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+        assert positions.write(positions.cut()) == {
+            "a": {"offset": 9, "head": "x"},
+            "b": {"offset": 0},
+        }
     with store.transaction():
         assert positions.write(positions.cut()) == {}
     again = Positions(store.connection)

@@ -22,10 +22,10 @@ prediction is not older than the watermark by more than ``wait + remember``: any
 time may be out of order by ``remember``. Beyond that the id is unknown: a label then
 is an orphan, and a prediction that was forgotten counts once more.
 
-Usage: ``add`` each decoded batch; at a checkpoint ``take`` the events to count and revert, ``cut``
-what else has changed, ``write`` it inside the transaction that counts the events, and call ``wrote``
-when that is committed. Records that are only in memory are read again after a crash. ``coverage`` is
-the published form. ``write`` may be called by another thread than the rest.
+Usage: ``add`` each decoded batch; at a checkpoint ``take`` the events to count and revert,
+``cut`` what else has changed, ``write`` it inside the transaction that counts the events, and
+call ``wrote`` when that is committed. ``write`` may be called by another thread than the rest.
+Records that are only in memory are read again after a crash. ``coverage`` is the published form.
 """
 
 from __future__ import annotations
