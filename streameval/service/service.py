@@ -398,7 +398,7 @@ def _rare_collections() -> Iterator[None]:
     """Let Python look for cycles less often: a run holds millions of tuples, and no cycles."""
     before = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(200_000, 50, 1_000)
+    gc.set_threshold(1_000_000, 50, 1_000)
     try:
         yield
     finally:
