@@ -322,6 +322,25 @@ def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:
     store.close()
 
 
+def test_a_record_that_is_refused_while_it_is_counted_belongs_to_that_checkpoint(path: str) -> None:
+    with closing(open_store(path, SETUP)) as store:
+        quarantine = Quarantine(store.connection, QuarantineSettings(), now=lambda: 0)
+        quarantine.note("a", "records", bad(1), None)
+        changes = quarantine.cut()
+        quarantine.note("a", "records", bad(3), None)
+        quarantine.note("a", "records", bad(2, reason="score"), None, into=changes)
+        for places, reasons in (
+            ([2, 1], {"record": 1, "score": 1}),
+            ([3, 2, 1], {"record": 2, "score": 1}),
+        ):
+            with store.transaction():
+                quarantine.write(changes)
+            assert [row["place"] for row in listed(store.connection)] == places
+            assert quarantine.published()["reasons"] == reasons
+            changes = quarantine.cut()
+        assert not changes
+
+
 def test_cut_records_cannot_be_replayed(path: str) -> None:
     store = open_store(path, SETUP)
 

@@ -89,6 +89,7 @@ class Quarantine:
         """
         changes = self._changes if into is None else into
         reason = event.reason[:100] or "record"
+        # Two threads may note at once: then there may be one reason more.
         if reason not in self._reasons and len(self._reasons) >= _REASONS:
             reason = "other"
         self._reasons.add(reason)
