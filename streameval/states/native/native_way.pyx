@@ -2,7 +2,8 @@
 # cython: binding=False, embedsignature=False
 """The compiled way of an event, from the arguments of a call to the states of each window.
 
-A *plain* event has known labels, weight 1, a float as score, and a time in the newest bucket.
+A *plain* event has known labels, weight 1, a float as score, and a time, as a number or a
+datetime of UTC, in the newest bucket.
 It is counted without any object in between. Whatever else an event has is left to the way in
 Python, which checks it, counts it or refuses it: nothing was changed before. Both ways give
 the same bits.
@@ -16,6 +17,7 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
+from cpython.datetime cimport datetime, import_datetime
 from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
@@ -23,6 +25,7 @@ from libc.math cimport NAN, fabs, floor, rint
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t
 
+import datetime as calendar
 import functools
 
 import numpy as np
@@ -45,6 +48,8 @@ cdef extern from "Python.h":
 cdef object _ONE = 1
 cdef object _ZERO = 0
 cdef object _FLOAT64 = np.float64
+cdef object _DATETIME = calendar.datetime
+cdef object _UTC = calendar.UTC
 cdef int64_t _EARLIEST = EARLIEST
 cdef int64_t _LATEST = LATEST
 
@@ -53,6 +58,9 @@ cdef enum:
     FEW = 32
     # The total and the slices of so many dimensions; an event of more is counted in Python.
     MOST_WINDOWS = 8
+
+
+import_datetime()
 
 
 cdef int _forget_miss() except -1:
@@ -442,6 +450,19 @@ cdef class MergeReader:
         return NAN if way is None else getattr(way, self._metric)()
 
 
+cdef int64_t _microseconds(moment):
+    """Of a datetime of UTC, since 1970."""
+    cdef datetime given = moment
+    # Days from the civil calendar, in years that begin in March.
+    cdef int64_t late = given.month > 2
+    cdef int64_t year = given.year - (not late)
+    cdef int64_t century = year // 100
+    cdef int64_t day = (153 * (given.month + (-3 if late else 9)) + 2) // 5 + given.day - 1
+    day += 365 * year + year // 4 - century + century // 4 - 719_468
+    cdef int64_t seconds = ((day * 24 + given.hour) * 60 + given.minute) * 60 + given.second
+    return seconds * 1_000_000 + given.microsecond
+
+
 cdef StateWay _way_of(state_set):
     way = state_set._way
     return state_set.way() if way is None else way
@@ -661,13 +682,19 @@ cdef class EvaluatorWay:
         return truth >= 0
 
     cdef bint _moment(self, event_time, int64_t* moment) except -1:
-        """The microseconds of a number; False for any other time, and outside years 1 to 9999."""
+        """The microseconds of a number, or of a datetime of UTC; False for any other time, and
+        outside the years 1 to 9999."""
         cdef int overflow = 0
         cdef long long whole
         cdef double number
+        if type(event_time) is _DATETIME:
+            if event_time.tzinfo is not _UTC:
+                return False
+            moment[0] = _microseconds(event_time)
+            return True
         if self._scale == 0:
             return False
-        if PyFloat_CheckExact(event_time):
+        if PyFloat_CheckExact(event_time) or type(event_time) is _FLOAT64:
             number = PyFloat_AS_DOUBLE(event_time)
             number = floor(number / 1000) if self._scale < 0 else rint(number * self._scale)
             if not fabs(number) < 9e17:
