@@ -394,6 +394,10 @@ NaValuesOption: TypeAlias = Annotated[
     ),
 ]
 UtcOption: TypeAlias = Annotated[bool, _files("--utc", help="Take times without a zone as UTC.")]
+WorkersOption: TypeAlias = Annotated[
+    int | None,
+    _rare(metavar="N", min=1, max=1000, help="Processes; by default all cores for large files."),
+]
 NoProgressOption: TypeAlias = Annotated[bool, _rare("--no-progress", help="Draw no bar.")]
 
 

@@ -216,7 +216,7 @@ def _facts(state: Evaluator | Comparison, sources: Sequence[str]) -> dict[str, s
 
 
 def _bad_section(bad: BadRecords) -> Section:
-    most = bad.reasons.most_common(KEPT)
+    most = bad.most_common(KEPT)
     rows = [[field, expected, f"{count:,}"] for (field, expected), count in most]
     table = Table(["field", "expected", "records"], rows, right=frozenset({"records"}))
     return Section("bad records", table, (f"{bad.count:,} records were skipped",), kind="bad")

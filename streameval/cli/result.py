@@ -446,7 +446,7 @@ def bad_records(bad: BadRecords) -> dict[str, Any]:
         "count": bad.count,
         "reasons": [
             {"field": field, "expected": expected, "count": count}
-            for (field, expected), count in bad.reasons.most_common()
+            for (field, expected), count in bad.most_common()
         ],
         "first": [record.to_dict() for record in bad.first],
     }

@@ -38,7 +38,7 @@ from streameval.events.event import EventBatch, Task
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
-from streameval.state_files.codec import Unpacked, unpack_one_of
+from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, read_provenance, write_atomically
 from streameval.state_files.provenance import Provenance
 from streameval.states.joint import MAX_MODELS
@@ -1095,7 +1095,7 @@ class Comparison:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state with its provenance to a file, atomically; raises StateError."""
-        write_atomically(path, self.to_bytes(provenance=True))
+        write_atomically(path, compressed(self.to_bytes(provenance=True)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

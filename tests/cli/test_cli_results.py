@@ -358,7 +358,9 @@ def test_inspect(run: Command, tmp_path: Path) -> None:
     values = values_of(run, "inspect", state)
     assert values["events"] == 200
     assert (values["from"], values["to"]) == ("2023-11-14T22:00:00Z", "2023-11-15T01:32:20Z")
-    assert values["bytes"] == state.stat().st_size == sum(values["bytes_by_part"].values())
+    assert values["bytes"] == state.stat().st_size
+    assert values["bytes_uncompressed"] == sum(values["bytes_by_part"].values())
+    assert values["bytes"] < values["bytes_uncompressed"]
     assert {"total: index", "slices: index"} < set(values["bytes_by_part"])
     assert values["slices"] == ["label"]
     assert values["window"]["kind"] == "panes"
