@@ -198,6 +198,19 @@ fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some min
 	$(BIN)/python -m tests.crash.fuzz_state_file --seconds $(SECONDS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.fuzz_bounds --streams $(STREAMS) --seed $(SEED)
 
+# Tests of what is compiled.
+SANITIZED := \
+  tests/properties/test_bounded_index.py \
+  tests/properties/test_delong_sums.py \
+  tests/properties/test_fraction_weights.py \
+  tests/unit/test_compiled_way.py \
+  tests/unit/test_group_blocks.py \
+  tests/unit/test_key_table.py \
+  tests/unit/test_lock.py \
+  tests/unit/test_native_index.py \
+  tests/unit/test_native_label_sums.py \
+  tests/unit/test_native_ring.py
+
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
 sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
@@ -208,7 +221,7 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/properties/test_delong_sums.py tests/unit/test_native_ring.py tests/unit/test_compiled_way.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py tests/properties/test_bounded_index.py
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider $(SANITIZED)
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) $(BEAM) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp
