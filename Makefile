@@ -182,9 +182,11 @@ RUNS ?= 2000
 coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell
 	$(BIN)/python -m benchmarks.coverage --runs $(RUNS)
 
-# RIVER= is a source tree of River, whose test files are not in its wheel.
-peers: $(VENV)/.stamp-test  ## peers' own tests, each call compared; BOUNDED=1 for the quicker part, RIVER= its sources
-	$(BIN)/python -m benchmarks.peers $(if $(BOUNDED),--bounded) $(if $(RIVER),--river $(RIVER))
+# RIVER= and TORCHMETRICS= are source trees, as the wheels of these have no test files. With both,
+# and not BOUNDED, benchmarks/peers.md is written. torchmetrics' tests need what
+# benchmarks/peers/torchmetrics.txt lists, which nothing else here does.
+peers: $(VENV)/.stamp-test  ## peers' own tests, each call compared; BOUNDED=1 for the quicker part, RIVER= TORCHMETRICS= their sources
+	$(BIN)/python -m benchmarks.peers $(if $(BOUNDED),--bounded) $(if $(RIVER),--river $(RIVER)) $(if $(TORCHMETRICS),--torchmetrics $(TORCHMETRICS))
 
 soak: $(VENV)/.stamp-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)
