@@ -76,11 +76,12 @@ class ProbabilitySums:
     0.15625
     """
 
-    __slots__ = ("_outside", "_sums")
+    __slots__ = ("_outside", "_sums", "_whole")
 
     def __init__(self, bins: int = 10) -> None:
         self._sums = LossSums(bins, UNIT)
         self._outside: Weight = 0
+        self._whole: ProbabilitySums | None = None
 
     # -- reading ---------------------------------------------------------
 
@@ -113,6 +114,16 @@ class ProbabilitySums:
     def brier_units(self) -> Weight:
         """Σ weight · (1 − q)², in units of 2**-60."""
         return self._sums.brier
+
+    @property
+    def whole(self) -> ProbabilitySums:
+        """The sums that a mean is computed of: integers where these are a multiple of some."""
+        return self._whole or self
+
+    def stands_for(self, whole: ProbabilitySums) -> ProbabilitySums:
+        """This state, whose floats are a multiple of whole sums, until it changes."""
+        self._whole = whole
+        return self
 
     @property
     def bin_edges(self) -> list[float]:
@@ -156,11 +167,24 @@ class ProbabilitySums:
             weight = canonical_weight(weight)
             if type(weight) is float:
                 self._promote()
+        self.add_whole(positive, probability, weight)
+
+    def add_whole(self, positive: bool, probability: float, weight: Weight) -> None:
+        """:meth:`update` with validated values; whole weights of any size, negative to take back.
+
+        Neither is checked.
+        """
+        self._whole = None
         if 0.0 <= probability <= 1.0:
             loss, brier = binary_terms(positive, probability)
             self._sums.add(loss, brier, probability, positive, weight)
         else:
             self._outside += weight
+
+    def add_multiple(self, other: ProbabilitySums, factor: int) -> None:
+        """Count all of another, whose sums are whole, so many times; negative to take it back."""
+        self._sums.add_multiple(other._sums, factor)
+        self._outside += other._outside * factor
 
     def update_many(
         self, positive: object, probability: object, weight: object | None = None
@@ -184,6 +208,7 @@ class ProbabilitySums:
     def _add_many(
         self, positive: BoolArray, scores: FloatArray, weight: WeightArray | None
     ) -> None:
+        self._whole = None
         if weight is not None and weight.dtype.kind == "f":
             self._promote()
         inside = (scores >= 0.0) & (scores <= 1.0)
@@ -255,6 +280,7 @@ class ProbabilitySums:
         if not isinstance(other, ProbabilitySums):
             raise StateError(f"merge: expected ProbabilitySums, got {shown(other)}")
         self._sums.merge(other._sums)
+        self._whole = None
         self._outside += other._outside  # float from here if either was
 
     def subtract(self, other: ProbabilitySums) -> None:
@@ -272,6 +298,7 @@ class ProbabilitySums:
         """An independent state of the same events."""
         new = ProbabilitySums.__new__(ProbabilitySums)
         new._sums, new._outside = self._sums.copy(), self._outside
+        new._whole = None if self._whole is None else self._whole.copy()
         return new
 
     def to_state(self) -> dict[str, Any]:

@@ -26,8 +26,10 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
+from streameval.states.ranking.wide_ranking import ScaledIndex
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.fading_sums import FadingSums
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import Undo, WindowKey, WindowKind
 
@@ -182,10 +184,32 @@ class Fading:
         return {"kind": "fading", "half_life": self.span, "clock": clock}
 
 
-class FadingWindow:
-    """A state set in whole units for each epoch; their weighted sum at each read."""
+_FEW = 64
+_ONE_BY_ONE = 16
+"""Counting so few events in the sums, or one for so many scores, beats summing all anew."""
 
-    __slots__ = ("_current", "_forms", "_plan", "_spec", "_timeline", "buckets")
+_SUMMED = ("confusion", "index", "probability")
+"""States whose sum over the epochs is kept current once it was read."""
+
+
+class FadingWindow:
+    """A state set in whole units for each epoch; their weighted sum at each read.
+
+    What is read after every event is not summed anew: :class:`FadingSums` keep it current.
+    """
+
+    __slots__ = (
+        "_advanced_to",
+        "_current",
+        "_fed",
+        "_forms",
+        "_plan",
+        "_spec",
+        "_summed",
+        "_sums",
+        "_timeline",
+        "buckets",
+    )
 
     state_set = None
     plain = False
@@ -200,10 +224,48 @@ class FadingWindow:
         # Written forms of states, by epoch: those of the past are written once.
         self._forms: dict[int, dict[str, Any]] = {}
         self._current: tuple[int | None, StateSet] | None = None
+        # Whether an event has labels, or a score, as far as that is known.
+        self._fed: dict[str, bool] = {}
+        self._sums = FadingSums(plan)
+        # Cells of coarsened scores cannot be split again when an epoch is dropped.
+        bounded = plan.max_scores is not None
+        self._summed = frozenset(() if bounded else filter(plan.serves, _SUMMED))
+        self._advanced_to: int | None = None
 
     def _changed(self, number: int) -> None:
         self._forms.pop(number, None)
         self._current = None
+
+    def _changed_by(self, number: int, event: EventFields, sign: int) -> None:
+        """Note that an event was counted in its epoch (1), or taken back (−1)."""
+        self._changed(number)
+        _, predicted, score, weight = event
+        if predicted is not None:
+            self._fed.pop("labels", None)
+        if score is not None:
+            self._fed.pop("scores", None)
+        if type(weight) is int:
+            self._sums.count(event, number, sign)
+        else:
+            self._sums.forget()
+
+    def _forget_sums(self) -> None:
+        """Have the next read sum all epochs: after changes that are rare, or of many events."""
+        self._current = None
+        self._fed.clear()
+        self._sums.forget()
+
+    def _advance(self) -> None:
+        """Where a new epoch has begun: take what has faded out of the sums, and drop it."""
+        newest = self._timeline.newest
+        if newest != self._advanced_to:
+            self._advanced_to = newest
+            self._fed.clear()
+            for number in self.buckets:
+                if number >= self._timeline.oldest:
+                    break
+                self._sums.drop(number, functools.partial(self._part, self.buckets.read(number)))
+            self.buckets.prune()
 
     def _weighed(self, event: EventFields, event_time: int | None) -> tuple[int, EventFields]:
         """An event's epoch, and the event with the whole units that it weighs there."""
@@ -224,8 +286,8 @@ class FadingWindow:
             self.buckets.update(number, weighed)
         except InputError as error:
             raise self._refusal(error, number, event[2] or ()) from None
-        self._changed(number)
-        self.buckets.prune()
+        self._changed_by(number, weighed, 1)
+        self._advance()
 
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
@@ -246,8 +308,18 @@ class FadingWindow:
             # Epochs that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
                 self.buckets.live(number).add_many(part)
-                self._changed(number)
-        self.buckets.prune()
+                self._count_part(number, part)
+        self._advance()
+
+    def _count_part(self, number: int, part: EventBatch) -> None:
+        """Count in the sums what was counted in an epoch."""
+        self._changed(number)
+        whole = part.weight is None or part.weight.dtype.kind != "f"
+        if whole and len(part) <= max(_FEW, self._sums.distinct // _ONE_BY_ONE):
+            for event in part.events():
+                self._changed_by(number, event, 1)
+        else:
+            self._forget_sums()
 
     def _refusal(self, error: InputError, number: int, labels: Collection[Any]) -> InputError:
         """A refusal for too much weight, in terms of events instead of units."""
@@ -266,7 +338,7 @@ class FadingWindow:
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
         assert event_time is not None
-        self.buckets.prune()
+        self._advance()
         number, weighed = self._weighed(event, event_time)
         if number not in self.buckets:
             raise InputError(
@@ -275,7 +347,7 @@ class FadingWindow:
                 got="one that was not counted or has faded out",
             )
         self.buckets.live(number).revert(*weighed)
-        self._changed(number)
+        self._changed_by(number, weighed, -1)
         self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
@@ -286,28 +358,76 @@ class FadingWindow:
         """
         latest = self._timeline.latest
         if self._current is None or self._current[0] != latest:
-            self.buckets.prune()
+            self._advance()
             if len(self.buckets) and latest is not None:
-                total = StateSet.later(self._plan, self._sums(latest))
+                total = StateSet.later(self._plan, self._states(latest), self._has_fed)
             else:
                 total = StateSet(self._plan)
             self._current = (latest, total)
         return self._current[1]
 
-    def _sums(self, latest: int) -> Callable[[str], Any]:
-        numbers = list(self.buckets)
-        oldest = numbers[0]
+    def _has_fed(self, kind: str) -> bool:
+        """As :meth:`StateSet.later` asks."""
+        known = self._fed.get(kind)
+        if known is None:
+            newest_first = reversed(list(self.buckets))
+            known = any(self.buckets.read(number).has_fed(kind) for number in newest_first)
+            self._fed[kind] = known
+        return known
+
+    def _states(self, latest: int) -> Callable[[str], Any]:
+        """From the name of a state to its weighted sum over the epochs."""
         newest, phase = divmod(latest, self._spec.span)
-        unit = units(phase, self._spec.span) << (newest - oldest)
-        self._forms = {number: self._forms.get(number, {}) for number in numbers}
+        weight = units(phase, self._spec.span)
 
         def state(name: str) -> Any:
+            whole = self._whole(name)
+            if whole is None:
+                return (
+                    self._sum_of_forms(name, newest, weight) if name in self._plan.keeps else None
+                )
+            bits = newest - self._sums.base
+            if name == "index":
+                return ScaledIndex(whole, weight, bits)
             row = STATES[name]
             assert row.weighted_sum is not None
-            forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
-            return row.restored(self._plan, row.weighted_sum(forms, unit))
+            form = row.weighted_sum([(row.write(whole), 1)], weight << bits)
+            return row.restored(self._plan, form).stands_for(whole)
 
         return state
+
+    def _whole(self, name: str) -> Any:
+        """The sum over the epochs in whole units, kept current from now on.
+
+        None where weights are not whole, and of states for which nothing is kept current.
+        """
+        if name not in self._summed:
+            return None
+        if not self._sums.keeps(name):
+            source = name if name in self._plan.direct else str(STATES[name].source)
+            sets = [(number, self.buckets.read(number)) for number in self.buckets]
+            if not all(getattr(state_set, source).exact for _, state_set in sets):
+                return None
+            parts = ((number, self._part(state_set, name)) for number, state_set in sets)
+            self._sums.begin(name, self._timeline.oldest, parts)
+        return self._sums.whole(name)
+
+    def _part(self, state_set: StateSet, name: str) -> Any:
+        """A state of an epoch; what would be derived is, and not kept there."""
+        row = STATES[name]
+        if name in self._plan.direct or row in state_set.derived:
+            return getattr(state_set, name)
+        return row.derive(getattr(state_set, str(row.source)), self._plan)
+
+    def _sum_of_forms(self, name: str, newest: int, weight: int) -> Any:
+        """The weighted sum of a state's written forms; O(content of all epochs)."""
+        numbers = list(self.buckets)
+        oldest = numbers[0]
+        self._forms = {number: self._forms.get(number, {}) for number in numbers}
+        row = STATES[name]
+        assert row.weighted_sum is not None
+        forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
+        return row.restored(self._plan, row.weighted_sum(forms, weight << (newest - oldest)))
 
     def _form(self, number: int, name: str) -> dict[str, Any]:
         forms = self._forms.setdefault(number, {})
@@ -333,21 +453,30 @@ class FadingWindow:
         for number, part in self.buckets.kept_of(other.buckets):
             self.buckets.live(number).merge(part)
             self._changed(number)
-        self.buckets.prune()
+        self._forget_sums()
+        self._advance()
 
     def retained(self) -> dict[str, Any]:
         """Half-lives that hold events, and the most there can be."""
-        self.buckets.prune()
+        self._advance()
         return {"half_lives": len(self.buckets), "half_lives_at_most": EPOCHS}
 
     def to_state(self) -> dict[str, Any]:
         """The kept epochs, ascending."""
-        self.buckets.prune()
+        self._advance()
         return self.buckets.to_state()
 
     def _check(self) -> None:
-        self.buckets.prune()
+        self._advance()
         self.buckets._check()
+        kept = [name for name in self._summed if self._sums.keeps(name)]
+        fresh = FadingSums(self._plan)
+        for name in kept:
+            parts = [
+                (number, self._part(self.buckets.read(number), name)) for number in self.buckets
+            ]
+            fresh.begin(name, self._sums.base, parts)
+            fresh.check_equal(self._sums, name)
 
 
 def _too_heavy(weight: object, position: int | None) -> InputError:
