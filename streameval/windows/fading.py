@@ -13,11 +13,12 @@ epochs of more than 64 half-lives ago weigh less than 2**-64 and are dropped.
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,10 +29,14 @@ from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.wide_ranking import ScaledIndex
 from streameval.states.registry import STATES
+from streameval.states.score_index import backend
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.fading_sums import FadingSums
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import Undo, WindowKey, WindowKind
+
+if TYPE_CHECKING:
+    from streameval.states.native.fading_sums import NativeFadingSums
 
 EPOCHS = 64
 """Half-lives that are kept."""
@@ -184,6 +189,8 @@ class Fading:
         return {"kind": "fading", "half_life": self.span, "clock": clock}
 
 
+_NO_EPOCH = 2**63 - 1
+
 _FEW = 64
 _ONE_BY_ONE = 16
 """Counting so few events in the sums, or one for so many scores, beats summing all anew."""
@@ -199,7 +206,7 @@ class FadingWindow:
     """
 
     __slots__ = (
-        "_advanced_to",
+        "_buckets",
         "_current",
         "_fed",
         "_forms",
@@ -208,7 +215,7 @@ class FadingWindow:
         "_summed",
         "_sums",
         "_timeline",
-        "buckets",
+        "_way",
     )
 
     state_set = None
@@ -217,7 +224,7 @@ class FadingWindow:
     series = None
 
     def __init__(self, spec: Fading, plan: StatePlan, timeline: BucketTimeline) -> None:
-        self.buckets = TimeBuckets(plan, timeline, "epoch")
+        self._buckets = TimeBuckets(plan, timeline, "epoch")
         self._spec = spec
         self._plan = plan
         self._timeline = timeline
@@ -226,15 +233,46 @@ class FadingWindow:
         self._current: tuple[int | None, StateSet] | None = None
         # Whether an event has labels, or a score, as far as that is known.
         self._fed: dict[str, bool] = {}
-        self._sums = FadingSums(plan)
         # Cells of coarsened scores cannot be split again when an epoch is dropped.
         bounded = plan.max_scores is not None
         self._summed = frozenset(() if bounded else filter(plan.serves, _SUMMED))
-        self._advanced_to: int | None = None
+        self._way = None if bounded else compiled_sums(plan, spec.span, timeline)
+        self._sums: Any = FadingSums(plan) if self._way is None else self._way
+
+    @property
+    def buckets(self) -> TimeBuckets:
+        """The epochs, each with all of its events."""
+        if self._way is not None and self._way.waiting:
+            self._settle(self._way)
+        return self._buckets
+
+    def _settle(self, way: NativeFadingSums) -> None:
+        """Count the events that compiled code has kept waiting in their epochs."""
+        for number, *columns in way.take():
+            state_set = self._buckets.live(number)
+            batch = EventBatch(*columns)
+            if len(batch) <= _FEW:
+                for event in batch.events():
+                    state_set.add(*event)
+            else:
+                state_set.add_many(batch)
+            self._forms.pop(number, None)
+            way.oldest_held = min(way.oldest_held, number)
+        self._current = None
+        self._fed.clear()
 
     def _changed(self, number: int) -> None:
         self._forms.pop(number, None)
         self._current = None
+        if self._way is not None:
+            self._way.oldest_held = min(self._way.oldest_held, number)
+            self._way.allow(number, 0)
+
+    def _allow(self, number: int) -> None:
+        """Say how much one class of an epoch may still weigh, where compiled code counts in it."""
+        index = self._buckets.read(number).index
+        if self._way is not None and index is not None and index.exact:
+            self._way.allow(number, MAX_TOTAL - max(index.positives, index.negatives))
 
     def _changed_by(self, number: int, event: EventFields, sign: int) -> None:
         """Note that an event was counted in its epoch (1), or taken back (−1)."""
@@ -258,14 +296,17 @@ class FadingWindow:
     def _advance(self) -> None:
         """Where a new epoch has begun: take what has faded out of the sums, and drop it."""
         newest = self._timeline.newest
-        if newest != self._advanced_to:
-            self._advanced_to = newest
+        if newest != self._sums.advanced_to:
+            buckets = self.buckets
             self._fed.clear()
-            for number in self.buckets:
+            for number in buckets:
                 if number >= self._timeline.oldest:
                     break
-                self._sums.drop(number, functools.partial(self._part, self.buckets.read(number)))
-            self.buckets.prune()
+                self._sums.drop(number, functools.partial(self._part, buckets.read(number)))
+            self._sums.advanced_to = newest
+            buckets.prune()
+            if self._way is not None:
+                self._way.oldest_held = min(buckets, default=_NO_EPOCH)
 
     def _weighed(self, event: EventFields, event_time: int | None) -> tuple[int, EventFields]:
         """An event's epoch, and the event with the whole units that it weighs there."""
@@ -287,6 +328,7 @@ class FadingWindow:
         except InputError as error:
             raise self._refusal(error, number, event[2] or ()) from None
         self._changed_by(number, weighed, 1)
+        self._allow(number)
         self._advance()
 
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
@@ -356,10 +398,10 @@ class FadingWindow:
 
         A state is summed when it is first read, and kept until the next event.
         """
-        latest = self._timeline.latest
+        latest, buckets = self._timeline.latest, self.buckets
         if self._current is None or self._current[0] != latest:
             self._advance()
-            if len(self.buckets) and latest is not None:
+            if len(buckets) and latest is not None:
                 total = StateSet.later(self._plan, self._states(latest), self._has_fed)
             else:
                 total = StateSet(self._plan)
@@ -408,9 +450,21 @@ class FadingWindow:
             sets = [(number, self.buckets.read(number)) for number in self.buckets]
             if not all(getattr(state_set, source).exact for _, state_set in sets):
                 return None
-            parts = ((number, self._part(state_set, name)) for number, state_set in sets)
-            self._sums.begin(name, self._timeline.oldest, parts)
+
+            def begin() -> bool:
+                parts = ((number, self._part(state_set, name)) for number, state_set in sets)
+                return bool(self._sums.begin(name, self._timeline.oldest, parts))
+
+            if not begin() and self._way is not None and not self._way.retired:
+                self._retire(self._way)
+                begin()
         return self._sums.whole(name)
+
+    def _retire(self, way: NativeFadingSums) -> None:
+        """Go on with integers of any size."""
+        way.retired = True
+        self._sums = FadingSums(self._plan)
+        self._sums.advanced_to = way.advanced_to
 
     def _part(self, state_set: StateSet, name: str) -> Any:
         """A state of an epoch; what would be derived is, and not kept there."""
@@ -477,6 +531,24 @@ class FadingWindow:
             ]
             fresh.begin(name, self._sums.base, parts)
             fresh.check_equal(self._sums, name)
+        if self._way is not None:
+            self._way._check()
+
+
+def compiled_sums(plan: StatePlan, span: int, timeline: BucketTimeline) -> NativeFadingSums | None:
+    """Compiled sums for a window of such state sets; None where they are kept in Python.
+
+    That is: nothing was compiled, or there are more than two classes.
+    """
+    if plan.task != "binary" or backend() != "native":
+        return None
+    try:
+        compiled = importlib.import_module("streameval.states.native.fading_sums")
+    except ImportError:  # this module was not compiled
+        return None
+    tables = _COARSE, _MIDDLE, _FINE
+    sums: NativeFadingSums = compiled.NativeFadingSums(plan, span, EPOCHS, timeline, tables)
+    return sums
 
 
 def _too_heavy(weight: object, position: int | None) -> InputError:

@@ -34,21 +34,25 @@ class FadingSums:
 
     Attributes:
         base: The epoch whose units these are; no epoch that is kept is older.
+        advanced_to: The newest epoch when the last one that had faded out was taken out; None
+            before the first.
 
     >>> from streameval.states.confusion import ConfusionCounts
     >>> sums = FadingSums(StatePlan.everything("binary"))
     >>> sums.begin("confusion", 7, [(8, ConfusionCounts.from_matrix([[3, 0], [0, 1]], [0, 1]))])
+    True
     >>> sums.count((1, 0, 0.25, 5), 9, 1)
     >>> sums.whole("confusion").to_array().tolist()
     [[6, 0], [20, 2]]
     """
 
-    __slots__ = ("_plan", "_states", "base")
+    __slots__ = ("_plan", "_states", "advanced_to", "base")
 
     def __init__(self, plan: StatePlan) -> None:
         self._plan = plan
         self._states: dict[str, Any] = {}
         self.base = 0
+        self.advanced_to: int | None = None
 
     def keeps(self, name: str) -> bool:
         """Whether a state's sum is kept current."""
@@ -64,8 +68,8 @@ class FadingSums:
         ranking: WideRanking | None = self._states.get("index")
         return 0 if ranking is None else ranking.distinct
 
-    def begin(self, name: str, oldest: int, parts: Iterable[tuple[int, Any]]) -> None:
-        """Sum a state of all epochs, and keep it current from now on.
+    def begin(self, name: str, oldest: int, parts: Iterable[tuple[int, Any]]) -> bool:
+        """Sum a state of all epochs, and keep it current from now on, unless it is too large.
 
         Args:
             name: One of ``confusion``, ``index`` and ``probability``.
@@ -79,8 +83,9 @@ class FadingSums:
             for number, part in parts:
                 whole.add_multiple(part, 1 << (number - self.base))
         except InputError:
-            return  # more labels than one state takes, which the sum of forms reports
+            return False  # more labels than one state takes, which the sum of forms reports
         self._states[name] = whole
+        return True
 
     def forget(self) -> None:
         """Keep nothing current, until it begins again."""

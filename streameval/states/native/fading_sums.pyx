@@ -1,0 +1,686 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: binding=True, embedsignature=False, cdivision=True
+"""The compiled sums of a fading window of binary events, and its short way in."""
+
+cimport cython
+from cpython.datetime cimport (
+    PyDateTime_CheckExact,
+    datetime_day,
+    datetime_hour,
+    datetime_microsecond,
+    datetime_minute,
+    datetime_month,
+    datetime_second,
+    datetime_year,
+    import_datetime,
+)
+from cpython.long cimport PyLong_AsLongLongAndOverflow
+from cpython.object cimport PyObject
+from libc.math cimport NAN, rint
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
+
+from datetime import UTC
+
+import numpy as np
+
+from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
+from streameval.states.native.native_lock cimport NativeLock
+from streameval.states.native.wide_tree cimport U256, Wide, WideTree
+from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.ranked_weights import MAX_TOTAL
+from streameval.states.ranking.score_groups import ScoreGroups
+
+__all__ = ["NativeFadingSums"]
+
+import_datetime()
+
+
+cdef extern from "Python.h":
+    PyObject* lookup "PyDict_GetItemWithError"(object mapping, object key) except? NULL
+
+
+cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
+    cdef cppclass FadingUnits:
+        vector[double] coarse
+        vector[double] middle
+        vector[double] fine
+        uint64_t at(int64_t phase, int64_t span)
+
+    cdef cppclass WaitingEvent:
+        double score
+        uint64_t units
+        int64_t epoch
+        uint8_t flags
+
+    cdef cppclass Bin "streameval::FadingSums::Bin":
+        Wide weight
+        Wide hits
+        U256 units
+
+    cdef cppclass FadingSums:
+        cbool counts
+        cbool ranks
+        cbool loses
+        int64_t base
+        Wide cells[4]
+        WideTree tree
+        U256 log_loss
+        U256 brier
+        Wide inside
+        Wide outside
+        vector[double] edges
+        vector[Bin] bins
+        cbool any()
+        void forget() except +
+        Wide weight_of(uint64_t units, int64_t epoch, int64_t oldest)
+        void add(uint8_t flags, double score, Wide weight) except +
+        cbool remove(uint8_t flags, double score, Wide weight)
+        void rebase(int64_t oldest)
+        size_t waiting()
+        const WaitingEvent& waiting_at(size_t at)
+        void reserve() except +
+        void wait(uint8_t flags, double score, uint64_t units, int64_t epoch)
+        void clear_waiting()
+        cbool drop_before(int64_t oldest)
+        double accuracy()
+        double error_rate()
+        double precision()
+        double recall()
+        double f1()
+        double mean_log_loss()
+        double mean_brier()
+
+    void change(U256& sum, const U256& by, cbool less)
+    void change(Wide& sum, Wide by, cbool less)
+
+
+cdef enum:
+    TRUE = 1
+    PREDICTED = 2
+    SCORED = 4
+    LABELLED = 8
+
+# The one object that is the default weight: compared by identity.
+cdef object _ONE = 1
+cdef object _UTC = UTC
+cdef int64_t _EARLIEST = EARLIEST
+cdef int64_t _LATEST = LATEST
+cdef uint64_t _MOST_UNITS = MAX_TOTAL
+cdef object _LOW_BITS = 2**64 - 1
+cdef object _LOW_WIDE = 2**128 - 1
+# Events that wait before the full way takes them into their epochs' states.
+cdef size_t _MOST_WAITING = 8192
+# A weight of all events that the sums do not hold.
+cdef object _TOO_WIDE = 2**125
+
+
+cdef inline Wide _wide(object number):
+    cdef uint64_t high = number >> 64, low = number & _LOW_BITS
+    return (<Wide>high << 64) | <Wide>low
+
+
+cdef inline object _integer(Wide number):
+    cdef uint64_t high = <uint64_t>(number >> 64), low = <uint64_t>number
+    return low if high == 0 else (<object>high << 64) | low
+
+
+cdef inline U256 _long(object number):
+    cdef U256 value
+    value.high = _wide(number >> 128)
+    value.low = _wide(number & _LOW_WIDE)
+    return value
+
+
+cdef inline object _long_integer(const U256& number):
+    return (_integer(number.high) << 128) | _integer(number.low)
+
+
+cdef int64_t _days(int64_t year, int64_t month, int64_t day) noexcept:
+    """Days since 1970 of a date of the Gregorian calendar, from year 1 on."""
+    cdef int64_t century, of_era
+    if month <= 2:
+        year -= 1
+        month += 12
+    # Years from March on, in eras of 400.
+    of_era = year % 400
+    return (year // 400) * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + (
+        153 * (month - 3) + 2
+    ) // 5 + day - 719469
+
+
+@cython.final
+cdef class NativeFadingSums:
+    """:class:`~streameval.windows.fading_sums.FadingSums` of binary events, compiled.
+
+    The same integers, in 128 and 256 bits; what does not fit is refused, and the window goes on
+    with the other ones.
+
+    After :meth:`know`, :meth:`count` does all that an evaluator does with a plain event that
+    is not late: it is validated, weighed, added to the sums, and waits until the state of its own
+    epoch is needed (:meth:`take`). An epoch that has faded out before then never has one. Anything
+    else is declined, and takes the full way. The methods from :meth:`roc_auc` on are the metrics
+    of these names, with the same bits; nan where the sum is not kept, is behind or has no value.
+
+    Args:
+        plan: What the epochs keep.
+        span: The half-life in microseconds, or in events.
+        epochs: How many are kept.
+        timeline: The window's; its latest moment advances.
+        tables: Powers of two, of which units are made.
+
+    Cost:
+        ``count``: O(log n), 0.3 µs among 1,000 events, where nothing but labels is read O(1). 40
+        bytes a distinct score and 32 an event that waits, at most 8,192 of these.
+    """
+
+    cdef FadingSums _sums
+    cdef FadingUnits _units
+    cdef object _plan
+    cdef object _timeline
+    cdef int64_t _span
+    cdef int64_t _epochs
+    cdef bint _labels
+    cdef bint _scores
+    cdef bint _limited
+    # The short way: open where the lock is known.
+    cdef NativeLock _lock
+    cdef dict _truth
+    cdef double _threshold
+    # Microseconds in a unit of event times that are numbers, 0 for ns; −1 none is declared;
+    # −2 events are counted instead.
+    cdef int64_t _time_scale
+    # The newest epoch as the timeline holds it, as a number, and the first moment after it.
+    cdef object _newest_held
+    cdef int64_t _newest
+    cdef int64_t _end
+    # The newest epoch for which what has faded out is no longer in the sums.
+    cdef object _advanced_to
+    # The oldest epoch that has a state, and what one class of an epoch may still weigh.
+    cdef public int64_t oldest_held
+    cdef uint64_t _room
+    cdef int64_t _room_of
+    cdef public bint retired
+
+    def __init__(self, plan, span, epochs, timeline, tables):
+        self._plan = plan
+        self._span = span
+        self._epochs = epochs
+        self._timeline = timeline
+        self._units.coarse, self._units.middle, self._units.fine = tables
+        self._labels = "confusion" in plan.keeps
+        self._scores = bool(plan.fed["scores"])
+        self._limited = "index" in plan.keeps
+        self._sums.edges = ProbabilitySums(plan.bins).bin_edges[1 : plan.bins]
+        self._sums.bins.resize(plan.bins)
+        self.oldest_held = INT64_MAX
+        self._room_of = INT64_MAX
+
+    # The sums -------------------------------------------------------------
+
+    @property
+    def base(self):
+        """The epoch whose units these are."""
+        return self._sums.base
+
+    @property
+    def advanced_to(self):
+        """The newest epoch for which what has faded out has been taken out; None before one."""
+        return self._advanced_to
+
+    @advanced_to.setter
+    def advanced_to(self, number):
+        self._advanced_to = number
+
+    cdef int64_t _oldest(self) except? -1:
+        """The oldest epoch of which anything is in the sums."""
+        if self._advanced_to is None:
+            return self._sums.base
+        return <int64_t>self._advanced_to - self._epochs + 1
+
+    def keeps(self, name):
+        """Whether a state's sum is kept current."""
+        if name == "confusion":
+            return self._sums.counts
+        return self._sums.ranks if name == "index" else self._sums.loses
+
+    def whole(self, name):
+        """A state's sum; None where it is not kept."""
+        cdef size_t at
+        if not self.keeps(name):
+            return None
+        if name == "index":
+            return self
+        if name == "confusion":
+            counts = self._plan.confusion()
+            for at in range(4):
+                if self._sums.cells[at] != 0:
+                    counts.add_whole(at // 2, at % 2, _integer(self._sums.cells[at]))
+            return counts
+        bins = range(self._sums.bins.size())
+        return ProbabilitySums.from_state({
+            "bins": len(bins),
+            "exact": True,
+            "log_loss_units": _long_integer(self._sums.log_loss),
+            "brier_units": _long_integer(self._sums.brier),
+            "bin_weights": [_integer(self._sums.bins[n].weight) for n in bins],
+            "bin_positives": [_integer(self._sums.bins[n].hits) for n in bins],
+            "bin_probability_units": [_long_integer(self._sums.bins[n].units) for n in bins],
+            "outside": _integer(self._sums.outside),
+        })
+
+    def begin(self, name, int64_t oldest, parts):
+        """Sum a state of all epochs; False, and nothing is kept, where the numbers are too large."""
+        if not self._sums.any():
+            self._sums.base = oldest
+        elif oldest > self._sums.base:
+            self._sums.rebase(oldest)
+        if name == "confusion":
+            self._sums.counts = True
+        elif name == "index":
+            self._sums.ranks = True
+        else:
+            self._sums.loses = True
+        for number, part in parts:
+            if not self._add_part(name, number, part):
+                self.forget()
+                return False
+        return True
+
+    def forget(self):
+        """Keep nothing current, until it begins again."""
+        self._sums.forget()
+
+    def count(self, event, number, int sign):
+        """Count an event with the units that it weighs in its epoch, or (−1) take it back."""
+        cdef uint8_t flags = 0
+        cdef double score = 0.0
+        cdef Wide weight
+        if not self._sums.any():
+            return
+        true, predicted, value, units = event
+        if true:
+            flags = TRUE
+        if predicted is not None:
+            flags |= LABELLED | PREDICTED if predicted else LABELLED
+        if value is not None:
+            flags |= SCORED
+            score = value
+        weight = self._sums.weight_of(units, number, self._oldest())
+        if weight == 0:
+            self.forget()
+        elif sign > 0:
+            self._sums.add(flags, score, weight)
+        elif not self._sums.remove(flags, score, weight):
+            raise RuntimeError("a fading window's event is not in its sums")
+
+    def drop(self, number, part):
+        """Take out an epoch, given as the function from the name of a state to its part in it."""
+        for name in ("confusion", "index", "probability"):
+            if self.keeps(name):
+                self._drop_part(name, number, part(name))
+
+    cdef bint _add_part(self, name, int64_t number, part) except -1:
+        cdef const double[::1] scores
+        cdef const int64_t[::1] positives, negatives
+        cdef Py_ssize_t at
+        cdef Wide weight
+        if name == "index":
+            groups = part.groups()
+            scores, positives, negatives = groups.scores, groups.positives, groups.negatives
+            for at in range(scores.shape[0]):
+                if positives[at]:
+                    weight = self._sums.weight_of(positives[at], number, self._sums.base)
+                    if weight == 0:
+                        return False
+                    self._sums.tree.insert(True, scores[at], weight)
+                if negatives[at]:
+                    weight = self._sums.weight_of(negatives[at], number, self._sums.base)
+                    if weight == 0:
+                        return False
+                    self._sums.tree.insert(False, scores[at], weight)
+            return True
+        factor = _ONE << (number - self._sums.base)
+        if name == "confusion":
+            if part.total * factor >= _TOO_WIDE:
+                return False
+            for true, predicted, held in part.cells():
+                self._sums.cells[2 * true + predicted] += _wide(held * factor)
+            return _integer(self._sums.cells[0]) + _integer(self._sums.cells[1]) + _integer(
+                self._sums.cells[2]) + _integer(self._sums.cells[3]) < _TOO_WIDE
+        if (part.weight + part.outside) * factor >= _TOO_WIDE:
+            return False
+        self._change_losses(part, factor, False)
+        return _integer(self._sums.inside) + _integer(self._sums.outside) < _TOO_WIDE
+
+    cdef object _change_losses(self, part, factor, bint less):
+        cdef size_t at
+        cdef Bin* bin
+        cdef object weights = part.bin_weights, hits = part.bin_positives
+        cdef object units = part.bin_probability_units
+        change(self._sums.log_loss, _long(part.log_loss_units * factor), less)
+        change(self._sums.brier, _long(part.brier_units * factor), less)
+        change(self._sums.inside, _wide(part.weight * factor), less)
+        change(self._sums.outside, _wide(part.outside * factor), less)
+        for at in range(self._sums.bins.size()):
+            bin = &self._sums.bins[at]
+            change(bin.weight, _wide(weights[at] * factor), less)
+            change(bin.hits, _wide(hits[at] * factor), less)
+            change(bin.units, _long(units[at] * factor), less)
+
+    cdef object _drop_part(self, name, int64_t number, part):
+        cdef int64_t bits = number - self._sums.base
+        if name == "index":
+            groups = part.groups()
+            self._remove_column(groups.scores, groups.positives, True, bits)
+            self._remove_column(groups.scores, groups.negatives, False, bits)
+        elif name == "confusion":
+            for true, predicted, held in part.cells():
+                self._sums.cells[2 * true + predicted] -= _wide(held << bits)
+        else:
+            self._change_losses(part, _ONE << bits, True)
+
+    cdef object _remove_column(
+        self, const double[::1] scores, const int64_t[::1] weights, bint positive, int64_t bits
+    ):
+        cdef Py_ssize_t at
+        for at in range(scores.shape[0]):
+            if weights[at] and not self._sums.tree.remove(
+                positive, scores[at], <Wide>weights[at] << bits
+            ):
+                raise RuntimeError("a fading window's epoch is not in its sums")
+
+    # The sum of the score index --------------------------------------------
+
+    @property
+    def distinct(self):
+        """Number of distinct scores, where they are kept."""
+        return self._sums.tree.distinct()
+
+    @property
+    def totals(self):
+        """The weight of the negatives and of the positives."""
+        return [_integer(self._sums.tree.negatives()), _integer(self._sums.tree.positives())]
+
+    @property
+    def twice_wins(self):
+        """W2."""
+        return _long_integer(self._sums.tree.twice_wins())
+
+    @property
+    def won_share(self):
+        """W2 / (2·P·N), the AUC, divided once; None while a class is missing."""
+        cdef double share = self._sums.tree.won_share()
+        return share if share == share else None
+
+    def groups(self):
+        """Score, weight of positives and weight of negatives, ascending."""
+        size = self._sums.tree.distinct()
+        scores = np.empty(size)
+        columns = np.empty((2, size, 2), dtype=np.uint64)
+        cdef double[::1] to_scores = scores
+        cdef uint64_t[::1] positives = columns[0].reshape(-1), negatives = columns[1].reshape(-1)
+        if size:
+            self._sums.tree.read_groups(&to_scores[0], &positives[0], &negatives[0])
+        weights = [
+            [low | high << 64 for low, high in column] for column in columns.tolist()
+        ]
+        return zip(scores.tolist(), *weights)
+
+    def scaled(self, units, bits):
+        """The groups with weights over ``units * 2**bits``, as floats; rounded twice."""
+        size = self._sums.tree.distinct()
+        columns = np.empty(size), np.empty(size), np.empty(size)
+        cdef double[::1] scores, positives, negatives
+        scores, positives, negatives = columns
+        if size:
+            self._sums.tree.read_scaled(&scores[0], &positives[0], &negatives[0], -bits)
+        return ScoreGroups(columns[0], columns[1] / units, columns[2] / units)
+
+    # The short way ----------------------------------------------------------
+
+    def know(self, dict truth, double threshold, NativeLock lock not None, time_unit, bint timed):
+        """Learn how labels, scores and times are read, and what :meth:`count_plain` holds."""
+        self._truth = truth
+        self._threshold = threshold
+        self._lock = lock
+        if not timed:
+            self._time_scale = -2
+        else:
+            self._time_scale = -1 if time_unit is None else TIME_UNITS[time_unit]
+
+    def allow(self, int64_t number, uint64_t units):
+        """Let one class of an epoch weigh so much more, until :meth:`allow` is called again."""
+        self._room_of = number
+        self._room = units
+
+    @property
+    def waiting(self):
+        """How many events are not yet in their epochs' states."""
+        return self._sums.waiting()
+
+    def take(self):
+        """The events that wait, which do so no more, in runs of one epoch.
+
+        Each is its epoch, and columns of true labels, predicted ones, scores (or None) and units.
+        """
+        cdef size_t at, size = self._sums.waiting()
+        epochs, flags = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.uint8)
+        scores, units = np.empty(size), np.empty(size, dtype=np.int64)
+        cdef int64_t[::1] to_epochs = epochs, to_units = units
+        cdef uint8_t[::1] to_flags = flags
+        cdef double[::1] to_scores = scores
+        for at in range(size):
+            to_epochs[at] = self._sums.waiting_at(at).epoch
+            to_flags[at] = self._sums.waiting_at(at).flags
+            to_scores[at] = self._sums.waiting_at(at).score
+            to_units[at] = <int64_t>self._sums.waiting_at(at).units
+        self._sums.clear_waiting()
+        scored = flags & SCORED
+        # Columns of a batch have scores for all events or none.
+        borders = np.flatnonzero((np.diff(epochs) != 0) | (np.diff(scored) != 0)) + 1
+        starts = [0, *borders.tolist()]
+        return [
+            (
+                int(epochs[start]),
+                (flags[start:end] & TRUE).astype(np.bool_),
+                (flags[start:end] & PREDICTED).astype(np.bool_),
+                scores[start:end] if scored[start] else None,
+                units[start:end],
+            )
+            for start, end in zip(starts, [*starts[1:], size])
+            if end > start
+        ]
+
+    @cython.binding(False)
+    def count_plain(self, y_true, y_pred, score, proba, weight, event_time):
+        """Count an event completely; False where it is not plain.
+
+        Then nothing was changed, and nothing is known about whether it is valid.
+        """
+        self._lock.enter()
+        try:
+            return self._count(y_true, y_pred, score, proba, weight, event_time)
+        finally:
+            self._lock.leave()
+
+    cdef bint _count(self, y_true, y_pred, score, proba, weight, event_time) except -1:
+        cdef double value = 0.0
+        cdef uint8_t flags = LABELLED
+        cdef int64_t latest, moment, number, phase, oldest
+        cdef uint64_t units
+        cdef Wide wide = 0
+        cdef bint turns
+        cdef PyObject* found
+        if weight is not _ONE or self.retired or self._sums.waiting() >= _MOST_WAITING:
+            return False
+        try:
+            found = lookup(self._truth, y_true)
+            if found is NULL:
+                return False
+            if <object>found is True:
+                flags |= TRUE
+            if y_pred is not None:
+                found = lookup(self._truth, y_pred)
+                if found is NULL:
+                    return False
+                if <object>found is True:
+                    flags |= PREDICTED
+        except TypeError:  # no label: it cannot be hashed
+            return False
+        if score is None:
+            score = proba
+        elif proba is not None:
+            return False
+        if type(score) is float:
+            value = <double>score + 0.0  # -0.0 becomes 0.0
+            if value - value != 0.0 or (proba is not None and not 0.0 <= value <= 1.0):
+                return False
+            if self._scores:
+                flags |= SCORED
+            if y_pred is None and value >= self._threshold:
+                flags |= PREDICTED
+        elif score is not None or y_pred is None or not self._labels:
+            return False
+
+        held = self._timeline.latest
+        if held is None:
+            return False
+        latest = held
+        if self._time_scale == -2:
+            moment = latest + 1
+        elif not self._moment(event_time, &moment) or moment < latest:
+            return False
+        newest = self._timeline.newest
+        if newest is not self._newest_held:
+            self._newest_held = newest
+            self._newest = newest
+            self._end = (self._newest + 1) * self._span
+        turns = moment >= self._end
+        if turns and moment < 0:  # would be rounded up here, and down elsewhere
+            return False
+        number = moment // self._span if turns else self._newest
+        oldest = number - self._epochs + 1
+        phase = moment - number * self._span
+        units = self._units.at(phase, self._span)
+        if turns:
+            if self.oldest_held < oldest:
+                return False
+        elif self._limited and flags & SCORED and (self._room_of != number or self._room < units):
+            return False
+
+        self._sums.reserve()
+        if self._sums.any():
+            if self._behind():
+                return False
+            if turns and not self._sums.drop_before(oldest):
+                raise RuntimeError("a fading window's event is not in its sums")
+            wide = self._sums.weight_of(units, number, oldest)
+            if wide == 0:
+                self._sums.forget()
+                return False
+            self._sums.add(flags, value, wide)
+        elif turns:
+            self._sums.drop_before(oldest)
+        self._sums.wait(flags, value, units, number)
+        if turns:
+            self._timeline.admit(moment)
+            self._advanced_to = self._timeline.newest
+            self._room_of = number
+            self._room = _MOST_UNITS
+        else:
+            # How many arrive in time is not counted in a fading window's timeline.
+            self._timeline.latest = moment
+        if self._limited and flags & SCORED:
+            self._room -= units
+        return True
+
+    cdef bint _moment(self, event_time, int64_t* moment) except -1:
+        """The moment of a plain event time; False where it is not plain."""
+        cdef double moved
+        cdef int64_t scale = self._time_scale, number
+        cdef int too_large = 0
+        if type(event_time) is float:
+            if scale <= 0:
+                return False
+            moved = <double>event_time * scale
+            if not -6e16 < moved < 2.5e17:
+                return False
+            moment[0] = <int64_t>rint(moved)  # halves to even, as Python's round
+            return True
+        if type(event_time) is int:
+            number = PyLong_AsLongLongAndOverflow(event_time, &too_large)
+            if scale < 0 or too_large:
+                return False
+            if scale == 0:
+                if number < 0:
+                    return False
+                moment[0] = number // 1000
+            else:
+                if not _EARLIEST // scale < number < _LATEST // scale:
+                    return False
+                moment[0] = number * scale
+            return moment[0] <= _LATEST
+        if not PyDateTime_CheckExact(event_time) or event_time.tzinfo is not _UTC:
+            return False
+        moment[0] = (
+            (
+                _days(datetime_year(event_time), datetime_month(event_time), datetime_day(event_time))
+                * 86400
+                + datetime_hour(event_time) * 3600
+                + datetime_minute(event_time) * 60
+                + datetime_second(event_time)
+            ) * 1000000
+            + datetime_microsecond(event_time)
+        )
+        return True
+
+    # Metrics ------------------------------------------------------------------
+
+    cdef bint _behind(self) except -1:
+        """Whether an epoch has faded out that is still in the sums."""
+        newest = self._timeline.newest
+        return newest is not self._advanced_to and newest != self._advanced_to
+
+    def roc_auc(self):
+        """W2 / (2·P·N)."""
+        return NAN if not self._sums.ranks or self._behind() else self._sums.tree.won_share()
+
+    def accuracy(self):
+        """Share of the weight predicted rightly."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.accuracy()
+
+    def error_rate(self):
+        """Share of the weight predicted wrongly."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.error_rate()
+
+    def precision(self):
+        """TP / (TP + FP)."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.precision()
+
+    def recall(self):
+        """TP / (TP + FN)."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.recall()
+
+    def f1(self):
+        """2 TP / (2 TP + FP + FN)."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.f1()
+
+    def log_loss(self):
+        """Mean of −ln of the probability given to what happened."""
+        return NAN if not self._sums.loses or self._behind() else self._sums.mean_log_loss()
+
+    def brier_score(self):
+        """Mean squared distance of probability and outcome."""
+        return NAN if not self._sums.loses or self._behind() else self._sums.mean_brier()
+
+    # The object
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self._sums.tree.bytes() + 32 * self._sums.waiting()
+
+    def _check(self):
+        """Assert every invariant of the ranking."""
+        cdef const char* broken = self._sums.tree.broken()
+        assert broken is NULL, broken.decode()
