@@ -247,9 +247,10 @@ class Evaluator:
             several = self.task == "multiclass" and self._context.plan.keeps_scores
             self._update = self._state_set.update if several else self._state_set.add
         self._count: CompiledWay | None = None
-        if alone and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
-            intake = self._intake
-            self._count = window.compiled_way(intake.truth, intake.threshold, self._lock)
+        unsliced = not self._slicer.dimensions
+        if unsliced and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
+            intake, time_unit = self._intake, self._options["time_unit"]
+            self._count = window.compiled_way(intake.truth, intake.threshold, self._lock, time_unit)
         self._readers: dict[str, Callable[[], float]] = {}
 
     @property
@@ -293,7 +294,11 @@ class Evaluator:
             InputError: A bad value; nothing was counted.
         """
         count = self._count
-        if count is not None and unit is None and count(y_true, y_pred, score, proba, weight):
+        if (
+            count is not None
+            and unit is None
+            and count(y_true, y_pred, score, proba, weight, event_time)
+        ):
             return
         with self._lock:
             if self._scores_only and score is None and proba is None:

@@ -327,6 +327,7 @@ def _value_of(metric: Metric, of_states: Callable[..., float], state_set: StateS
 class _Unchanging:
     """A window of events that are given once."""
 
+    reader = None
     series = None
 
     def __init__(self, state_set: StateSet) -> None:
@@ -398,9 +399,15 @@ class View:
         """
         context, window = self._context, self._window
         metric = find(name, context.plan.task)
-        if metric.also or metric.state not in ("confusion", "index"):
+        if metric.also:
             return None
         function = metric.bind(positive=context.positive, undefined=context.undefined)
+        if window.reader is not None and context.undefined is None:
+            reader = window.reader(metric.name, metric.state, function)
+            if reader is not None:
+                return held(context.lock, reader)
+        if metric.state not in ("confusion", "index"):
+            return None
         of_state_set = context.bound(metric, {})
         read: Callable[[], float] | None = None
         state_set, current = window.state_set, window.current

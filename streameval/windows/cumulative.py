@@ -52,6 +52,7 @@ class CumulativeWindow:
 
     plain = True
     compiled_way = None
+    reader = None
     series = None
 
     def __init__(self, state_set: StateSet) -> None:

@@ -26,6 +26,7 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
+from streameval.states.lock import PLAIN_LOCK, Lock
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.wide_ranking import ScaledIndex
 from streameval.states.registry import STATES
@@ -33,7 +34,7 @@ from streameval.states.score_index import backend
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.fading_sums import FadingSums
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import Undo, WindowKey, WindowKind
+from streameval.windows.window import CompiledWay, Undo, WindowKey, WindowKind
 
 if TYPE_CHECKING:
     from streameval.states.native.fading_sums import NativeFadingSums
@@ -198,6 +199,10 @@ _ONE_BY_ONE = 16
 _SUMMED = ("confusion", "index", "probability")
 """States whose sum over the epochs is kept current once it was read."""
 
+_LOSSES = frozenset({"brier_score", "log_loss"})
+_COMPILED = _LOSSES | {"accuracy", "error_rate", "f1", "precision", "recall", "roc_auc"}
+"""Metrics of a binary task that the compiled sums give."""
+
 
 class FadingWindow:
     """A state set in whole units for each epoch; their weighted sum at each read.
@@ -220,7 +225,6 @@ class FadingWindow:
 
     state_set = None
     plain = False
-    compiled_way = None
     series = None
 
     def __init__(self, spec: Fading, plan: StatePlan, timeline: BucketTimeline) -> None:
@@ -236,8 +240,41 @@ class FadingWindow:
         # Cells of coarsened scores cannot be split again when an epoch is dropped.
         bounded = plan.max_scores is not None
         self._summed = frozenset(() if bounded else filter(plan.serves, _SUMMED))
-        self._way = None if bounded else compiled_sums(plan, spec.span, timeline)
+        self._way = None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
         self._sums: Any = FadingSums(plan) if self._way is None else self._way
+
+    def compiled_way(
+        self, truth: dict[Any, bool], threshold: float, lock: Lock, time_unit: str | None
+    ) -> CompiledWay | None:
+        """Counts events that are not late, which then wait for their epochs' states."""
+        if self._way is None or self._plan.ordered or isinstance(lock, PLAIN_LOCK):
+            return None
+        self._way.know(truth, threshold, lock, time_unit, self._spec.needs_time)
+        return self._way.count_plain
+
+    def reader(
+        self, name: str, state: str, function: Callable[[Any], float]
+    ) -> Callable[[], float] | None:
+        """A metric as a function of nothing, which gives nan where it has to be read in full.
+
+        Args:
+            name: Of the metric.
+            state: What it is a function of.
+            function: That function.
+        """
+        if self._way is not None and name in _COMPILED:
+            read: Callable[[], float] = getattr(self._way, name)
+            return read
+        if name not in _LOSSES and (state != "confusion" or name == "support"):
+            return None
+
+        def read_whole() -> float:
+            # A ratio of weights is that of their units.
+            self._advance()
+            whole = self._whole(state)
+            return math.nan if whole is None else function(whole)
+
+        return read_whole
 
     @property
     def buckets(self) -> TimeBuckets:
@@ -299,12 +336,8 @@ class FadingWindow:
         if newest != self._sums.advanced_to:
             buckets = self.buckets
             self._fed.clear()
-            for number in buckets:
-                if number >= self._timeline.oldest:
-                    break
-                self._sums.drop(number, functools.partial(self._part, buckets.read(number)))
+            _drop_faded(buckets, self._timeline, self._plan, self._sums)
             self._sums.advanced_to = newest
-            buckets.prune()
             if self._way is not None:
                 self._way.oldest_held = min(buckets, default=_NO_EPOCH)
 
@@ -452,7 +485,7 @@ class FadingWindow:
                 return None
 
             def begin() -> bool:
-                parts = ((number, self._part(state_set, name)) for number, state_set in sets)
+                parts = ((n, _part(state_set, self._plan, name)) for n, state_set in sets)
                 return bool(self._sums.begin(name, self._timeline.oldest, parts))
 
             if not begin() and self._way is not None and not self._way.retired:
@@ -465,13 +498,6 @@ class FadingWindow:
         way.retired = True
         self._sums = FadingSums(self._plan)
         self._sums.advanced_to = way.advanced_to
-
-    def _part(self, state_set: StateSet, name: str) -> Any:
-        """A state of an epoch; what would be derived is, and not kept there."""
-        row = STATES[name]
-        if name in self._plan.direct or row in state_set.derived:
-            return getattr(state_set, name)
-        return row.derive(getattr(state_set, str(row.source)), self._plan)
 
     def _sum_of_forms(self, name: str, newest: int, weight: int) -> Any:
         """The weighted sum of a state's written forms; O(content of all epochs)."""
@@ -527,7 +553,8 @@ class FadingWindow:
         fresh = FadingSums(self._plan)
         for name in kept:
             parts = [
-                (number, self._part(self.buckets.read(number), name)) for number in self.buckets
+                (number, _part(self.buckets.read(number), self._plan, name))
+                for number in self.buckets
             ]
             fresh.begin(name, self._sums.base, parts)
             fresh.check_equal(self._sums, name)
@@ -535,7 +562,26 @@ class FadingWindow:
             self._way._check()
 
 
-def compiled_sums(plan: StatePlan, span: int, timeline: BucketTimeline) -> NativeFadingSums | None:
+def _part(state_set: StateSet, plan: StatePlan, name: str) -> Any:
+    """A state of an epoch; what would be derived is, and not kept there."""
+    row = STATES[name]
+    if name in plan.direct or row in state_set.derived:
+        return getattr(state_set, name)
+    return row.derive(getattr(state_set, str(row.source)), plan)
+
+
+def _drop_faded(buckets: TimeBuckets, timeline: BucketTimeline, plan: StatePlan, sums: Any) -> None:
+    """Take the epochs that have faded out out of the sums, and drop them."""
+    for number in buckets:
+        if number >= timeline.oldest:
+            break
+        sums.drop(number, functools.partial(_part, buckets.read(number), plan))
+    buckets.prune()
+
+
+def compiled_sums(
+    plan: StatePlan, span: int, timeline: BucketTimeline, buckets: TimeBuckets
+) -> NativeFadingSums | None:
     """Compiled sums for a window of such state sets; None where they are kept in Python.
 
     That is: nothing was compiled, or there are more than two classes.
@@ -546,8 +592,15 @@ def compiled_sums(plan: StatePlan, span: int, timeline: BucketTimeline) -> Nativ
         compiled = importlib.import_module("streameval.states.native.fading_sums")
     except ImportError:  # this module was not compiled
         return None
+
+    def advance(sums: NativeFadingSums) -> None:
+        _drop_faded(buckets, timeline, plan, sums)
+        sums.oldest_held = min(buckets, default=_NO_EPOCH)
+
     tables = _COARSE, _MIDDLE, _FINE
-    sums: NativeFadingSums = compiled.NativeFadingSums(plan, span, EPOCHS, timeline, tables)
+    sums: NativeFadingSums = compiled.NativeFadingSums(
+        plan, span, EPOCHS, timeline, tables, advance
+    )
     return sums
 
 

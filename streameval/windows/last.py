@@ -108,6 +108,7 @@ class LastWindow:
     __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "state_set")
 
     plain = False
+    reader = None
     series = None
 
     def __init__(self, n: int, plan: StatePlan) -> None:
@@ -134,7 +135,7 @@ class LastWindow:
             self._serve()
 
     def compiled_way(
-        self, truth: dict[Any, bool], threshold: float, lock: Lock
+        self, truth: dict[Any, bool], threshold: float, lock: Lock, time_unit: str | None
     ) -> CompiledWay | None:
         """The compiled ring's, which counts plain events completely; None without one.
 
@@ -142,6 +143,7 @@ class LastWindow:
             truth: From a label to whether it is the positive one.
             threshold: The least score that is predicted positive.
             lock: Held while it counts.
+            time_unit: Not used.
         """
         if self._compiled is None or isinstance(lock, PLAIN_LOCK):
             return None

@@ -22,9 +22,9 @@ Undo = Callable[[], None]
 """Restores the removed event, bit for bit."""
 
 
-CompiledWay = Callable[[object, object, object, object, object], bool]
-"""Takes y_true, y_pred, score, proba and weight as they were passed to an update. Returns False,
-having done nothing, where the event is not plain."""
+CompiledWay = Callable[[object, object, object, object, object, object], bool]
+"""Takes y_true, y_pred, score, proba, weight and event_time as they were passed to an update.
+Returns False, having done nothing, where the event is not plain."""
 
 
 class PaneMark(NamedTuple):
@@ -62,10 +62,25 @@ class Window(Protocol):
         ...
 
     @property
-    def compiled_way(self) -> Callable[[dict[Any, bool], float, Lock], CompiledWay | None] | None:
+    def compiled_way(
+        self,
+    ) -> Callable[[dict[Any, bool], float, Lock, str | None], CompiledWay | None] | None:
         """Makes a compiled function that counts a plain event completely.
 
-        From the positive labels, the threshold and the lock to hold; None where it cannot.
+        From the positive labels, the threshold, the lock to hold and the unit of event times
+        that are numbers; None where it cannot.
+        """
+        ...
+
+    @property
+    def reader(
+        self,
+    ) -> Callable[[str, str, Callable[[Any], float]], Callable[[], float] | None] | None:
+        """Makes a function that reads a metric at once; None where :meth:`current` is all.
+
+        From the name of a metric without parameters, of the one state that it is a function of,
+        and that function. What is made returns nan where the metric has no value, or has to be
+        read from :meth:`current`.
         """
         ...
 

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from streameval.states.sums.fixed_point import UNIT
 from streameval.states.probability import binary_terms
+from streameval.states.sums.fixed_point import UNIT
 from streameval.windows.fading import EPOCHS, units
 
 

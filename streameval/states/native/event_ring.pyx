@@ -118,7 +118,7 @@ cdef class NativeEventRing:
     # The short way --------------------------------------------------------
 
     @cython.binding(False)
-    def count(self, y_true, y_pred, score, proba, weight):
+    def count(self, y_true, y_pred, score, proba, weight, event_time=None):
         """Count an event and forget the oldest of a full window; False where it is not plain.
 
         Then nothing was changed, and nothing is known about whether it is valid.

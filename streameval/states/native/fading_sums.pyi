@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from streameval.events.event import EventFields
+from streameval.states.native.native_lock import NativeLock
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.state_set import StatePlan
 
@@ -19,6 +20,7 @@ class NativeFadingSums:
         epochs: int,
         timeline: Any,
         tables: tuple[Sequence[float], Sequence[float], Sequence[float]],
+        advance: Callable[[Any], None],
     ) -> None: ...
     @property
     def base(self) -> int: ...
@@ -38,6 +40,23 @@ class NativeFadingSums:
     def won_share(self) -> float | None: ...
     def groups(self) -> Iterator[tuple[float, int, int]]: ...
     def scaled(self, units: int, bits: int) -> ScoreGroups: ...
+    def know(
+        self,
+        truth: dict[Any, bool],
+        threshold: float,
+        lock: NativeLock,
+        time_unit: str | None,
+        timed: bool,
+    ) -> None: ...
+    def count_plain(
+        self,
+        y_true: object,
+        y_pred: object,
+        score: object,
+        proba: object,
+        weight: object,
+        event_time: object,
+    ) -> bool: ...
     def allow(self, number: int, units: int) -> None: ...
     @property
     def waiting(self) -> int: ...

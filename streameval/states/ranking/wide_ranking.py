@@ -8,7 +8,7 @@ in :class:`~streameval.states.native.fading_sums.NativeFadingSums`, which gives 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
