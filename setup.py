@@ -37,10 +37,9 @@ def _compile_flags() -> tuple[list[str], list[str]]:
     if sys.platform == "win32":
         return ["/O2", "/std:c++17", "/EHsc"], []
     # No -march=native: a wheel runs on other machines than the one that built it.
-    # No -ffast-math: the index relies on x + 0.0 turning -0.0 into 0.0.
+    # No -ffast-math: the index relies on x + 0.0 turning -0.0 into 0.0. No contraction: a
+    # product and a sum in one operation round once, and so have other bits than Python's.
     level = os.environ.get("STREAMEVAL_OPTIMISE", "3")
-    # No contraction of a product and a sum into one rounding: a logarithm has the same bits on
-    # every machine, and in Python.
     exact = ["-std=c++17", "-ffp-contract=off"]
     flags = [f"-O{level}", *exact, "-g0", "-fvisibility=hidden"]
     if os.environ.get("STREAMEVAL_SANITIZE"):
@@ -61,17 +60,11 @@ def _extensions() -> list[Extension]:
         return []
     compile_flags, link_flags = _compile_flags()
     # Microsoft's compiler has no 128-bit integers, which the sums need.
-    names = [
-        "native_index",
-        "event_ring",
-        "fading_sums",
-        "native_label_sums",
-        "native_key_table",
-        "native_lock",
-    ]
+    wide = ["fading_sums", "native_label_sums", "native_loss_tally", "native_way"]
+    names = ["native_index", "event_ring", "native_key_table", "native_lock", *wide]
     required = {name for name in names if REQUIRED}
     if sys.platform == "win32":
-        required -= {"native_label_sums", "fading_sums"}
+        required -= set(wide)
     headers = sorted(str(path) for end in ("hpp", "pxd") for path in NATIVE.glob(f"*.{end}"))
     extensions = [
         Extension(

@@ -14,7 +14,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import copy
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from streameval.events.values import (
 from streameval.states.state_set import StatePlan
 from streameval.windows.time_buckets import BucketTimeline
 from streameval.windows.window import Undo, Window, WindowSpec
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import WindowWay
 
 OTHER = "(other)"
 """The value of the slice of further values, once ``max_slices`` is reached.
@@ -399,16 +402,17 @@ class SlicedWindows:
         time_unit: Unit of numeric event times, or None.
 
     Attributes:
+        needs_time: Whether each event requires its time.
         total: The window of all events that are not late.
         slices: The windows of the slices.
     """
 
     __slots__ = (
-        "_needs_time",
         "_plan",
         "_slicer",
         "_spec",
         "_time_unit",
+        "needs_time",
         "slices",
         "timeline",
         "total",
@@ -421,7 +425,7 @@ class SlicedWindows:
         self._plan = plan
         self._slicer = slicer
         self._time_unit = time_unit
-        self._needs_time = spec.needs_time
+        self.needs_time = spec.needs_time
         self.timeline: BucketTimeline | None = spec.timeline()
         self.total: Window = spec.open(plan, self.timeline)
         self.slices: dict[SliceKey, Window] = {}
@@ -442,7 +446,7 @@ class SlicedWindows:
         if event[3] != 1:
             self._spec.check_weight(event[3])
         timeline, slicer = self.timeline, self._slicer
-        moment = self._moment(event_time) if self._needs_time else None
+        moment = self._moment(event_time) if self.needs_time else None
         keys = slicer.keys(slices) if slicer.dimensions else ()
         if timeline is not None:
             latest = timeline.latest
@@ -466,6 +470,18 @@ class SlicedWindows:
             if window is None:
                 window = self._open(slicer.admit(key, self.slices))
             window.add(event, moment)
+
+    def way_of(self, names: tuple[str, ...], values: tuple[object, ...]) -> WindowWay | None:
+        """How compiled code counts an event of these values in the slice of a dimension.
+
+        None where only Python does, or the slice is not open yet; raises InputError for a
+        value of no slice.
+        """
+        keys = self._slicer.keys(dict(zip(names, values, strict=True)))
+        window = self.slices.get(keys[self._slicer.dimensions.index(names)])
+        if window is None or window.compiled_way is None:
+            return None
+        return window.compiled_way()
 
     def _moment(self, value: object) -> int:
         if value is None:
@@ -493,7 +509,7 @@ class SlicedWindows:
         """
         self._spec.check_weight(batch.weight)
         moments = None
-        if self._needs_time:
+        if self.needs_time:
             if event_time is None:
                 raise clock.time_missing()
             first = self.timeline is not None and self.timeline.latest is None
@@ -569,7 +585,7 @@ class SlicedWindows:
         Returns:
             The way to restore it.
         """
-        moment = self._moment(event_time) if self._needs_time else None
+        moment = self._moment(event_time) if self.needs_time else None
         if self.timeline is not None and moment is None:
             raise InputError(
                 "revert",

@@ -13,7 +13,6 @@ epochs of more than 64 half-lives ago weigh less than 2**-64 and are dropped.
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -26,15 +25,14 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
-from streameval.states.lock import PLAIN_LOCK, Lock
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.wide_ranking import ScaledIndex
 from streameval.states.registry import STATES
-from streameval.states.score_index import backend
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.fading_sums import FadingSums
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import CompiledWay, Undo, WindowKey, WindowKind
+from streameval.windows.window import Undo, WindowKey, WindowKind
 
 if TYPE_CHECKING:
     from streameval.states.native.fading_sums import NativeFadingSums
@@ -181,7 +179,7 @@ class Fading:
     ) -> FadingWindow:
         """The window of a saved state; raises StateError."""
         window = FadingWindow(self, plan, timeline)
-        window.buckets.restore(data)
+        window.restore(data)
         return window
 
     def to_options(self) -> dict[str, Any]:
@@ -243,14 +241,9 @@ class FadingWindow:
         self._way = None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
         self._sums: Any = FadingSums(plan) if self._way is None else self._way
 
-    def compiled_way(
-        self, truth: dict[Any, bool], threshold: float, lock: Lock, time_unit: str | None
-    ) -> CompiledWay | None:
+    def compiled_way(self) -> NativeFadingSums | None:
         """Counts events that are not late, which then wait for their epochs' states."""
-        if self._way is None or self._plan.ordered or isinstance(lock, PLAIN_LOCK):
-            return None
-        self._way.know(truth, threshold, lock, time_unit, self._spec.needs_time)
-        return self._way.count_plain
+        return self._way
 
     def reader(
         self, name: str, state: str, function: Callable[[Any], float]
@@ -298,12 +291,17 @@ class FadingWindow:
         self._current = None
         self._fed.clear()
 
+    def restore(self, data: object) -> None:
+        """Take over the epochs of a saved state; raises StateError."""
+        self._buckets.restore(data)
+        for number in self._buckets:
+            self._changed(number)
+
     def _changed(self, number: int) -> None:
         self._forms.pop(number, None)
         self._current = None
         if self._way is not None:
-            self._way.oldest_held = min(self._way.oldest_held, number)
-            self._way.allow(number, 0)
+            self._way.hold(number)
 
     def _allow(self, number: int) -> None:
         """Say how much one class of an epoch may still weigh, where compiled code counts in it."""
@@ -586,11 +584,8 @@ def compiled_sums(
 
     That is: nothing was compiled, or there are more than two classes.
     """
-    if plan.task != "binary" or backend() != "native":
-        return None
-    try:
-        compiled = importlib.import_module("streameval.states.native.fading_sums")
-    except ImportError:  # this module was not compiled
+    module = compiled("fading_sums")
+    if plan.task != "binary" or plan.ordered or module is None:
         return None
 
     def advance(sums: NativeFadingSums) -> None:
@@ -598,9 +593,7 @@ def compiled_sums(
         sums.oldest_held = min(buckets, default=_NO_EPOCH)
 
     tables = _COARSE, _MIDDLE, _FINE
-    sums: NativeFadingSums = compiled.NativeFadingSums(
-        plan, span, EPOCHS, timeline, tables, advance
-    )
+    sums: NativeFadingSums = module.NativeFadingSums(plan, span, EPOCHS, timeline, tables, advance)
     return sums
 
 

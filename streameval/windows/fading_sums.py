@@ -26,8 +26,8 @@ class FadingSums:
     """States of all epochs together, in whole units of one of them.
 
     From one epoch to the next the unit doubles: an event that weighs u units of epoch e weighs
-    u·2^(e − base) here. Every number is an integer, so that an event adds to it, and an epoch that is
-    dropped is taken out, without a trace: the same as a sum of all epochs that are left.
+    u·2^(e − base) here. Every number is an integer, so that an event adds to it, and an epoch
+    that is dropped is taken out, without a trace: the same as a sum of all that are left.
 
     Args:
         plan: What the epochs keep.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,15 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
 from streameval.states.joint import read_events, write_events
-from streameval.states.lock import PLAIN_LOCK, Lock
-from streameval.states.score_index import backend
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import CompiledWay, Undo, WindowKind
+from streameval.windows.window import Undo, WindowKind
 
 if TYPE_CHECKING:
     from streameval.states.native.event_ring import NativeEventRing
+    from streameval.states.native.native_way import DequeWay, RingWay
+
+_NATIVE: Any = compiled("native_way")
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
@@ -115,16 +116,9 @@ class LastWindow:
         self._n = n
         self._plan = plan
         self._ordered = plan.ordered
-        # Never replaced: the evaluator holds its bound `count`.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
         self.state_set = StateSet(self._plan)
-        self._serve()
-
-    def _serve(self) -> None:
-        """Connect the compiled ring to the state set while the ring is in use."""
-        if self._compiled is not None:
-            self._compiled.serve(self.state_set if self._ring is self._compiled else None)
 
     def _keep_weights(self) -> None:
         """Move the events from the compiled ring, whose events weigh 1, to a deque."""
@@ -132,23 +126,16 @@ class LastWindow:
             held: deque[EventFields] = deque(self._ring)
             self._ring.drop(len(held))
             self._ring = held
-            self._serve()
 
-    def compiled_way(
-        self, truth: dict[Any, bool], threshold: float, lock: Lock, time_unit: str | None
-    ) -> CompiledWay | None:
-        """The compiled ring's, which counts plain events completely; None without one.
-
-        Args:
-            truth: From a label to whether it is the positive one.
-            threshold: The least score that is predicted positive.
-            lock: Held while it counts.
-            time_unit: Not used.
-        """
-        if self._compiled is None or isinstance(lock, PLAIN_LOCK):
-            return None
-        self._compiled.know(truth, threshold, lock)
-        return self._compiled.count
+    def compiled_way(self) -> RingWay | DequeWay | None:
+        """Of a binary task while the compiled ring is in use."""
+        states = self.state_set.way()
+        way: RingWay | DequeWay | None = None
+        if states is not None and self._compiled is not None:
+            way = _NATIVE.RingWay(self, self._compiled, states)
+        elif states is not None and self._plan.task == "multiclass":
+            way = _NATIVE.DequeWay(self, self._n, states)
+        return way
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
@@ -213,7 +200,6 @@ class LastWindow:
                 if not weighted:
                     self._compiled.extend(kept)
                     self._ring = self._compiled
-            self._serve()
             _extend(self._ring, batch)
 
         return renew
@@ -310,13 +296,10 @@ def compiled_ring(most: int, plan: StatePlan) -> NativeEventRing | None:
     That is: nothing was compiled, there are more than two classes, or a state
     depends on the order of events.
     """
-    if plan.task != "binary" or plan.ordered or backend() != "native":
+    module = compiled("event_ring")
+    if plan.task != "binary" or plan.ordered or module is None:
         return None
-    try:
-        compiled = importlib.import_module("streameval.states.native.event_ring")
-    except ImportError:  # this module was not compiled
-        return None
-    ring: NativeEventRing = compiled.NativeEventRing(most)
+    ring: NativeEventRing = module.NativeEventRing(most)
     return ring
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,7 +20,13 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import EARLIEST, LATEST, time_missing
 from streameval.events.values import IntArray
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import BucketWay
+
+_NATIVE = compiled("native_way")
 
 
 class Arrivals(NamedTuple):
@@ -224,6 +230,10 @@ class TimeBuckets:
             state_set = self._buckets[number] = self.read(number)
             self._thawed.add(number)
         return state_set
+
+    def compiled_way(self, window: Any) -> BucketWay | None:
+        """How compiled code counts an event of the newest bucket, for a window with a merge."""
+        return None if _NATIVE is None else _NATIVE.BucketWay(window, self._buckets)
 
     def update(self, number: int, event: EventFields) -> None:
         """Count an event in its bucket, or raise InputError and change nothing."""

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Weight
-from streameval.states.lock import Lock
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
 
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import WindowWay
+
 Undo = Callable[[], None]
 """Restores the removed event, bit for bit."""
-
-
-CompiledWay = Callable[[object, object, object, object, object, object], bool]
-"""Takes y_true, y_pred, score, proba, weight and event_time as they were passed to an update.
-Returns False, having done nothing, where the event is not plain."""
 
 
 class PaneMark(NamedTuple):
@@ -62,14 +59,8 @@ class Window(Protocol):
         ...
 
     @property
-    def compiled_way(
-        self,
-    ) -> Callable[[dict[Any, bool], float, Lock, str | None], CompiledWay | None] | None:
-        """Makes a compiled function that counts a plain event completely.
-
-        From the positive labels, the threshold, the lock to hold and the unit of event times
-        that are numbers; None where it cannot.
-        """
+    def compiled_way(self) -> Callable[[], WindowWay | None] | None:
+        """Gives how compiled code counts a plain event; None where only Python counts."""
         ...
 
     @property

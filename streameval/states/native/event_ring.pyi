@@ -2,26 +2,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 from streameval.events.values import BoolArray, FloatArray
-from streameval.states.native.native_lock import NativeLock
 
 __all__ = ["NativeEventRing"]
 
 @final
 class NativeEventRing:
-    def __init__(
-        self, most: int, truth: dict[Any, bool] | None = None, threshold: float = 0.5
-    ) -> None: ...
-    def know(self, truth: dict[Any, bool], threshold: float, lock: NativeLock) -> None: ...
-    def serve(self, state_set: Any) -> None: ...
-    def count(
-        self,
-        y_true: object,
-        y_pred: object,
-        score: object,
-        proba: object,
-        weight: object,
-        event_time: object = None,
-    ) -> bool: ...
+    def __init__(self, most: int) -> None: ...
     def __len__(self) -> int: ...
     def __getitem__(self, at: int) -> tuple[int, int, float | None, int]: ...
     def __iter__(self) -> Iterator[tuple[int, int, float | None, int]]: ...

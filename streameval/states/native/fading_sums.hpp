@@ -7,50 +7,18 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "exact128.hpp"
+#include "loss_tally.hpp"
 #include "wide_tree.hpp"
 
 namespace streameval {
 
 enum Flags : std::uint8_t { kTrue = 1, kPredicted = 2, kScored = 4, kLabelled = 8 };
-
-// The natural logarithm, operation by operation that of portable_log() in
-// sums/loss_sums.py. No two of them may be fused: see -ffp-contract in setup.py.
-inline double portable_log(double x) {
-    int k;
-    double mantissa = std::frexp(x, &k);
-    if (mantissa < 0.7071067811865476) {
-        mantissa += mantissa;
-        --k;
-    }
-    const double f = mantissa - 1.0;
-    const double s = f / (2.0 + f);
-    const double z = s * s;
-    const double w = z * z;
-    const double odd = 6.666666666666735130e-01 +
-        w * (2.857142874366239149e-01 + w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01));
-    const double even = 3.999999999940941908e-01 +
-        w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01);
-    const double remainder = z * odd + w * even;
-    const double half_square = 0.5 * f * f;
-    return s * (half_square + remainder) + k * 1.90821492927058770002e-10 - half_square + f +
-        k * 6.93147180369123816490e-01;
-}
-
-constexpr double kUnit = 1152921504606846976.0;  // 2^60
-
-// -ln of the probability given to what happened, in units of 2^-60, rounded down.
-inline Wide loss_units(double given) {
-    constexpr double least = std::numeric_limits<double>::epsilon();
-    given = given < least ? least : given > 1.0 - least ? 1.0 - least : given;
-    return static_cast<Wide>(-portable_log(given) * kUnit);
-}
 
 // Whole units from 2^31 to 2^32 that an event weighs, by the part of its epoch that has
 // passed: units() in windows/fading.py. The tables are made there.
@@ -217,14 +185,14 @@ class FadingSums {
         }
         const double rest = 1.0 - score;
         const double missed = positive ? rest : score;
-        change(log_loss, product(weight, loss_units(positive ? score : rest)), less);
-        change(brier, product(weight, static_cast<Wide>(missed * missed * kUnit)), less);
+        change(log_loss, product(weight, static_cast<Wide>(loss_units(positive ? score : rest))), less);
+        change(brier, product(weight, static_cast<Wide>(missed * missed * kUnits)), less);
         change(inside, weight, less);
         Bin& bin = bins[static_cast<std::size_t>(
             std::lower_bound(edges.begin(), edges.end(), score) - edges.begin())];
         change(bin.weight, weight, less);
         if (positive) change(bin.hits, weight, less);
-        change(bin.units, product(weight, static_cast<Wide>(score * kUnit)), less);
+        change(bin.units, product(weight, static_cast<Wide>(score * kUnits)), less);
     }
 
     static double share(Wide over, Wide under) {

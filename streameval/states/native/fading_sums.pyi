@@ -2,15 +2,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from streameval.events.event import EventFields
-from streameval.states.native.native_lock import NativeLock
+from streameval.states.native.native_way import WindowWay
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.state_set import StatePlan
 
 __all__ = ["NativeFadingSums"]
 
 @final
-class NativeFadingSums:
+class NativeFadingSums(WindowWay):
     advanced_to: int | None
+    newest_seen: int
     oldest_held: int
     retired: bool
     def __init__(
@@ -40,23 +41,7 @@ class NativeFadingSums:
     def won_share(self) -> float | None: ...
     def groups(self) -> Iterator[tuple[float, int, int]]: ...
     def scaled(self, units: int, bits: int) -> ScoreGroups: ...
-    def know(
-        self,
-        truth: dict[Any, bool],
-        threshold: float,
-        lock: NativeLock,
-        time_unit: str | None,
-        timed: bool,
-    ) -> None: ...
-    def count_plain(
-        self,
-        y_true: object,
-        y_pred: object,
-        score: object,
-        proba: object,
-        weight: object,
-        event_time: object,
-    ) -> bool: ...
+    def hold(self, number: int) -> None: ...
     def allow(self, number: int, units: int) -> None: ...
     @property
     def waiting(self) -> int: ...

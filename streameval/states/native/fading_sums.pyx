@@ -3,43 +3,20 @@
 """The compiled sums of a fading window of binary events, and its short way in."""
 
 cimport cython
-from cpython.datetime cimport (
-    PyDateTime_CheckExact,
-    datetime_day,
-    datetime_hour,
-    datetime_microsecond,
-    datetime_minute,
-    datetime_month,
-    datetime_second,
-    datetime_year,
-    import_datetime,
-)
-from cpython.long cimport PyLong_AsLongLongAndOverflow
-from cpython.object cimport PyObject
-from libc.math cimport NAN, rint
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+from libc.math cimport NAN
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from datetime import UTC
-
 import numpy as np
 
-from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
-from streameval.states.native.native_lock cimport NativeLock
+from streameval.states.native.native_way cimport PlainEvent, WindowWay
 from streameval.states.native.wide_tree cimport U256, Wide, WideTree
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.score_groups import ScoreGroups
 
 __all__ = ["NativeFadingSums"]
-
-import_datetime()
-
-
-cdef extern from "Python.h":
-    PyObject* lookup "PyDict_GetItemWithError"(object mapping, object key) except? NULL
-
 
 cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
     cdef cppclass FadingUnits:
@@ -102,11 +79,7 @@ cdef enum:
     SCORED = 4
     LABELLED = 8
 
-# The one object that is the default weight: compared by identity.
 cdef object _ONE = 1
-cdef object _UTC = UTC
-cdef int64_t _EARLIEST = EARLIEST
-cdef int64_t _LATEST = LATEST
 cdef uint64_t _MOST_UNITS = MAX_TOTAL
 cdef object _LOW_BITS = 2**64 - 1
 cdef object _LOW_WIDE = 2**128 - 1
@@ -137,31 +110,17 @@ cdef inline object _long_integer(const U256& number):
     return (_integer(number.high) << 128) | _integer(number.low)
 
 
-cdef int64_t _days(int64_t year, int64_t month, int64_t day) noexcept:
-    """Days since 1970 of a date of the Gregorian calendar, from year 1 on."""
-    cdef int64_t century, of_era
-    if month <= 2:
-        year -= 1
-        month += 12
-    # Years from March on, in eras of 400.
-    of_era = year % 400
-    return (year // 400) * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + (
-        153 * (month - 3) + 2
-    ) // 5 + day - 719469
-
-
 @cython.final
-cdef class NativeFadingSums:
+cdef class NativeFadingSums(WindowWay):
     """:class:`~streameval.windows.fading_sums.FadingSums` of binary events, compiled.
 
     The same integers, in 128 and 256 bits; what does not fit is refused, and the window goes on
     with the other ones.
 
-    After :meth:`know`, :meth:`count` does all that an evaluator does with a plain event that
-    is not late: it is validated, weighed, added to the sums, and waits until the state of its own
-    epoch is needed (:meth:`take`). An epoch that has faded out before then never has one. Anything
-    else is declined, and takes the full way. The methods from :meth:`roc_auc` on are the metrics
-    of these names, with the same bits; nan where the sum is not kept, is behind or has no value.
+    A plain event of the newest epoch, or one that begins a new one, is weighed, added to the
+    sums, and waits until the state of its own epoch is needed (:meth:`take`). An epoch that has
+    faded out before then never has one. The methods from :meth:`roc_auc` on are the metrics of
+    these names, with the same bits; nan where the sum is not kept, is behind or has no value.
 
     Args:
         plan: What the epochs keep.
@@ -172,8 +131,8 @@ cdef class NativeFadingSums:
         advance: Drops epochs that have faded out, and takes them out of these sums.
 
     Cost:
-        ``count``: O(log n), 0.3 µs among 1,000 events, where nothing but labels is read O(1). 40
-        bytes a distinct score and 32 an event that waits, at most 8,192 of these.
+        A plain event O(log n), O(1) where nothing of the ranking is read. 40 bytes a distinct
+        score and 32 an event that waits, at most 8,192 of these.
     """
 
     cdef FadingSums _sums
@@ -186,21 +145,12 @@ cdef class NativeFadingSums:
     cdef bint _labels
     cdef bint _scores
     cdef bint _limited
-    # The short way: open where the lock is known.
-    cdef NativeLock _lock
-    cdef dict _truth
-    cdef double _threshold
-    # Microseconds in a unit of event times that are numbers, 0 for ns; −1 none is declared;
-    # −2 events are counted instead.
-    cdef int64_t _time_scale
-    # The newest epoch as the timeline holds it, as a number, and the first moment after it.
-    cdef object _newest_held
-    cdef int64_t _newest
-    cdef int64_t _end
     # The newest epoch for which what has faded out is no longer in the sums.
     cdef object _advanced_to
-    # The oldest epoch that has a state, and what one class of an epoch may still weigh.
+    # The oldest epoch that has a state, the newest in which anything was counted, and what one
+    # class of an epoch may still weigh.
     cdef public int64_t oldest_held
+    cdef public int64_t newest_seen
     cdef uint64_t _room
     cdef int64_t _room_of
     cdef public bint retired
@@ -217,7 +167,9 @@ cdef class NativeFadingSums:
         self._limited = "index" in plan.keeps
         self._sums.edges = ProbabilitySums(plan.bins).bin_edges[1 : plan.bins]
         self._sums.bins.resize(plan.bins)
+        self.advances = True
         self.oldest_held = INT64_MAX
+        self.newest_seen = INT64_MIN
         self._room_of = INT64_MAX
 
     # The sums -------------------------------------------------------------
@@ -441,20 +393,16 @@ cdef class NativeFadingSums:
             self._sums.tree.read_scaled(&scores[0], &positives[0], &negatives[0], -bits)
         return ScoreGroups(columns[0], columns[1] / units, columns[2] / units)
 
-    # The short way ----------------------------------------------------------
+    # Plain events ----------------------------------------------------------
 
-    def know(self, dict truth, double threshold, NativeLock lock not None, time_unit, bint timed):
-        """Learn how labels, scores and times are read, and what :meth:`count_plain` holds."""
-        self._truth = truth
-        self._threshold = threshold
-        self._lock = lock
-        if not timed:
-            self._time_scale = -2
-        else:
-            self._time_scale = -1 if time_unit is None else TIME_UNITS[time_unit]
+    def hold(self, int64_t number):
+        """Note that an epoch has a state, in which something was just counted elsewhere."""
+        self.oldest_held = min(self.oldest_held, number)
+        self.newest_seen = max(self.newest_seen, number)
+        self._room = 0
 
     def allow(self, int64_t number, uint64_t units):
-        """Let one class of an epoch weigh so much more, until :meth:`allow` is called again."""
+        """Let one class of an epoch weigh so much more, until :meth:`hold` is called."""
         self._room_of = number
         self._room = units
 
@@ -496,145 +444,51 @@ cdef class NativeFadingSums:
             if end > start
         ]
 
-    @cython.binding(False)
-    def count_plain(self, y_true, y_pred, score, proba, weight, event_time):
-        """Count an event completely; False where it is not plain.
+    cdef bint ready(self, PlainEvent* event) except -1:
+        if self.retired or self._sums.waiting() >= _MOST_WAITING:
+            return False
+        if not (event.scored and self._scores) and not self._labels:
+            return False  # nothing of it would be counted
+        if not (self._limited and event.scored) or event.number > self.newest_seen:
+            return True
+        # A class of an epoch may weigh 2^62 units.
+        return self._room_of == event.number and self._room >= self._units_of(event)
 
-        Then nothing was changed, and nothing is known about whether it is valid.
-        """
-        self._lock.enter()
-        try:
-            return self._count(y_true, y_pred, score, proba, weight, event_time)
-        finally:
-            self._lock.leave()
+    cdef uint64_t _units_of(self, PlainEvent* event) noexcept:
+        return self._units.at(event.moment - event.number * self._span, self._span)
 
-    cdef bint _count(self, y_true, y_pred, score, proba, weight, event_time) except -1:
-        cdef double value = 0.0
+    cdef int add(self, PlainEvent* event) except -1:
+        cdef uint64_t units = self._units_of(event)
         cdef uint8_t flags = LABELLED
-        cdef int64_t latest, moment, number, phase, oldest
-        cdef uint64_t units
-        cdef Wide wide = 0
-        cdef bint turns
-        cdef PyObject* found
-        if weight is not _ONE or self.retired or self._sums.waiting() >= _MOST_WAITING:
-            return False
-        try:
-            found = lookup(self._truth, y_true)
-            if found is NULL:
-                return False
-            if <object>found is True:
-                flags |= TRUE
-            if y_pred is not None:
-                found = lookup(self._truth, y_pred)
-                if found is NULL:
-                    return False
-                if <object>found is True:
-                    flags |= PREDICTED
-        except TypeError:  # no label: it cannot be hashed
-            return False
-        if score is None:
-            score = proba
-        elif proba is not None:
-            return False
-        if type(score) is float:
-            value = <double>score + 0.0  # -0.0 becomes 0.0
-            if value - value != 0.0 or (proba is not None and not 0.0 <= value <= 1.0):
-                return False
-            if self._scores:
-                flags |= SCORED
-            if y_pred is None and value >= self._threshold:
-                flags |= PREDICTED
-        elif score is not None or y_pred is None or not self._labels:
-            return False
-
-        held = self._timeline.latest
-        if held is None:
-            return False
-        latest = held
-        if self._time_scale == -2:
-            moment = latest + 1
-        elif not self._moment(event_time, &moment) or moment < latest:
-            return False
-        newest = self._timeline.newest
-        if newest is not self._newest_held:
-            self._newest_held = newest
-            self._newest = newest
-            self._end = (self._newest + 1) * self._span
-        turns = moment >= self._end
-        if turns and moment < 0:  # would be rounded up here, and down elsewhere
-            return False
-        number = moment // self._span if turns else self._newest
-        oldest = number - self._epochs + 1
-        phase = moment - number * self._span
-        units = self._units.at(phase, self._span)
-        if not turns and self._limited and flags & SCORED and (self._room_of != number or self._room < units):
-            return False
-
-        if self._behind() and self._sums.any():
-            return False
+        cdef int64_t oldest = event.number - self._epochs + 1
+        cdef Wide weight
+        if event.positive:
+            flags |= TRUE
+        if event.predicted:
+            flags |= PREDICTED
+        if event.scored and self._scores:
+            flags |= SCORED
         self._sums.reserve()
-        if turns:
-            self._timeline.admit(moment)
+        if event.number > self.newest_seen:
+            self.newest_seen = event.number
+            self._room_of = event.number
+            self._room = _MOST_UNITS
+        if self._limited and flags & SCORED:
+            self._room -= units
+        if self._behind():
             if not self._sums.drop_before(oldest):
                 raise RuntimeError("a fading window's event is not in its sums")
             if self.oldest_held < oldest:
                 self._advance(self)
             self._advanced_to = self._timeline.newest
-            self._room_of = number
-            self._room = _MOST_UNITS
-        else:
-            # How many arrive in time is not counted in a fading window's timeline.
-            self._timeline.latest = moment
-        self._sums.wait(flags, value, units, number)
+        self._sums.wait(flags, event.score, units, event.number)
         if self._sums.any():
-            wide = self._sums.weight_of(units, number, oldest)
-            if wide == 0:
+            weight = self._sums.weight_of(units, event.number, oldest)
+            if weight == 0:
                 self._sums.forget()
             else:
-                self._sums.add(flags, value, wide)
-        if self._limited and flags & SCORED:
-            self._room -= units
-        return True
-
-    cdef bint _moment(self, event_time, int64_t* moment) except -1:
-        """The moment of a plain event time; False where it is not plain."""
-        cdef double moved
-        cdef int64_t scale = self._time_scale, number
-        cdef int too_large = 0
-        if type(event_time) is float:
-            if scale <= 0:
-                return False
-            moved = <double>event_time * scale
-            if not -6e16 < moved < 2.5e17:
-                return False
-            moment[0] = <int64_t>rint(moved)  # halves to even, as Python's round
-            return True
-        if type(event_time) is int:
-            number = PyLong_AsLongLongAndOverflow(event_time, &too_large)
-            if scale < 0 or too_large:
-                return False
-            if scale == 0:
-                if number < 0:
-                    return False
-                moment[0] = number // 1000
-            else:
-                if not _EARLIEST // scale < number < _LATEST // scale:
-                    return False
-                moment[0] = number * scale
-            return moment[0] <= _LATEST
-        if not PyDateTime_CheckExact(event_time) or event_time.tzinfo is not _UTC:
-            return False
-        moment[0] = (
-            (
-                _days(datetime_year(event_time), datetime_month(event_time), datetime_day(event_time))
-                * 86400
-                + datetime_hour(event_time) * 3600
-                + datetime_minute(event_time) * 60
-                + datetime_second(event_time)
-            ) * 1000000
-            + datetime_microsecond(event_time)
-        )
-        return True
+                self._sums.add(flags, event.score, weight)
+        return 0
 
     # Metrics ------------------------------------------------------------------
 

@@ -66,6 +66,8 @@ cdef class NativeScoreIndex:
     cdef void _end(self) noexcept
     cdef object _block(self, double reached, bint down)
     cpdef int insert(self, bint positive, double score) except -1
+    cdef bint take(self, bint positive, double score) except -1
+    cpdef double roc_auc(self) except? -2
     cdef uint64_t _tree_total(self, bint positive) noexcept
     cdef object _update_checked(self, positive, score, weight)
     cdef object _revert_checked(self, positive, score, weight)

@@ -305,7 +305,7 @@ cdef class NativeScoreIndex:
                 return variance
         return delong_variance(self, unit)
 
-    def roc_auc(self):
+    cpdef double roc_auc(self) except? -2:
         """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing.
 
         For callers that read it after every event.
@@ -550,6 +550,11 @@ cdef class NativeScoreIndex:
             self._portable.revert(positive, score, weight)
         elif not self._tree.remove(positive, coarse(score, self._level), weight):
             raise never_counted("score", coarse(score, self._level))
+
+    cdef bint take(self, bint positive, double score) except -1:
+        """:meth:`revert` of an event of weight 1 by compiled code, which knows that the index is
+        plain; False where it was never counted."""
+        return self._tree.remove(positive, coarse(score, self._level), 1)
 
     def check(self, positive, score, weight=1):
         """Raise what ``update`` of a validated event would raise; nothing is counted.
