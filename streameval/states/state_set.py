@@ -568,7 +568,7 @@ class StateSet:
         new = _DerivedStateSet.__new__(_DerivedStateSet)
         new.plan = plan
         new._make = make
-        new.has_fed = has_fed  # type: ignore[method-assign]
+        new._known_fed = has_fed
         return new
 
     def support(self, state: str) -> Weight:
@@ -757,6 +757,10 @@ class _DerivedStateSet(StateSet):
     """
 
     _make: Callable[[str], Any]
+    _known_fed: Callable[[str], bool]
+
+    def has_fed(self, kind: str) -> bool:
+        return self._known_fed(kind)
 
     def _sort(self) -> None:
         """No event is counted, so that no state needs to be made."""

@@ -119,8 +119,11 @@ class Fading:
     whose probabilities are kept).
 
     Cost:
-        An event: that of its states. A read after an event: O(content of the
-        states that the metric needs, over 64 half-lives).
+        An event: that of its states, and once more what was read before: O(log n) for the
+        ranking of binary scores, O(1) for labels, log loss and Brier score. A read is then
+        that of the metric. O(content of the states over 64 half-lives) for the
+        first read, after a merge or a large batch, and always for probabilities of several
+        classes, moments of scores, weights that are not whole, and ``max_scores``.
 
     >>> Fading("6h").needs_time, Fading(1000).needs_time
     (True, False)

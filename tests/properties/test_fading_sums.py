@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import Any
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -121,3 +123,58 @@ def test_the_answers_are_those_of_all_events_anew(
     check(ev, oracle, names)
     ev._check()
     check(se.from_bytes(ev.to_bytes()), oracle, names)
+
+
+@st.composite
+def plain_calls(draw: Any) -> list[Given]:
+    """Events in order, most of them plain, at moments that pass from epoch to epoch."""
+    moment, run = START, []
+    for _ in range(draw(st.integers(1, 150))):
+        moment += draw(st.sampled_from([0, 1, HOUR // 5, HOUR // 5, HOUR, 3 * HOUR, 66 * HOUR]))
+        run.append(draw(events(st.just(moment))))
+    return run
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    plain_calls(), st.sampled_from([1, 2, 5, 40, "1h"]), st.integers(2, 30), st.booleans(),
+    st.booleans(),
+)  # fmt: skip
+def test_plain_events_are_counted_as_all_others_are(
+    run: list[Given], half_life: Any, stride: int, sliced: bool, portable: bool
+) -> None:
+    timed = isinstance(half_life, str)
+    options: dict[str, Any] = {"window": se.Fading(half_life), "time_unit": "us"}
+    options |= {"slices": ("part",)} if sliced else {}
+    one = se.Evaluator(**options)
+    compiled = mock.patch("streameval.windows.fading.compiled", lambda module: None)
+    with compiled if portable else nullcontext():
+        other = se.Evaluator(**options)
+    oracle = Oracle(HOUR if timed else half_life)
+    for n, event in enumerate(run):
+        where = {"slices": {"part": n % 3}} if sliced else {}
+        if timed:
+            where["event_time"] = event.moment
+        if n % 5 == 0:
+            score, weight = event.score, event.weight
+        else:
+            score, weight = event.score, 1
+        given = {"score": score} if score is not None else {"y_pred": event.predicted}
+        one.update(event.true, **given, weight=weight, **where)
+        columns = {name: [value] for name, value in (given | where).items() if name != "slices"}
+        columns |= {"slices": {"part": [n % 3]}} if sliced else {}
+        other.update_many([event.true], **columns, weight=[weight])
+        moment = event.moment if timed else n
+        oracle.add(Given(moment, event.true, event.predicted, score, weight))
+        if n % stride == 0:
+            check(one, oracle, NAMES)
+            for key, view in one.slices().items():
+                for name in ("accuracy", "f1"):
+                    assert repr(view[name]) == repr(other.slices()[key][name])
+        if n % (3 * stride) == 0:
+            check(other, oracle, NAMES)
+    assert one.to_bytes() == other.to_bytes()
+    assert one.arrivals == other.arrivals
+    check(one, oracle, NAMES)
+    one._check()
+    other._check()

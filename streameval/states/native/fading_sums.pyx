@@ -80,6 +80,8 @@ cdef enum:
     LABELLED = 8
 
 cdef object _ONE = 1
+# The same of all windows: 100 KB.
+cdef FadingUnits _UNITS
 cdef uint64_t _MOST_UNITS = MAX_TOTAL
 cdef object _LOW_BITS = 2**64 - 1
 cdef object _LOW_WIDE = 2**128 - 1
@@ -136,7 +138,6 @@ cdef class NativeFadingSums(WindowWay):
     """
 
     cdef FadingSums _sums
-    cdef FadingUnits _units
     cdef object _plan
     cdef object _advance
     cdef object _timeline
@@ -161,12 +162,11 @@ cdef class NativeFadingSums(WindowWay):
         self._span = span
         self._epochs = epochs
         self._timeline = timeline
-        self._units.coarse, self._units.middle, self._units.fine = tables
+        if _UNITS.coarse.empty():
+            _UNITS.coarse, _UNITS.middle, _UNITS.fine = tables
         self._labels = "confusion" in plan.keeps
         self._scores = bool(plan.fed["scores"])
         self._limited = "index" in plan.keeps
-        self._sums.edges = ProbabilitySums(plan.bins).bin_edges[1 : plan.bins]
-        self._sums.bins.resize(plan.bins)
         self.advances = True
         self.oldest_held = INT64_MAX
         self.newest_seen = INT64_MIN
@@ -237,6 +237,8 @@ cdef class NativeFadingSums(WindowWay):
             self._sums.ranks = True
         else:
             self._sums.loses = True
+            self._sums.edges = ProbabilitySums(self._plan.bins).bin_edges[1 : self._plan.bins]
+            self._sums.bins.resize(self._plan.bins)
         for number, part in parts:
             if not self._add_part(name, number, part):
                 self.forget()
@@ -455,7 +457,7 @@ cdef class NativeFadingSums(WindowWay):
         return self._room_of == event.number and self._room >= self._units_of(event)
 
     cdef uint64_t _units_of(self, PlainEvent* event) noexcept:
-        return self._units.at(event.moment - event.number * self._span, self._span)
+        return _UNITS.at(event.moment - event.number * self._span, self._span)
 
     cdef int add(self, PlainEvent* event) except -1:
         cdef uint64_t units = self._units_of(event)

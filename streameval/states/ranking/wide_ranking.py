@@ -176,7 +176,7 @@ class ScaledIndex:
         self._made: ScoreIndex | None = None
 
     @property
-    def __class__(self) -> type[Any]:
+    def __class__(self) -> type[Any]:  # type: ignore[misc]
         # Metrics ask for it where an argument is wrong: this is a score index to them.
         return ScoreIndex
 
