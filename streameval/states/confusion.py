@@ -245,7 +245,7 @@ class CellTable:
             self.sum_up(i, j, weight)
         else:
             self.cells[code] = self.cells.get(code, 0.0) + weight
-            self._sums = None
+            self._sums = self.whole = None
 
     def sum_up(self, i: int, j: int, weight: Weight) -> None:
         """Add an integer weight, in its cell already, to the sums."""

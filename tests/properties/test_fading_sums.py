@@ -147,7 +147,7 @@ def test_plain_events_are_counted_as_all_others_are(
     options: dict[str, Any] = {"window": se.Fading(half_life), "time_unit": "us"}
     options |= {"slices": ("part",)} if sliced else {}
     one = se.Evaluator(**options)
-    compiled = mock.patch("streameval.windows.fading.compiled", lambda module: None)
+    compiled = mock.patch("streameval.windows.fading.compiled", return_value=None)
     with compiled if portable else nullcontext():
         other = se.Evaluator(**options)
     oracle = Oracle(HOUR if timed else half_life)
