@@ -206,9 +206,10 @@ _COMPILED = _LOSSES | {"accuracy", "error_rate", "f1", "precision", "recall", "r
 
 
 class FadingWindow:
-    """A state set in whole units for each epoch; their weighted sum at each read.
+    """A state set in whole units for each epoch, and their weighted sum.
 
-    What is read after every event is not summed anew: :class:`FadingSums` keep it current.
+    :class:`FadingSums` keep current what was read. Compiled ones take plain events too, and keep
+    them waiting until the state sets are needed (:attr:`buckets`).
     """
 
     __slots__ = (
@@ -362,7 +363,8 @@ class FadingWindow:
         except InputError as error:
             raise self._refusal(error, number, event[2] or ()) from None
         self._changed_by(number, weighed, 1)
-        self._allow(number)
+        newest = self._timeline.newest
+        self._allow(number if newest is None else max(number, newest))
         self._advance()
 
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
