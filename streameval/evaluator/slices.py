@@ -29,6 +29,7 @@ from streameval.events.values import (
     canonical_label,
     check_same_length,
     column_array,
+    factorised,
     is_missing,
     label_column,
 )
@@ -258,13 +259,15 @@ class Slicer:
         for name, column in columns.items():
             check_same_length(length, len(column.codes), f"slices[{name!r}]")
         for names in self.dimensions:
-            codes = np.zeros(length, dtype=np.int64)
-            for name in names:
+            codes = columns[names[0]].codes
+            for name in names[1:]:
                 column = columns[name]
-                # Compacted after each name, so that no product of sizes overflows.
                 codes = codes * len(column.labels) + column.codes
+                # Compacted after each name, so that no product of sizes overflows.
                 codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-            order = np.argsort(codes, kind="stable")
+            # Of 16 bits numpy's stable sort is by digits, ten times as fast.
+            few = codes.max(initial=0) < 2**15
+            order = np.argsort(codes.astype(np.int16) if few else codes, kind="stable")
             borders = np.flatnonzero(np.diff(codes[order])) + 1
             starts = [0, *borders.tolist()]
             for start, end in zip(starts, [*starts[1:], length], strict=True):
@@ -372,10 +375,8 @@ def _value_column(
         distinct, codes = label_column(array, field)
     else:
         values: list[Any] = array.tolist()
-        code_of: dict[Any, int] = {}
         try:
-            found = [code_of.setdefault(value, len(code_of)) for value in values]
-            codes, distinct = np.asarray(found, dtype=np.int64), list(code_of)
+            distinct, codes = factorised(values)
         except TypeError:  # an unhashable value, which is refused below
             distinct, codes = values, np.arange(len(values))
     labels: dict[Label | None, int] = {}

@@ -260,25 +260,30 @@ def _code(label: object, codes: Mapping[Label, int], name: str) -> int:
     return code
 
 
-def compiled_reader(name: str, state_set: StateSet) -> Callable[[], float] | None:
+def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], float] | None:
     """The metric of this name as a function of nothing, or None where there is none.
 
-    It is compiled, with the bits of the metric's own function, and reads the state set as it
+    It is compiled, with the bits of the metric's own function, and reads the window as it
     then is. Where it returns nan, the metric itself may have a reason, or a number.
 
     Args:
         name: As the registry has it, without parameters and with no number
             in place of undefined values.
-        state_set: The events.
+        window: The events.
+        binary: Whether the task is.
 
-    >>> compiled_reader("kappa_m", StateSet(StatePlan.everything("binary"))) is None
+    >>> from streameval.windows import Cumulative
+    >>> window = Cumulative().open(StatePlan.everything("binary"))
+    >>> compiled_reader("kappa_m", window, binary=True) is None
     True
     """
-    way = state_set.way()
-    method = _COMPILED.get(name)
-    if method is None and state_set.plan.binary:
-        method = _COMPILED_BINARY.get(name)
-    return None if way is None or method is None else getattr(way, method)
+    method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
+    if method is None:
+        return None
+    if window.state_set is None:
+        of_merge = window.compiled_reader
+        return None if of_merge is None else of_merge(method)
+    return getattr(window.state_set.way(), method, None)
 
 
 class _Locked(Protocol):
@@ -401,8 +406,8 @@ class View:
         metric = find(name, context.plan.task)
         of_state_set = context.bound(metric, {})
         state_set, current = window.state_set, window.current
-        if state_set is not None and context.undefined is None:
-            read = compiled_reader(metric.name, state_set)
+        if context.undefined is None:
+            read = compiled_reader(metric.name, window, binary=context.plan.binary)
             if read is not None:
                 return read
         if metric.also:

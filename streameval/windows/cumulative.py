@@ -56,6 +56,7 @@ class CumulativeWindow:
     plain = True
     reader = None
     series = None
+    compiled_reader = None
 
     def __init__(self, state_set: StateSet) -> None:
         self.state_set = state_set

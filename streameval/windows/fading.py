@@ -201,8 +201,6 @@ _SUMMED = ("confusion", "index", "probability")
 """States whose sum over the epochs is kept current once it was read."""
 
 _LOSSES = frozenset({"brier_score", "log_loss"})
-_COMPILED = _LOSSES | {"accuracy", "error_rate", "f1", "precision", "recall", "roc_auc"}
-"""Metrics of a binary task that the compiled sums give."""
 
 
 class FadingWindow:
@@ -249,6 +247,11 @@ class FadingWindow:
         """Counts events that are not late, which then wait for their epochs' states."""
         return self._way
 
+    def compiled_reader(self, metric: str) -> Callable[[], float] | None:
+        """A metric of the compiled sums; nan while they are not kept."""
+        read: Callable[[], float] | None = getattr(self._way, metric, None)
+        return read
+
     def reader(
         self, name: str, state: str, function: Callable[[Any], float]
     ) -> Callable[[], float] | None:
@@ -259,9 +262,6 @@ class FadingWindow:
             state: What it is a function of.
             function: That function.
         """
-        if self._way is not None and name in _COMPILED:
-            read: Callable[[], float] = getattr(self._way, name)
-            return read
         if name not in _LOSSES and (state != "confusion" or name == "support"):
             return None
 

@@ -111,6 +111,7 @@ class LastWindow:
     plain = False
     reader = None
     series = None
+    compiled_reader = None
 
     def __init__(self, n: int, plan: StatePlan) -> None:
         self._n = n

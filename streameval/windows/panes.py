@@ -179,6 +179,10 @@ class PanesWindow:
         """Counts events of the newest pane in it and in the merge."""
         return self.buckets.compiled_way(self)
 
+    def compiled_reader(self, metric: str) -> Callable[[], float] | None:
+        """Reads the merge while it is current."""
+        return self.buckets.compiled_reader(self, metric)
+
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` raises; a pane of a slice holds no more than that of the total."""
         assert event_time is not None
@@ -209,8 +213,7 @@ class PanesWindow:
         assert event_times is not None
         self._advance()
         parts = self.buckets.parts(batch, event_times)
-        for number, part in parts:
-            self.buckets.read(number).check_many(part)
+        self.buckets.check_parts(parts)
         if self._merged is not None and any(self._inside(number) for number, _ in parts):
             # Of all events, also those outside: stricter than needed near the limit only.
             self._merged.check_many(batch)

@@ -235,6 +235,10 @@ class TimeBuckets:
         """How compiled code counts an event of the newest bucket, for a window with a merge."""
         return None if _NATIVE is None else _NATIVE.BucketWay(window, self._buckets)
 
+    def compiled_reader(self, window: Any, metric: str) -> Callable[[], float] | None:
+        """How compiled code reads a metric of the window's merge."""
+        return None if _NATIVE is None else _NATIVE.MergeReader(window, self._timeline, metric).read
+
     def update(self, number: int, event: EventFields) -> None:
         """Count an event in its bucket, or raise InputError and change nothing."""
         state_set = self._buckets.get(number)
@@ -262,6 +266,17 @@ class TimeBuckets:
             (number, batch if rows is None else batch.take(rows))
             for number, rows in grouped(moments // self._timeline.width)
         ]
+
+    def check_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
+        """Raise what counting one of these parts in its bucket would raise."""
+        empty: StateSet | None = None
+        for number, part in parts:
+            if number in self._buckets:
+                self.read(number).check_many(part)
+            else:
+                # Making a state set for each would take as long as many events.
+                empty = empty or StateSet(self._plan)
+                empty.check_many(part)
 
     def prune(self, *, force: bool = False) -> None:
         """Drop what is no longer kept and freeze what is closed, where a new bucket has begun.

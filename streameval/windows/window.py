@@ -64,6 +64,13 @@ class Window(Protocol):
         ...
 
     @property
+    def compiled_reader(self) -> Callable[[str], Callable[[], float] | None] | None:
+        """Where :attr:`state_set` is None: from the name of a method of
+        :class:`~streameval.states.native.native_way.StateWay` to the metric as a function of
+        nothing, which is nan where :meth:`current` has to be read; None where there is none."""
+        ...
+
+    @property
     def reader(
         self,
     ) -> Callable[[str, str, Callable[[Any], float]], Callable[[], float] | None] | None:

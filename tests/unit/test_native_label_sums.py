@@ -29,6 +29,7 @@ from streameval.states.confusion_parts import label_sums
 from streameval.states.confusion_parts.label_sums import LabelSums
 from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.cumulative import CumulativeWindow
 from tests.support.laws import LAWS, StateSpec, assert_same, check_law, columns
 
 NativeLabelSums = pytest.importorskip(
@@ -196,7 +197,7 @@ def reader(name: str, counts: ConfusionCounts) -> Callable[[], float]:
     """The compiled metric of a state set with this confusion."""
     state_set = StateSet(StatePlan.for_states("multiclass", ["confusion"]))
     state_set.confusion = counts
-    read = compiled_reader(name, state_set)
+    read = compiled_reader(name, CumulativeWindow(state_set), binary=False)
     assert read is not None
     return read
 

@@ -156,7 +156,6 @@ class FadingSums {
 
     // Metrics: a ratio of integers, rounded once; nan where it has no value.
     double accuracy() const { return share(cells[0] + cells[3], all()); }
-    double error_rate() const { return share(cells[1] + cells[2], all()); }
     double precision() const { return share(cells[3], cells[3] + cells[1]); }
     double recall() const { return share(cells[3], cells[3] + cells[2]); }
     double f1() const { return share(2 * cells[3], 2 * cells[3] + cells[1] + cells[2]); }

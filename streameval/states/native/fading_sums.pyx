@@ -62,7 +62,6 @@ cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
         void clear_waiting()
         cbool drop_before(int64_t oldest)
         double accuracy()
-        double error_rate()
         double precision()
         double recall()
         double f1()
@@ -506,10 +505,6 @@ cdef class NativeFadingSums(WindowWay):
     def accuracy(self):
         """Share of the weight predicted rightly."""
         return NAN if not self._sums.counts or self._behind() else self._sums.accuracy()
-
-    def error_rate(self):
-        """Share of the weight predicted wrongly."""
-        return NAN if not self._sums.counts or self._behind() else self._sums.error_rate()
 
     def precision(self):
         """TP / (TP + FP)."""

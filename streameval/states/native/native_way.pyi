@@ -4,7 +4,7 @@ from typing import Any, TypeVar, final
 from streameval.states.native.event_ring import NativeEventRing
 from streameval.states.native.native_loss_tally import NativeLossTally
 
-__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "RingWay", "StateWay"]
+__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "MergeReader", "RingWay", "StateWay"]
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -45,6 +45,11 @@ class DequeWay(WindowWay):
 @final
 class BucketWay(WindowWay):
     def __init__(self, window: Any, buckets: dict[int, Any]) -> None: ...
+
+@final
+class MergeReader:
+    def __init__(self, window: Any, timeline: Any, metric: str) -> None: ...
+    def read(self) -> float: ...
 
 class EvaluatorWay:
     _readers: dict[str, Callable[[], float]]

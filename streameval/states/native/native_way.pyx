@@ -16,6 +16,17 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
+from cpython.datetime cimport (
+    PyDateTime_CheckExact,
+    datetime_day,
+    datetime_hour,
+    datetime_microsecond,
+    datetime_minute,
+    datetime_month,
+    datetime_second,
+    datetime_year,
+    import_datetime,
+)
 from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
@@ -24,6 +35,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t
 
 import functools
+from datetime import UTC
 
 import numpy as np
 
@@ -32,7 +44,10 @@ from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
 from streameval.states.native.native_label_sums cimport MOST_TOTAL
 
-__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "RingWay", "StateWay"]
+__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "MergeReader", "RingWay", "StateWay"]
+
+
+import_datetime()
 
 
 cdef extern from "Python.h":
@@ -45,6 +60,7 @@ cdef extern from "Python.h":
 cdef object _ONE = 1
 cdef object _ZERO = 0
 cdef object _FLOAT64 = np.float64
+cdef object _UTC = UTC
 cdef int64_t _EARLIEST = EARLIEST
 cdef int64_t _LATEST = LATEST
 
@@ -62,6 +78,19 @@ cdef int _forget_miss() except -1:
             return -1
         PyErr_Clear()
     return 0
+
+
+cdef int64_t _microseconds(moment) noexcept:
+    """Microseconds since 1970 of a datetime in UTC."""
+    # In years that begin with March a leap day is the last one; 400 of them have 146,097 days.
+    cdef int64_t month = datetime_month(moment) - 3, year = datetime_year(moment), day, seconds
+    if month < 0:
+        month += 12
+        year -= 1
+    day = 365 * year + year // 4 - year // 100 + year // 400
+    day += (153 * month + 2) // 5 + datetime_day(moment) - 719_469
+    seconds = 3600 * datetime_hour(moment) + 60 * datetime_minute(moment) + datetime_second(moment)
+    return 1_000_000 * (86_400 * day + seconds) + datetime_microsecond(moment)
 
 
 cdef class WindowWay:
@@ -414,6 +443,34 @@ cdef class BucketWay(WindowWay):
         return 0
 
 
+@cython.final
+cdef class MergeReader:
+    """A metric of the merge of a window's buckets; nan where Python has to bring it up to date.
+
+    Args:
+        window: As :class:`BucketWay` has it, and the number of the newest bucket at the last
+            read as ``_read_at``.
+        timeline: Has the newest bucket.
+        metric: The name of a method of :class:`StateWay`.
+    """
+
+    cdef object _window
+    cdef object _timeline
+    cdef str _metric
+
+    def __init__(self, window, timeline, str metric not None):
+        self._window = window
+        self._timeline = timeline
+        self._metric = metric
+
+    def read(self):
+        newest, merged = self._timeline.newest, self._window._merged
+        if merged is None or self._window._merged_at != newest or self._window._read_at != newest:
+            return NAN
+        way = _way_of(merged)
+        return NAN if way is None else getattr(way, self._metric)()
+
+
 cdef StateWay _way_of(state_set):
     way = state_set._way
     return state_set.way() if way is None else way
@@ -644,10 +701,15 @@ cdef class EvaluatorWay:
         return truth >= 0
 
     cdef bint _moment(self, event_time, int64_t* moment) except -1:
-        """The microseconds of a number; False for any other time, and outside years 1 to 9999."""
+        """The microseconds of a number, or of a datetime in UTC; False for any other time."""
         cdef int overflow = 0
         cdef long long whole
         cdef double number
+        if PyDateTime_CheckExact(event_time):
+            if event_time.tzinfo is not _UTC:
+                return False
+            moment[0] = _microseconds(event_time)
+            return True
         if self._scale == 0:
             return False
         if PyFloat_CheckExact(event_time):
@@ -674,9 +736,11 @@ cdef class EvaluatorWay:
         """The window of the event's slice in a dimension; None where it is not plain or not open."""
         cdef tuple names = self._dimensions[n]
         cdef PyObject* found
-        cdef list values = []
+        cdef list values = None
         cdef dict known = self._ways[n]
         key = None
+        if len(names) > 1:
+            values = []
         for name in names:
             found = lookup(slices, name)
             if found is NULL:
@@ -687,16 +751,16 @@ cdef class EvaluatorWay:
                 # True and 1.0 equal 1, and would find it.
                 if key is not None and type(key) is not str and type(key) is not int:
                     return None
-            if len(names) > 1:
+            if values is not None:
                 values.append(key)
-        if len(names) > 1:
+        if values is not None:
             key = tuple(values)
         found = lookup(known, key)
         if found is not NULL:
             return <WindowWay>found
         _forget_miss()
         try:
-            way = self._locate(names, key if len(names) > 1 else (key,))
+            way = self._locate(names, (key,) if values is None else key)
         except InputError:
             return None
         if way is not None:
