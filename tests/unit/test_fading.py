@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, StateError
+from streameval.events.time import event_time
 from streameval.metrics import class_metrics
 from streameval.windows.fading import EPOCHS, FadingWindow, units, units_many
 from tests.support.fading_oracle import Given, Oracle
@@ -205,6 +207,16 @@ def test_a_restored_window_drops_what_fades_out() -> None:
         assert math.isnan(ev.value("roc_auc")) is not known
         ev._check()
     assert ev.retained["half_lives"] == 3
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.datetimes(timezones=st.just(UTC)), st.timedeltas(timedelta(0), timedelta(days=900)))
+def test_the_moment_of_a_datetime(start: datetime, later: timedelta) -> None:
+    assume(start <= datetime.max.replace(tzinfo=UTC) - later)
+    ev = opened()
+    ev.update(True, score=0.5, event_time=start)
+    ev.update(False, score=0.25, event_time=start + later)
+    assert ev.newest == event_time(start + later)
 
 
 def test_metrics_of_labels_sum_no_scores() -> None:
