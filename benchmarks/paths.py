@@ -264,19 +264,17 @@ PATHS = (
     Path("Panes: score", 0.80, _panes()),
     Path("Panes: score, and AUC", 1.50, _panes("roc_auc")),
     Path("Panes: score, a slice, and AUC", 1.50, _panes("roc_auc", slices=True)),
-    Path("Fading(10): score, and AUC", 3.0, _scores("roc_auc", **_fading(10)), events=1_000),
-    Path("Fading(10,000): score, and AUC", 3.0, _scores("roc_auc", **_fading(10_000)), events=500),
+    Path("Fading(10): score, and AUC", 3.0, _scores("roc_auc", **_fading(10))),
+    Path("Fading(10,000): score, and AUC", 3.0, _scores("roc_auc", **_fading(10_000))),
     Path(
         "Fading(10,000): labels, and accuracy",
         1.0,
         _labels("binary", "accuracy", **_fading(10_000)),
-        events=1_000,
     ),
     Path(
         "Fading(10,000): score, AUC and log loss",
         3.0,
         _scores("roc_auc", "log_loss", **_fading(10_000)),
-        events=100,
     ),
     Path("score of weight 2.5, and AUC", 2.0, _scores("roc_auc", weight=2.5), events=1_000),
     Path("score, and a slice", 1.0, _sliced),
@@ -290,7 +288,7 @@ PATHS = (
         before=1_000_000,
         events=5,
     ),
-    Path("score, and Kolmogorov-Smirnov", 50.0, _scores("ks"), before=1_000_000, events=5),
+    Path("score, and Kolmogorov-Smirnov", 50.0, _scores("ks"), before=1_000_000, events=500),
 )
 
 

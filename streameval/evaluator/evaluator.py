@@ -57,7 +57,7 @@ from streameval.metrics.metric import undefined_number
 from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
-from streameval.state_files.codec import Unpacked, unpack_one_of
+from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import Provenance
 from streameval.states.confusion import ConfusionCounts
@@ -938,6 +938,12 @@ class Evaluator(EvaluatorWay):
         first, latest = self._total.first_pane, self.newest
         return None if first is None or latest is None else (iso_time(first), iso_time(latest))
 
+    @property
+    @locked
+    def has_whole_weights(self) -> bool:
+        """Whether all weights were whole, so that merges have the same bits in any order."""
+        return self._windows.total.current().has_whole_weights
+
     def share_lock(self, other: Evaluator) -> None:
         """Take over another's lock, before either is used: one call then holds both."""
         self._lock = self._context.lock = other._lock
@@ -1033,6 +1039,11 @@ class Evaluator(EvaluatorWay):
         """Whether scores or probabilities are kept, beside the predicted labels."""
         return self._context.plan.keeps_scores
 
+    @property
+    def takes_probabilities(self) -> bool:
+        """Whether scores of several classes are probabilities; see ``probabilities``."""
+        return self._context.plan.probabilities
+
     @locked
     def to_bytes(self, *, provenance: bool = False) -> bytes:
         """The state as bytes: the same for the same events in any order.
@@ -1054,7 +1065,7 @@ class Evaluator(EvaluatorWay):
         Raises:
             StateError: The file cannot be written.
         """
-        write_atomically(path, self.to_bytes(provenance=True))
+        write_atomically(path, compressed(self.to_bytes(provenance=True)))
 
     @locked
     def to_state(self) -> dict[str, Any]:

@@ -161,6 +161,9 @@ def canonical_weight(value: object, field: str = "weight", position: int | None 
     >>> canonical_weight(2.0), canonical_weight(0.5)
     (2, 0.5)
     """
+    # What an intake returns comes here again, in each state that counts it.
+    if type(value) is float and 0.0 < value < MAX_WEIGHT and not value.is_integer():
+        return value
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         number: Weight = int(value)
     elif isinstance(value, (float, np.floating)):

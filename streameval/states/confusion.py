@@ -237,7 +237,7 @@ class CellTable:
 
     def add_one(self, i: int, j: int, weight: Weight) -> None:
         """Count one cell, as :meth:`add` does."""
-        if type(weight) is float:
+        if self.exact and type(weight) is float:
             self.promote()
         code = i << INDEX_BITS | j
         if self.exact:

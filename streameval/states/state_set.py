@@ -538,11 +538,12 @@ class StateSet:
         Every state holds integers only, none depends on the order of events, and none
         coarsens scores, whose level does not fall.
         """
-        return (
-            not self._ordered
-            and self.plan.max_scores is None
-            and all(getattr(self, name).exact for name in self.plan.direct)
-        )
+        return not self._ordered and self.plan.max_scores is None and self.has_whole_weights
+
+    @property
+    def has_whole_weights(self) -> bool:
+        """Whether every state holds integers only, and merges have the same bits in any order."""
+        return all(getattr(self, name).exact for name in self.plan.direct)
 
     def copy(self) -> StateSet:
         """An independent state set of the same events."""

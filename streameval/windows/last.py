@@ -383,13 +383,15 @@ def _events_from_state(data: dict[str, Any], plan: StatePlan) -> list[EventField
     predicted = _column(data, "predicted", "int64", n, 0, last)
     weights = _column(data, "weight", "int64", n, 1, MAX_WEIGHT)
     scores: Sequence[Any]
+    largest = float(np.finfo(np.float64).max)
     if plan.task == "binary":
         scored = _column(data, "scored", "bool", n, 0, 1).tolist()
-        largest = float(np.finfo(np.float64).max)
         values = _column(data, "score", "float64", n, -largest, largest).tolist()
         scores = [v if has else None for v, has in zip(values, scored, strict=True)]
     else:
-        scores = _mappings(data, n, labels)
+        scores = _mappings(
+            data, n, labels, (0.0, 1.0) if plan.probabilities else (-largest, largest)
+        )
     return [
         (labels[t], labels[p], score, weight)
         for t, p, score, weight in zip(
@@ -409,11 +411,13 @@ def _labels(data: dict[str, Any], plan: StatePlan) -> list[Label]:
     return labels
 
 
-def _mappings(data: dict[str, Any], n: int, labels: list[Label]) -> list[dict[Label, float] | None]:
+def _mappings(
+    data: dict[str, Any], n: int, labels: list[Label], ends: tuple[float, float]
+) -> list[dict[Label, float] | None]:
     counts = _column(data, "share_counts", "int64", n, _NO_SHARES, len(labels)).tolist()
     total = sum(count for count in counts if count > 0)
     codes = _column(data, "share_labels", "int64", total, 0, len(labels) - 1).tolist()
-    shares = _column(data, "shares", "float64", total, 0.0, 1.0).tolist()
+    shares = _column(data, "shares", "float64", total, *ends).tolist()
     mappings: list[dict[Label, float] | None] = []
     start = 0
     for count in counts:

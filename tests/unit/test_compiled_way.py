@@ -312,8 +312,41 @@ def test_plain_events_are_counted_without_python(name: str, kind: str, in_full: 
     if not several:
         ev.update(1, proba=0.75, event_time=int(START) + 1, slices=place)
         ev.update(np.True_, score=0.75, event_time=START + 0.5, slices=place)
+        moment = datetime.fromtimestamp(START, UTC)
+        ev.update(True, score=0.75, event_time=moment, slices=place)
     assert not in_full
     ev._check()
+
+
+@compiled
+@given(
+    st.sampled_from(["s", "ms", "us", "ns"]),
+    st.lists(
+        st.one_of(
+            st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)),
+            st.datetimes(datetime(2026, 2, 1), datetime(2026, 3, 30), timezones=st.just(UTC)),
+            st.integers(-(2**70), 2**70),
+            st.integers(-(10**6), 10**6),
+            st.floats(),
+            st.floats(-1e6, 1e6).map(np.float64),
+            st.integers(-40, 40).map(lambda n: n / 2),
+        ),
+        max_size=12,
+    ),
+)
+def test_times_are_those_of_the_way_in_python(unit: str, times: list[Any]) -> None:
+    # Panes of about 200 years: the latest moment, which is written, is most of the state.
+    window = se.Panes("10000w", lateness="1000w")
+    scale = {"s": 1, "ms": 1_000, "us": 10**6, "ns": 10**9}[unit]
+    ev = se.Evaluator(window=window, time_unit=unit)
+    twin = in_python(se.Evaluator(window=window, time_unit=unit))
+    for time in [int(START) * scale, *times]:
+        near = not isinstance(time, datetime) and abs(time) <= 10**6
+        value = time + int(START) * scale if near else time
+        for one in {id(time): time, id(value): value}.values():
+            given = {"y_true": True, "score": 0.5, "event_time": one}
+            assert outcome(ev, "update", **given) == outcome(twin, "update", **given)
+            assert (ev.newest, ev.arrivals) == (twin.newest, twin.arrivals)
 
 
 @compiled

@@ -2,7 +2,8 @@
 # cython: binding=False, embedsignature=False
 """The compiled way of an event, from the arguments of a call to the states of each window.
 
-A *plain* event has known labels, weight 1, a float as score, and a time in the newest bucket.
+A *plain* event has known labels, weight 1, a float as score, and a time, as a number or a
+datetime of UTC, in the newest bucket.
 It is counted without any object in between. Whatever else an event has is left to the way in
 Python, which checks it, counts it or refuses it: nothing was changed before. Both ways give
 the same bits.
@@ -16,17 +17,7 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cpython.datetime cimport (
-    PyDateTime_CheckExact,
-    datetime_day,
-    datetime_hour,
-    datetime_microsecond,
-    datetime_minute,
-    datetime_month,
-    datetime_second,
-    datetime_year,
-    import_datetime,
-)
+from cpython.datetime cimport datetime, import_datetime
 from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
@@ -34,8 +25,8 @@ from libc.math cimport NAN, fabs, floor, rint
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t
 
+import datetime as calendar
 import functools
-from datetime import UTC
 
 import numpy as np
 
@@ -45,9 +36,6 @@ from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, Native
 from streameval.states.native.native_label_sums cimport MOST_TOTAL
 
 __all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "MergeReader", "RingWay", "StateWay"]
-
-
-import_datetime()
 
 
 cdef extern from "Python.h":
@@ -60,7 +48,8 @@ cdef extern from "Python.h":
 cdef object _ONE = 1
 cdef object _ZERO = 0
 cdef object _FLOAT64 = np.float64
-cdef object _UTC = UTC
+cdef object _DATETIME = calendar.datetime
+cdef object _UTC = calendar.UTC
 cdef int64_t _EARLIEST = EARLIEST
 cdef int64_t _LATEST = LATEST
 
@@ -71,6 +60,9 @@ cdef enum:
     MOST_WINDOWS = 8
 
 
+import_datetime()
+
+
 cdef int _forget_miss() except -1:
     """After a lookup that found nothing: a key that cannot be hashed is no error here."""
     if PyErr_Occurred() is not NULL:
@@ -78,19 +70,6 @@ cdef int _forget_miss() except -1:
             return -1
         PyErr_Clear()
     return 0
-
-
-cdef int64_t _microseconds(moment) noexcept:
-    """Microseconds since 1970 of a datetime in UTC."""
-    # In years that begin with March a leap day is the last one; 400 of them have 146,097 days.
-    cdef int64_t month = datetime_month(moment) - 3, year = datetime_year(moment), day, seconds
-    if month < 0:
-        month += 12
-        year -= 1
-    day = 365 * year + year // 4 - year // 100 + year // 400
-    day += (153 * month + 2) // 5 + datetime_day(moment) - 719_469
-    seconds = 3600 * datetime_hour(moment) + 60 * datetime_minute(moment) + datetime_second(moment)
-    return 1_000_000 * (86_400 * day + seconds) + datetime_microsecond(moment)
 
 
 cdef class WindowWay:
@@ -471,6 +450,19 @@ cdef class MergeReader:
         return NAN if way is None else getattr(way, self._metric)()
 
 
+cdef int64_t _microseconds(moment):
+    """Of a datetime of UTC, since 1970."""
+    cdef datetime given = moment
+    # Days from the civil calendar, in years that begin in March.
+    cdef int64_t late = given.month > 2
+    cdef int64_t year = given.year - (not late)
+    cdef int64_t century = year // 100
+    cdef int64_t day = (153 * (given.month + (-3 if late else 9)) + 2) // 5 + given.day - 1
+    day += 365 * year + year // 4 - century + century // 4 - 719_468
+    cdef int64_t seconds = ((day * 24 + given.hour) * 60 + given.minute) * 60 + given.second
+    return seconds * 1_000_000 + given.microsecond
+
+
 cdef StateWay _way_of(state_set):
     way = state_set._way
     return state_set.way() if way is None else way
@@ -701,18 +693,19 @@ cdef class EvaluatorWay:
         return truth >= 0
 
     cdef bint _moment(self, event_time, int64_t* moment) except -1:
-        """The microseconds of a number, or of a datetime in UTC; False for any other time."""
+        """The microseconds of a number, or of a datetime of UTC; False for any other time, and
+        outside the years 1 to 9999."""
         cdef int overflow = 0
         cdef long long whole
         cdef double number
-        if PyDateTime_CheckExact(event_time):
+        if type(event_time) is _DATETIME:
             if event_time.tzinfo is not _UTC:
                 return False
             moment[0] = _microseconds(event_time)
             return True
         if self._scale == 0:
             return False
-        if PyFloat_CheckExact(event_time):
+        if PyFloat_CheckExact(event_time) or type(event_time) is _FLOAT64:
             number = PyFloat_AS_DOUBLE(event_time)
             number = floor(number / 1000) if self._scale < 0 else rint(number * self._scale)
             if not fabs(number) < 9e17:

@@ -64,6 +64,12 @@ class WideLeaf {
     const double* keys() const { return const_cast<WideLeaf*>(this)->keys(); }
     std::size_t bytes() const { return bytes_for(capacity); }
 
+    // Asks for every line of a leaf in a large tree before the search begins.
+    void prefetch_all() const {
+        const char* start = reinterpret_cast<const char*>(this);
+        for (std::size_t at = 0; at < bytes_for(kMaxSize); at += 64) prefetch(start + at);
+    }
+
     // The place of the first score that is not below `key`.
     int find(double key) const { return count_below(keys(), size, key); }
 
@@ -191,6 +197,12 @@ class WideTree {
     // The caller keeps each class below 2^127, so that W2 < 2^255.
     // `key` is finite and not -0.0, `weight` is positive.
     void insert(bool positive, double key, Wide weight) {
+        insert_gain(positive, key, [weight](Wide) { return weight; });
+    }
+
+    // Inserts gain(weight of the class at this score), which may be 0 where there is any.
+    template <class F>
+    void insert_gain(bool positive, double key, const F& gain) {
         const int side = positive ? 1 : 0;
         if (is_full(root_, height_)) grow();
         Path path;
@@ -199,6 +211,8 @@ class WideTree {
         for (int level = height_; level > 0; --level) {
             WideInner* inner = static_cast<WideInner*>(*slot);
             int at = inner->child_of(key);
+            if (level == 1 && height_ > 2)
+                static_cast<const WideLeaf*>(inner->children[at])->prefetch_all();
             if (is_full(inner->children[at], level - 1)) {
                 split(inner, at, level - 1, key);
                 if (inner->fences[at + 1] <= key) ++at;
@@ -212,6 +226,7 @@ class WideTree {
         const bool found = at < leaf->size && leaf->keys()[at] == key;
         if (!found && leaf->size == leaf->capacity)
             *slot = leaf = with_room(leaf, leaf->size + 1);
+        const Wide weight = gain(found ? leaf->of(side)[at] : 0);
         twice_wins_ += wins_of(side, leaf, at, found, under, weight);
         if (found) {
             leaf->of(side)[at] += weight;
@@ -266,6 +281,33 @@ class WideTree {
         for (Wide& total : totals_) total >>= bits;
         twice_wins_ >>= 2 * bits;
         change_weights(root_, height_, [bits](Wide& weight) { weight >>= bits; });
+    }
+
+    // Replaces the content by `count` groups, ascending: next(score, weights of both classes)
+    // writes them one after another.
+    template <class F>
+    void build(std::size_t count, F&& next) {
+        WideTree built;
+        if (count > 0) {
+            int height = 0;
+            std::size_t room = kFill;
+            for (; room < count; ++height) room *= kInnerFill;
+            void* root = built.build_below(height, room, count, next);
+            destroy(built.root_, 0);
+            built.root_ = root;
+            built.height_ = height;
+            built.distinct_ = count;
+        }
+        swap(built);
+    }
+    // The same from columns, in the form that read_groups writes.
+    void build(const double* scores, const std::uint64_t* positives, const std::uint64_t* negatives,
+               std::size_t count) {
+        build(count, [&](double& score, Wide* weights) {
+            score = *scores++;
+            weights[0] = read(negatives);
+            weights[1] = read(positives);
+        });
     }
 
     // Calls f(score, weight of negatives, weight of positives), ascending.
@@ -327,6 +369,10 @@ class WideTree {
     // No machine holds the scores for it: a split leaves at least two children in a node.
     static constexpr int kMaxHeight = 48;
     typedef Step Path[kMaxHeight + 1];  // [height] is the root, [1] the parent of a leaf
+
+    // Nodes are built with some room for insertions.
+    static constexpr int kFill = WideLeaf::kMaxSize * 3 / 4;
+    static constexpr int kInnerFill = WideInner::kMaxSize * 3 / 4;
 
     void* root_;
     int height_ = 0;  // 0: the root is a leaf
@@ -436,6 +482,45 @@ class WideTree {
         }
     }
 
+    // A subtree of `count` groups, at most `room`, the content of full nodes of its height; and
+    // counts them.
+    template <class F>
+    void* build_below(int level, std::size_t room, std::size_t count, F& next) {
+        if (level == 0) {
+            WideLeaf* leaf = WideLeaf::make(WideLeaf::capacity_for(static_cast<int>(count)));
+            for (; leaf->size < static_cast<int>(count); ++leaf->size) {
+                Wide weights[2];
+                next(leaf->keys()[leaf->size], weights);
+                twice_wins_ += product(weights[1], 2 * totals_[0] + weights[0]);
+                for (int side = 0; side < 2; ++side) {
+                    leaf->of(side)[leaf->size] = weights[side];
+                    totals_[side] += weights[side];
+                }
+            }
+            return leaf;
+        }
+        room /= kInnerFill;
+        const std::size_t children = (count + room - 1) / room;
+        WideInner* inner = new WideInner;
+        try {
+            for (std::size_t i = 0; i < children; ++i) {
+                const Wide before[2] = {totals_[0], totals_[1]};
+                const std::size_t share = count * (i + 1) / children - count * i / children;
+                void* child = build_below(level - 1, room, share, next);
+                inner->insert(inner->size, first_below(child, level - 1), totals_[0] - before[0],
+                              totals_[1] - before[1], child);
+            }
+        } catch (...) {
+            destroy(inner, level);
+            throw;
+        }
+        return inner;
+    }
+    static double first_below(const void* node, int level) {
+        for (; level > 0; --level) node = static_cast<const WideInner*>(node)->children[0];
+        return static_cast<const WideLeaf*>(node)->keys()[0];
+    }
+
     static void destroy(void* node, int level) noexcept {
         if (level == 0) {
             WideLeaf::destroy(static_cast<WideLeaf*>(node));
@@ -490,6 +575,10 @@ class WideTree {
         for (int i = 0; i < inner->size; ++i) each_below(inner->children[i], level - 1, f);
     }
 
+    static Wide read(const std::uint64_t*& from) {
+        const Wide low = *from++;
+        return low | static_cast<Wide>(*from++) << 64;
+    }
     static void write(std::uint64_t*& to, Wide weight) {
         *to++ = static_cast<std::uint64_t>(weight);
         *to++ = static_cast<std::uint64_t>(weight >> 64);

@@ -31,6 +31,9 @@ cdef extern from "wide_tree.hpp" namespace "streameval" nogil:
         cbool remove(cbool positive, double key, Wide weight)
         void shift_left(int bits)
         void shift_right(int bits)
+        void build(
+            const double* scores, const uint64_t* positives, const uint64_t* negatives, size_t count
+        ) except +
         void read_groups(double* scores, uint64_t* positives, uint64_t* negatives)
         void read_scaled(double* scores, double* positives, double* negatives, int exponent)
         void copy_from(const WideTree& other) except +

@@ -175,8 +175,8 @@ class ScaledIndex:
         self._bits = bits
         self._made: ScoreIndex | None = None
 
-    @property
-    def __class__(self) -> type[Any]:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Any]:
         # Metrics ask for it where an argument is wrong: this is a score index to them.
         return ScoreIndex
 
