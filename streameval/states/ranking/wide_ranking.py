@@ -210,8 +210,17 @@ class ScaledIndex:
         distinct: int = self._ranking.distinct
         return distinct
 
-    def __getattr__(self, name: str) -> Any:
+    def _index(self) -> ScoreIndex:
+        """The index with float weights."""
         if self._made is None:
             groups = self._ranking.scaled(self._units, self._bits)
             self._made = ScoreIndex.from_state({"exact": False, **groups._asdict()})
-        return getattr(self._made, name)
+        return self._made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return self._index() == (other._index() if type(other) is ScaledIndex else other)
+
+    __hash__ = None  # type: ignore[assignment]
