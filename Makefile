@@ -204,8 +204,10 @@ fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some min
 SANITIZED := \
   tests/properties/test_bounded_index.py \
   tests/properties/test_delong_sums.py \
+  tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
   tests/unit/test_compiled_way.py \
+  tests/unit/test_fading.py \
   tests/unit/test_group_blocks.py \
   tests/unit/test_key_table.py \
   tests/unit/test_lock.py \
