@@ -201,7 +201,7 @@ def test_a_batch_after_a_read(half_life: Any, count: int) -> None:
     ev, fresh = opened(half_life), opened(half_life)
     for item in items[:100]:
         ev.update(**item.arguments(timed=timed))
-    assert all(0 < ev[name] for name in names)
+    assert all(ev[name] > 0 for name in names)
     ev.update_many(**columns(items[100 : 100 + count], timed=timed))
     for item in items[: 100 + count]:
         fresh.update(**item.arguments(timed=timed))
