@@ -39,7 +39,8 @@ def _compile_flags() -> tuple[list[str], list[str]]:
     # No -march=native: a wheel runs on other machines than the one that built it.
     # No -ffast-math: the index relies on x + 0.0 turning -0.0 into 0.0.
     level = os.environ.get("STREAMEVAL_OPTIMISE", "3")
-    flags = [f"-O{level}", "-std=c++17", "-g0", "-fvisibility=hidden"]
+    # No contraction: log losses have the bits of Python's products and sums.
+    flags = [f"-O{level}", "-std=c++17", "-g0", "-fvisibility=hidden", "-ffp-contract=off"]
     if os.environ.get("STREAMEVAL_SANITIZE"):
         sanitisers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
         return ["-O1", "-g", "-std=c++17", "-fno-omit-frame-pointer", *sanitisers], sanitisers
@@ -58,10 +59,17 @@ def _extensions() -> list[Extension]:
         return []
     compile_flags, link_flags = _compile_flags()
     # Microsoft's compiler has no 128-bit integers, which the sums need.
-    names = ["native_index", "event_ring", "native_label_sums", "native_key_table", "native_lock"]
+    names = [
+        "native_index",
+        "event_ring",
+        "native_label_sums",
+        "native_class_events",
+        "native_key_table",
+        "native_lock",
+    ]
     required = {name for name in names if REQUIRED}
     if sys.platform == "win32":
-        required.discard("native_label_sums")
+        required -= {"native_label_sums", "native_class_events"}
     headers = sorted(str(path) for end in ("hpp", "pxd") for path in NATIVE.glob(f"*.{end}"))
     extensions = [
         Extension(

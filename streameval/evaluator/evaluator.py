@@ -59,6 +59,7 @@ from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, Thre
 from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import Provenance
+from streameval.states.class_probability import plain_event
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Cumulative, window_note, window_spec
@@ -185,7 +186,9 @@ class Evaluator:
             notes = {"positive": binary.positive, "threshold": binary.threshold}
             classes = tuple(binary.labels) if binary.closed else None
         else:
-            self._intake = several = ClassIntake(declared, probabilities=probabilities)
+            self._intake = several = ClassIntake(
+                declared, probabilities=probabilities, plain=plain_event
+            )
             classes = several.classes if several.closed else None
         plan = plan_of(
             task,

@@ -1,0 +1,33 @@
+from collections.abc import Iterable, Mapping
+from typing import final
+
+from streameval.events.event import EventFields
+from streameval.events.values import BoolArray, FloatArray, IntArray, Label
+
+__all__ = ["NativeClassTerms", "plain_event"]
+
+def plain_event(
+    known: dict[object, Label],
+    y_true: object,
+    y_pred: object,
+    proba: object,
+    weight: object,
+    tolerance: float,
+) -> EventFields | None: ...
+@final
+class NativeClassTerms:
+    def __init__(self, edges: Iterable[float]) -> None: ...
+    @property
+    def events(self) -> int: ...
+    def count(self, y_true: Label, proba: Mapping[Label, float], y_pred: Label | None) -> bool: ...
+    def count_rows(
+        self,
+        proba: FloatArray,
+        true: IntArray,
+        predicted: IntArray,
+        hit: BoolArray,
+        places: IntArray,
+    ) -> None: ...
+    def take(
+        self,
+    ) -> tuple[int, int, list[tuple[int, int]], list[tuple[int, int, int, int]]]: ...
