@@ -59,7 +59,7 @@ from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, Thre
 from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import Provenance
-from streameval.states.class_probability import plain_event
+from streameval.states.class_events import plain_event
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Cumulative, window_note, window_spec

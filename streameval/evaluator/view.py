@@ -398,7 +398,7 @@ class View:
         """
         context, window = self._context, self._window
         metric = find(name, context.plan.task)
-        if metric.also or metric.state not in ("confusion", "index"):
+        if metric.also or metric.state not in ("confusion", "index", "class_scores"):
             return None
         function = metric.bind(positive=context.positive, undefined=context.undefined)
         of_state_set = context.bound(metric, {})

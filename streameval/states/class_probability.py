@@ -7,16 +7,15 @@ predicted label: the first two are sums of units of 2**-60 (see
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.events.event import EventBatch, EventFields
+from streameval.events.event import EventBatch
 from streameval.events.values import (
     BoolArray,
     FloatArray,
@@ -26,6 +25,7 @@ from streameval.events.values import (
     most_probable,
     most_probable_columns,
 )
+from streameval.states.class_events import COMPILED
 from streameval.states.fields import (
     fields_of,
     never_counted,
@@ -34,7 +34,6 @@ from streameval.states.fields import (
     weights_field,
 )
 from streameval.states.ranking.sorted_runs import WeightArray
-from streameval.states.score_index import backend
 from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight, total_weight_by_group
 from streameval.states.sums.loss_sums import LossSums, loss_units
 
@@ -197,6 +196,7 @@ def _places(labels: Sequence[Label]) -> IntArray:
 
 def _row_codes(batch: EventBatch) -> tuple[IntArray, IntArray, BoolArray, IntArray]:
     """The columns of the true and the predicted label, whether they are one, and the places."""
+    assert batch.score is not None
     column_of = {label: n for n, label in enumerate(batch.score_labels)}
     columns = np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
     true = columns[batch.y_true]
@@ -237,22 +237,6 @@ def chunks_of_terms(
         else:
             predicted, hit = columns[part.y_pred], part.y_true == part.y_pred
         yield column_terms(true, proba, predicted), hit, part.weight
-
-
-def _compiled() -> Any:
-    """The module of compiled events, or None; both ways give the same bits."""
-    if backend() != "native":
-        return None
-    try:
-        return importlib.import_module("streameval.states.native.native_class_events")
-    except ImportError:  # one compiled module can be missing alone
-        return None
-
-
-_NATIVE = _compiled()
-
-plain_event: Callable[..., EventFields | None] | None = getattr(_NATIVE, "plain_event", None)
-"""The validated fields of a plain event with probabilities, where compiled."""
 
 
 class ClassProbabilitySums:
@@ -296,8 +280,8 @@ class ClassProbabilitySums:
         self._ranks: dict[int, Weight] = {}
         # Counts events of weight 1 until the sums are read, which adds its own to them.
         self._terms: NativeClassTerms | None = None
-        if _NATIVE is not None and self.probabilities and sums.exact:
-            self._terms = _NATIVE.NativeClassTerms(sums.bins.edges)
+        if COMPILED is not None and self.probabilities and sums.exact:
+            self._terms = COMPILED.NativeClassTerms(sums.bins.edges)
 
     def _settle(self) -> None:
         """Add what the compiled terms have counted; called before the sums are read or changed."""

@@ -18,12 +18,14 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch
 from streameval.events.values import (
     MAX_CLASSES,
+    BoolArray,
     FloatArray,
     IntArray,
     Label,
     Weight,
     check_same_kind,
 )
+from streameval.states.class_events import COMPILED
 from streameval.states.fields import (
     MOST_WEIGHT,
     array_field,
@@ -193,11 +195,13 @@ def _check_totals(starts: IntArray, weights: WeightArray, counts: list[Weight]) 
     if not counts:
         return
     firsts = starts[:-1]
-    most = np.array(counts, dtype=weights.dtype)
+    over: BoolArray
+    most: Any = np.array(counts, dtype=weights.dtype)
     if weights.dtype == np.int64:
         # In two halves, whose sums cannot wrap around.
-        low = np.add.reduceat(weights & 0xFFFF_FFFF, firsts)
-        high = np.add.reduceat(weights >> 32, firsts) + (low >> 32)
+        whole = weights.astype(np.int64, copy=False)
+        low = np.add.reduceat(whole & 0xFFFF_FFFF, firsts)
+        high = np.add.reduceat(whole >> 32, firsts) + (low >> 32)
         low &= 0xFFFF_FFFF
         over = (high > most >> 32) | ((high == most >> 32) & (low > most & 0xFFFF_FFFF))
     else:
@@ -345,6 +349,9 @@ class ScoreColumns:
     def knows(self, true: Label, scores: Mapping[Label, float]) -> bool:
         """Whether no label is new."""
         codes = self._codes
+        if COMPILED is not None:
+            known: bool = COMPILED.knows(codes, true, scores)
+            return known
         return true in codes and codes.keys() >= scores.keys()
 
     def code(self, label: Label) -> int:
@@ -448,11 +455,11 @@ class ScoreColumns:
             # Rows are ranked as they are: to fold them would sort all columns.
             self._gather()
         if not waiting or self._parts:
-            groups = group_scores(*self._sides_against(column, other))
+            pooled = group_scores(*self._sides_against(column, other))
             if not self.signed:
-                held = groups.scores != 0.0
-                groups = ScoreGroups(*(side[held] for side in groups))
-            return ScoreIndex.from_state(groups_to_state(groups, True))
+                held = pooled.scores != 0.0
+                pooled = ScoreGroups(*(side[held] for side in pooled))
+            return ScoreIndex.from_state(groups_to_state(pooled, True))
         index = ScoreIndex()
         code = self._codes.get(column, _LOW)
         groups, span = base.span(code << _SHIFT, (code + 1) << _SHIFT)
@@ -497,7 +504,7 @@ class ScoreColumns:
         Returns:
             The rows, whose codes are those of the labels until the next :meth:`fold`.
         """
-        held = np.flatnonzero(scores.any(axis=0))
+        held: list[int] = np.flatnonzero(scores.any(axis=0)).tolist()
         totals = total_weight_by_group(true, len(labels), weights)
         counted = [label for label, total in zip(labels, totals, strict=True) if total]
         self._learn([*counted, *(columns[at] for at in held)])
@@ -515,7 +522,7 @@ class ScoreColumns:
         )
         self._push(block)
         # Where most are zeros, sorted arrays hold the others only.
-        self._sparse = self._sparse or 4 * np.count_nonzero(scores) < scores.size
+        self._sparse = self._sparse or 4 * int(np.count_nonzero(scores)) < scores.size
         return block
 
     def _learn(self, labels: Iterable[Label]) -> None:
@@ -557,7 +564,9 @@ class ScoreColumns:
         trues, scores, given = zip(*events, strict=True)
         true = np.array([codes[label] for label in trues], dtype=np.int64)
         whole = self.exact and given.count(1) == len(given)
-        weights = None if whole else np.array(given, np.int64 if self.exact else np.float64)
+        weights: WeightArray | None = None
+        if not whole:
+            weights = np.array(given, np.int64 if self.exact else np.float64)
         names = tuple(scores[0])
         if all(names == tuple(row) for row in scores) and codes.keys() >= set(names):
             rows = np.array([list(row.values()) for row in scores]).reshape(len(events), len(names))
@@ -603,9 +612,7 @@ class ScoreColumns:
         if self._stale:
             held = set(np.unique(base.keys >> _SHIFT).tolist())
             codes = {
-                label: code
-                for label, code in codes.items()
-                if label in self.counts or code in held
+                label: code for label, code in codes.items() if label in self.counts or code in held
             }
         self._stale = False
         ascending = sorted(codes)
@@ -817,16 +824,15 @@ class Wins:
     (2, 2)
     """
 
-    __slots__ = ("_pairs", "_rest", "_unread")
+    __slots__ = ("_pairs", "_rest", "_unread", "kept")
 
     def __init__(self) -> None:
+        self.kept = False
+        """Whether there is any ranking."""
         self._unread = 0  # batches since the last read
         self._rest: dict[Label, ScoreIndex] = {}
         # By column, then by the class that it is compared with.
         self._pairs: dict[Label, dict[Label, ScoreIndex]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._rest or self._pairs)
 
     def read(self, scores: ScoreColumns, column: Label, other: Label | None) -> int:
         """The wins of class ``column`` over ``other`` (None: all others); whole weights only.
@@ -835,12 +841,11 @@ class Wins:
             O(1) where it was read before, else O(n) of the column.
         """
         self._unread = 0
-        if other is None:
-            index = self._rest.get(column)
-        else:
-            index = self._pairs.get(column, {}).get(other)
+        kept = self._rest if other is None else self._pairs.get(column, {})
+        index = kept.get(column if other is None else other)
         if index is None:
             index = scores.ranking(column, other)
+            self.kept = True
             if other is None:
                 self._rest[column] = index
             elif len(scores.counts) ** 2 <= _MOST_PAIRS:
@@ -853,9 +858,20 @@ class Wins:
         zeros = scores.counts[column] - index.positives
         return wins + int((rivals - index.negatives) * (2 * index.positives + zeros))
 
+    def mean_share(self, scores: ScoreColumns) -> float:
+        """The mean over the classes of the share of pairs won over the rest; nan if not at hand.
+
+        It has to be so where a class was not read yet.
+        """
+        if COMPILED is None or not self.kept or scores.signed or not scores.exact:
+            return math.nan
+        self._unread = 0
+        mean: float = COMPILED.mean_share(self._rest, scores.counts, scores.total())
+        return mean
+
     def forget(self) -> None:
         """Drop all rankings."""
-        self._rest, self._pairs = {}, {}
+        self._rest, self._pairs, self.kept = {}, {}, False
 
     def forget_class(self, label: Label) -> None:
         """Drop the rankings of a class that has no event any more."""
@@ -870,6 +886,9 @@ class Wins:
         Cost:
             O(log n) for each class that it names and that was read.
         """
+        if COMPILED is not None and weight == 1 and not (self._pairs or signed):
+            COMPILED.follow(self._rest, true, scores)
+            return
         for column, score in scores.items():
             if score or signed:
                 index = self._rest.get(column)
@@ -890,11 +909,14 @@ class Wins:
             As :meth:`follow` for each row; O(1) where the batch is large, or wins are
             read so rarely that it is cheaper to derive them anew.
         """
+        if not self.kept:
+            return
         self._pairs = {}
         self._unread += 1
         seldom = self._unread > _UNREAD_MOST or 8 * len(block.true) > scores.total()
         if seldom or scores.signed or not scores.exact:
             self._rest = {}
+        self.kept = bool(self._rest)
         for column, index in self._rest.items():
             block.rank(scores.code(column), index)
 
@@ -1042,6 +1064,11 @@ class ClassScores:
         """
         return self._won(column, None)
 
+    def mean_share(self) -> float:
+        """The macro mean of one-vs-rest AUCs where it is at hand, else nan. Cost: O(K)."""
+        self._fit()
+        return self._wins.mean_share(self._scores)
+
     def _won(self, column: Label, other: Label | None) -> Weight:
         if column not in self._scores.counts:
             return 0 if self.exact else 0.0
@@ -1127,7 +1154,7 @@ class ClassScores:
             proba = {label: coarse(score, self._level) for label, score in proba.items()}
         if type(weight) is float:
             self._promote()
-        if self._wins:
+        if self._wins.kept:
             self._wins.follow(y_true, proba, weight, scores.signed)  # type: ignore[arg-type]
         scores.add(y_true, proba, weight)
         if self._limit is not None:
@@ -1225,7 +1252,7 @@ class ClassScores:
         proba = {label: coarse(score, self._level) for label, score in given.items()}
         if not self._scores.remove(y_true, proba, whole):
             raise never_counted("proba", {"y_true": y_true, **given})
-        if self._wins:
+        if self._wins.kept:
             self._wins.follow(y_true, proba, -whole, self._scores.signed)
         if y_true not in self._scores.counts:
             self._wins.forget_class(y_true)

@@ -20,6 +20,11 @@ struct ReliabilityBin {
     Wide units = 0;
 };
 
+// A share of pairs in units of 2^-64, rounded down.
+inline Wide share_of(std::uint64_t wins, std::uint64_t pairs) {
+    return (static_cast<Wide>(wins) << 64) / pairs;
+}
+
 class ClassTerms {
 public:
     std::vector<double> edges;         // inner edges of the bins, ascending

@@ -3,8 +3,9 @@ from typing import final
 
 from streameval.events.event import EventFields
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label
+from streameval.states.native.native_index import NativeScoreIndex
 
-__all__ = ["NativeClassTerms", "plain_event"]
+__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event"]
 
 def plain_event(
     known: dict[object, Label],
@@ -14,6 +15,14 @@ def plain_event(
     weight: object,
     tolerance: float,
 ) -> EventFields | None: ...
+def knows(codes: Mapping[Label, int], true: Label, scores: Mapping[Label, float]) -> bool: ...
+def follow(
+    rankings: Mapping[Label, NativeScoreIndex], true: Label, scores: Mapping[Label, float]
+) -> None: ...
+def mean_share(
+    rankings: Mapping[Label, NativeScoreIndex], counts: Mapping[Label, int], total: int
+) -> float: ...
+
 @final
 class NativeClassTerms:
     def __init__(self, edges: Iterable[float]) -> None: ...

@@ -12,13 +12,15 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport Py_GT, Py_LT, PyObject, PyObject_RichCompareBool
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.math cimport fabs, signbit
+from libc.math cimport NAN, fabs, signbit
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-__all__ = ["NativeClassTerms", "plain_event"]
+from streameval.states.native.native_index cimport U128, NativeScoreIndex
+
+__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event"]
 
 
 cdef extern from "class_terms.hpp" namespace "streameval" nogil:
@@ -29,6 +31,8 @@ cdef extern from "class_terms.hpp" namespace "streameval" nogil:
         uint64_t low()
 
     Whole whole(Wide value)
+
+    cbool mean_of_scaled(Wide scaled, int64_t count, double* mean)
 
     cdef cppclass ReliabilityBin:
         uint64_t events
@@ -54,6 +58,8 @@ cdef extern from "class_terms.hpp" namespace "streameval" nogil:
         )
         void clear()
 
+    Wide share_of(uint64_t wins, uint64_t pairs)
+
 
 cdef extern from "Python.h":
     # Not as Cython has it, which would turn an error into an exception at once.
@@ -61,6 +67,8 @@ cdef extern from "Python.h":
 
 
 cdef object _ONE = 1
+# Pairs up to here are below 2^63 when counted twice.
+cdef uint64_t _PAIRS_MOST = 1 << 62
 # Sums of this many events of 2^67 units fit 128 bits.
 cdef int64_t _EVENTS_MOST = 1 << 40
 
@@ -139,6 +147,105 @@ def plain_event(dict known, y_true, y_pred, proba, weight, double tolerance):
             return None
         predicted = <object>found
     return true, predicted, PyDict_Copy(<dict>proba), _ONE
+
+
+def knows(dict codes, true, scores):
+    """Whether the true label and all of a mapping are keys of ``codes``.
+
+    >>> knows({"a": 0, "b": 1}, "b", {"a": 0.5}), knows({"a": 0}, "a", {"b": 1.0})
+    (True, False)
+    """
+    cdef PyObject* key
+    cdef Py_ssize_t at = 0
+    if type(scores) is not dict:
+        return true in codes and codes.keys() >= scores.keys()
+    if PyDict_GetItemWithError(codes, true) is NULL:
+        _forget_miss()
+        return False
+    while PyDict_Next(<dict>scores, &at, &key, NULL):
+        if PyDict_GetItemWithError(codes, <object>key) is NULL:
+            _forget_miss()
+            return False
+    return True
+
+
+def follow(dict rankings, true, dict scores):
+    """Count an event of weight 1 in the rankings of columns against the rest.
+
+    Scores of 0 are left out, and so are labels without a ranking.
+
+    Args:
+        rankings: From labels to score indices.
+        true: The true label.
+        scores: Label -> score, a float from 0 to 1.
+
+    >>> from streameval.states.native.native_index import NativeScoreIndex
+    >>> index = NativeScoreIndex()
+    >>> follow({"a": index}, "a", {"a": 0.75, "b": 0.25})
+    >>> index.positives, index.negatives
+    (1, 0)
+    """
+    cdef PyObject* key
+    cdef PyObject* value
+    cdef PyObject* found
+    cdef Py_ssize_t at = 0
+    cdef double score
+    cdef NativeScoreIndex index
+    while PyDict_Next(scores, &at, &key, &value):
+        score = <object>value
+        if score == 0.0:
+            continue
+        found = PyDict_GetItemWithError(rankings, <object>key)
+        if found is not NULL:
+            index = <object>found
+            index.insert(<object>key is true or <object>key == true, score)
+
+
+def mean_share(dict rankings, dict counts, total):
+    """The mean over the classes of the share of pairs that one wins over all others.
+
+    As the metric ``roc_auc_ovr``, whose bits it has; nan where that has to be read.
+
+    Args:
+        rankings: From labels to score indices, which lack scores of 0.
+        counts: The weight of each class, an int.
+        total: Of all.
+
+    >>> mean_share({}, {"a": 1}, 1)
+    nan
+    """
+    cdef PyObject* key
+    cdef PyObject* value
+    cdef PyObject* found
+    cdef Py_ssize_t at = 0
+    cdef uint64_t count, rivals, wins, below, zeros, all_events
+    cdef int64_t classes = 0
+    cdef Wide scaled = 0
+    cdef double mean
+    cdef NativeScoreIndex index
+    if total >= _PAIRS_MOST:
+        return NAN
+    all_events = total
+    while PyDict_Next(counts, &at, &key, &value):
+        count = <object>value
+        rivals = all_events - count
+        if rivals == 0:
+            continue
+        found = PyDict_GetItemWithError(rankings, <object>key)
+        if found is NULL or rivals > _PAIRS_MOST // count:
+            _forget_miss()
+            return NAN
+        index = <object>found
+        if not index._plain:
+            return NAN
+        zeros = count - index._tree.positives()
+        below = rivals - index._tree.negatives()
+        wins = index._tree.twice_wins().low + below * (2 * index._tree.positives() + zeros)
+        scaled += share_of(wins, 2 * count * rivals)
+        classes += 1
+    if classes and mean_of_scaled(scaled, classes, &mean):
+        return mean
+    return NAN
 
 
 @cython.final

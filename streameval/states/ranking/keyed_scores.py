@@ -91,7 +91,7 @@ class KeyedScores:
         start, end = np.searchsorted(self.keys, [low, high]).tolist()
         return slice(start, end), slice(int(self.starts[start]), int(self.starts[end]))
 
-    def each(self, span: slice = slice(None)) -> WeightArray:  # noqa: B008  # immutable
+    def each(self, span: slice = slice(None)) -> WeightArray:
         """The weights of the scores at some positions."""
         if self.weights is not None:
             return self.weights[span]
@@ -194,12 +194,11 @@ class KeyedScores:
         weights = self.each().copy()
         if changes is None:
             changes = np.ones(len(run), np.int64)
-        weights = weights.astype(np.result_type(weights, changes), copy=False)
-        weights[at[known]] += changes[known]
+        dtype: Any = np.result_type(weights, changes)
+        weights = weights.astype(dtype, copy=False)
+        weights[at[known]] = weights[at[known]] + changes[known]
         new = ~known
-        return _of_run(
-            np.insert(own, at[new], run[new]), np.insert(weights, at[new], changes[new])
-        )
+        return _of_run(np.insert(own, at[new], run[new]), np.insert(weights, at[new], changes[new]))
 
     def entries(self, keys: IntArray | None = None, sign: int = 1) -> Entries:
         """All scores; ``keys`` has another key for each multiset, ``sign`` −1 takes them out."""
@@ -231,9 +230,7 @@ class KeyedScores:
 
     def promoted(self) -> KeyedScores:
         """The same with float64 weights."""
-        return KeyedScores(
-            self.keys, self.starts, self.scores, self.each().astype(np.float64)
-        )
+        return KeyedScores(self.keys, self.starts, self.scores, self.each().astype(np.float64))
 
     def __reduce__(self) -> tuple[object, ...]:
         return KeyedScores, (self.keys, self.starts, self.scores, self.weights)
