@@ -309,6 +309,7 @@ class ScoreColumns:
         "_codes",
         "_events",
         "_folded",
+        "_owing",
         "_parts",
         "_sparse",
         "_stale",
@@ -333,6 +334,7 @@ class ScoreColumns:
         self._blocks: list[_Block] = []
         self._parts: list[Entries] = []
         self._sparse = False
+        self._owing = False  # whether parts with negative weights are among it
 
     # Reading
 
@@ -602,7 +604,8 @@ class ScoreColumns:
                 for part in parts
             ]
         self._base = self._base.absorbed(*parts)
-        self._blocks, self._parts, self._sparse = [], [], False
+        self._blocks, self._parts = [], []
+        self._sparse = self._owing = False
         self._folded = self.counts.copy()
         self._rename()
 
@@ -629,6 +632,9 @@ class ScoreColumns:
 
     def remove(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
         """Remove an event; False, and nothing changed, where some column holds none such."""
+        if self._owing:
+            # What is sorted may be more than there is.
+            self.fold()
         found = self._retract(true, scores, weight) or self._take(true, scores, weight)
         if not found and (self._events or self._blocks or self._parts):
             self.fold()
@@ -677,6 +683,7 @@ class ScoreColumns:
     def subtract(self, other: ScoreColumns) -> None:
         """Remove all of another that was merged; both exact."""
         self._parts.append(self._of(other, -1))
+        self._owing = True
         for true, count in other.counts.items():
             self._count(true, -count)
         self._stale = True
@@ -750,7 +757,7 @@ class ScoreColumns:
         new._codes, new._stale = self._codes.copy(), self._stale
         new._base, new._folded = self._base.shared(), self._folded.copy()
         new._events, new._blocks = self._events.copy(), self._blocks.copy()
-        new._parts, new._sparse = self._parts.copy(), self._sparse
+        new._parts, new._sparse, new._owing = self._parts.copy(), self._sparse, self._owing
         return new
 
     def write(self) -> dict[str, Any]:
