@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from river import metrics as river_metrics
@@ -22,17 +23,48 @@ SIX = (
 )
 
 
-def running_auc(
+def running_auc(distinct: int, events: int, repeats: int) -> Row:
+    """AUC of an evaluator after every event, which has seen so many distinct scores."""
+    labels, scores, fresh = _scored(distinct, events)
+    ev = se.Evaluator()
+    ev.update_many(labels, score=scores)
+    binned = river_metrics.ROCAUC()
+
+    def ours() -> None:
+        update = ev.update
+        for label, score in fresh:
+            update(label, score=score)
+            ev["roc_auc"]
+
+    def peer() -> None:
+        for label, score in fresh:
+            binned.update(label, score)
+            binned.get()
+
+    return faster(
+        f"AUC after every event, {distinct:,} distinct scores ({se.backend()})",
+        ours,
+        peer,
+        target=35,
+        repeats=repeats,
+        peer_name="River ROCAUC()",
+        events=events,
+        peer_exact=river_error(),
+    )
+
+
+def _scored(distinct: int, events: int) -> tuple[Any, Any, list[tuple[bool, float]]]:
+    rng = np.random.default_rng(5)
+    labels, scores = rng.random(distinct) < 0.5, rng.random(distinct)
+    fresh = zip(rng.random(events) < 0.5, rng.random(events), strict=True)
+    return labels, scores, [(bool(label), float(score)) for label, score in fresh]
+
+
+def index_auc(
     distinct: int, events: int, repeats: int, index_class: type, name: str, target: float
 ) -> Row:
-    """AUC kept and read after every event, over an index of so many distinct scores."""
-    rng = np.random.default_rng(5)
-    labels = rng.random(distinct) < 0.5
-    scores = rng.random(distinct)
-    fresh = [
-        (bool(label), float(score))
-        for label, score in zip(rng.random(events) < 0.5, rng.random(events), strict=True)
-    ]
+    """The same of the index alone, without an evaluator."""
+    labels, scores, fresh = _scored(distinct, events)
     index = index_class()
     index.update_many(labels, scores)
     read = se.metrics.roc_auc
@@ -50,7 +82,7 @@ def running_auc(
             binned.get()
 
     return faster(
-        f"AUC after every event, {distinct:,} distinct scores ({name})",
+        f"AUC after every event, {distinct:,} distinct scores: ScoreIndex ({name})",
         ours,
         peer,
         target=target,

@@ -271,13 +271,13 @@ def _scikit_learn(size: int) -> float:
     return _micro(lambda: roc_auc_score(labels, scores), 1)
 
 
-def draw(curves: dict[str, list[tuple[int, float]]], path: Path) -> None:
-    """The curves on log-log axes."""
+def draw(curves: dict[str, list[tuple[int, float]]], path: Path, sizes: str) -> None:
+    """The curves on log-log axes; ``sizes`` is what grows."""
     figure = Figure(figsize=(8, 5), layout="constrained")
     ax = figure.subplots()
     for name, points in curves.items():
         ax.loglog(*zip(*points, strict=True), marker="o", label=name)
-    ax.set_xlabel("distinct scores (River: window)")
+    ax.set_xlabel(sizes)
     ax.set_ylabel("µs of one update and one read of the AUC")
     ax.grid(alpha=0.3, which="both")
     ax.legend()

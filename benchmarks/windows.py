@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
-import os
 import statistics
-import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,20 +18,24 @@ from river import utils as river_utils
 
 import streameval as se
 from benchmarks.memory import peak, resident
-from benchmarks.timing import Part, Row, faster, interleaved, once
+from benchmarks.timing import Part, Row, faster, in_a_process, interleaved, once, printed
 
-ROOT = Path(__file__).parents[1]
+_HERE = "benchmarks.windows"
 
 
 def parts(quick: bool) -> list[Part]:
     """All rows of this section."""
     return [
         *(
-            partial(in_backend, backend, f"rolling_auc({n})")
+            partial(in_a_process, _HERE, f"rolling_auc({n})", STREAMEVAL_BACKEND=backend)
             for n in (1000, 100_000)
             for backend in backends()
         ),
-        *(partial(in_backend, "native", call) for call in NATIVE_ROWS if "native" in backends()),
+        *(
+            partial(in_a_process, _HERE, call, STREAMEVAL_BACKEND="native")
+            for call in NATIVE_ROWS
+            if "native" in backends()
+        ),
         partial(macro_f1, 20_000, 3 if quick else 7),
         partial(memory, 1000 if quick else 10_000, 288),
         ties,
@@ -46,14 +46,6 @@ def parts(quick: bool) -> list[Part]:
 def backends() -> list[str]:
     """The score indices that this machine has; which one is used is decided at import."""
     return ["portable", "native"] if se.backend() == "native" else ["portable"]
-
-
-def in_backend(backend: str, call: str) -> Row:
-    """A row of a function of this module out of a process that uses this index."""
-    code = (
-        f"import json; from benchmarks import windows; print(json.dumps(windows.{call}.to_dict()))"
-    )
-    return Row(**_run(code, STREAMEVAL_BACKEND=backend))
 
 
 NATIVE_ROWS = ("rolling_auc(1_000_000)", "growth(1000, 1_000_000)", "two_threads(5_000_000)")
@@ -286,7 +278,7 @@ def memory(slices: int, panes: int) -> Row:
         "import json; from benchmarks.windows import slices_memory; "
         f"print(json.dumps(slices_memory({slices}, {panes})))"
     )
-    found = _run(code)
+    found = printed(code)
     # 2 GB over the 2,880,000 panes of the whole; of fewer the process itself is the most.
     most = 2e9 / 2_880_000
     whole = slices * panes == 2_880_000
@@ -342,23 +334,6 @@ def _flaw(name: str, ours: float, theirs: float, truth: float) -> Row:
         "",
         peer_exact="exact" if theirs == truth else f"off by {abs(theirs - truth):g}",
     )
-
-
-def _run(code: str, **environment: str) -> dict[str, Any]:
-    """The JSON that a Python process of its own prints."""
-
-    answer = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if answer.returncode:
-        raise RuntimeError(answer.stderr)
-    found: dict[str, Any] = json.loads(answer.stdout)
-    return found
 
 
 if __name__ == "__main__":

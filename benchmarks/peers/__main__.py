@@ -56,7 +56,8 @@ def main() -> None:
         print(example[:1000], file=sys.stderr)
     if not (options.bounded or options.only):
         (Path(__file__).parents[1] / "peers.md").write_text(text, "utf-8")
-    sys.exit(ledger.share() < LEAST)
+    # A part of the tests has few calls: there, a difference with a known reason counts as covered.
+    sys.exit(ledger.share(known=options.bounded) < LEAST)
 
 
 if __name__ == "__main__":

@@ -109,10 +109,12 @@ class Ledger:
             if how == outcome and peer in ("", of_peer) and name in ("", of_name)
         )
 
-    def share(self) -> float:
-        """Share of the covered calls that are equal."""
+    def share(self, *, known: bool = False) -> float:
+        """Share of the covered calls that are equal, or also different for a known reason."""
         equal = self.count(EQUAL)
         covered = equal + self.count(DIFFERENT)
+        if known:
+            equal = covered - sum(n for key, n in self.calls.items() if key[3] == UNEXPLAINED)
         return equal / covered if covered else 0.0
 
 

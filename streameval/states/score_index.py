@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from streameval.errors import StreamevalError, shown
@@ -21,7 +22,7 @@ _VARIABLE = "STREAMEVAL_BACKEND"
 
 
 class BackendError(StreamevalError, ImportError):
-    """``STREAMEVAL_BACKEND`` names an implementation that is not available."""
+    """``STREAMEVAL_BACKEND`` names an implementation that is not available, or none can run."""
 
 
 def choose(name: str) -> tuple[str, type[Any]]:
@@ -54,7 +55,26 @@ def choose(name: str) -> tuple[str, type[Any]]:
     return "portable", PortableScoreIndex
 
 
+def check_interpreter() -> None:
+    """Refuse a Python that runs without its lock, on which all states rely.
+
+    A free-threaded Python has taken the lock again where it loaded compiled modules that do
+    not declare that they do without.
+
+    Raises:
+        BackendError: The lock is not held.
+    """
+    locked = getattr(sys, "_is_gil_enabled", None)  # since Python 3.13
+    if locked is not None and not locked():
+        raise BackendError(
+            "streameval needs the interpreter's lock, and this free-threaded Python runs without "
+            "it: a read beside a writer could damage a state; start Python with PYTHON_GIL=1 or "
+            "-X gil=1"
+        )
+
+
 _BACKEND, _CLASS = choose(os.environ.get(_VARIABLE, ""))
+check_interpreter()
 
 if TYPE_CHECKING:
     from streameval.states.ranking.portable_index import PortableScoreIndex as ScoreIndex

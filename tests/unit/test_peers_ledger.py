@@ -1,0 +1,51 @@
+"""The ledger of compared calls: outcomes, reasons, shares."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.peers.ledger import DIFFERENT, EQUAL, REFUSED, Known, Ledger, NotCovered, document
+
+
+def known() -> None:
+    raise Known("ties")
+
+
+def elsewhere() -> None:
+    raise NotCovered("margins")
+
+
+def test_each_outcome_is_counted_with_its_reason_and_shares_follow() -> None:
+    ledger = Ledger()
+    for value in (1.0, 1.0 + 1e-13, 1.1):
+        ledger.observe("peer", "f", 1.0, lambda value=value: value)
+    ledger.observe("peer", "f", 1.0, known)
+    ledger.observe("peer", "g", 1.0, elsewhere)
+    assert (ledger.count(EQUAL), ledger.count(DIFFERENT)) == (2, 2)
+    assert ledger.share() == 2 / 4
+    assert ledger.share(known=True) == 3 / 4
+    assert len(ledger.examples) == 1
+    text = document(ledger, ["peer 1"])
+    assert "| ties | 1 | `f` |" in text
+    assert "| margins | 1 | `g` |" in text
+
+
+def test_what_the_peer_refuses_is_refused_and_only_outer_calls_count() -> None:
+    ledger = Ledger()
+
+    def inner(x: float) -> float:
+        return counted_inner(x)
+
+    def refuse(x: float) -> float:
+        if x < 0:
+            raise ValueError(x)
+        return x
+
+    counted_inner = ledger.wrapped("peer", "inner", refuse, lambda theirs, x: x)
+    outer = ledger.wrapped("peer", "outer", inner, lambda theirs, x: x)
+    assert outer(2.0) == 2.0
+    with pytest.raises(ValueError, match="-1"):
+        outer(-1.0)
+    assert ledger.count(EQUAL, "peer", "outer") == 1
+    assert ledger.count(REFUSED, "peer", "outer") == 1
+    assert not ledger.count(EQUAL, "peer", "inner")
