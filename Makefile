@@ -208,7 +208,7 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/properties/test_delong_sums.py tests/unit/test_native_ring.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py tests/properties/test_bounded_index.py
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/properties/test_delong_sums.py tests/unit/test_native_ring.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py tests/properties/test_bounded_index.py tests/properties/test_class_events.py tests/properties/test_class_scores_oracle.py
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) $(BEAM) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp

@@ -381,7 +381,8 @@ class ClassIntake:
             )
         if array.shape != (length, len(self.classes)):
             raise InputError(self._field, expected=expected, got=f"shape {array.shape}")
-        matrix = array.astype(np.float64) + 0.0
+        matrix = array.astype(np.float64)
+        matrix += 0.0
         if not np.isfinite(matrix).all():
             position, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
             canonical_score(float(matrix[position, column]), self._field, position)
