@@ -277,6 +277,29 @@ class _Block(NamedTuple):
             index.update_many(positive, np.ascontiguousarray(scores), weights)
 
 
+def _read_rows(
+    events: list[tuple[Label, Mapping[Label, float], Weight]],
+    codes: Mapping[Label, int],
+    names: tuple[Label, ...],
+    scores: FloatArray,
+    true: IntArray,
+) -> bool:
+    """Write events of weight 1 that name the same labels in one order into arrays, or return False.
+
+    The twin of the compiled function of this name.
+    """
+    if any(weight != 1 or tuple(row) != names for _, row, weight in events):
+        return False
+    true[:] = [codes[label] for label, _, _ in events]
+    for n, (_, row, _) in enumerate(events):
+        scores[n] = list(row.values())
+    return True
+
+
+if COMPILED is not None:
+    _read_rows = COMPILED.read_rows
+
+
 class ScoreColumns:
     """Scores of each class's column by true class, with zeros that are implied, not stored.
 
@@ -563,18 +586,17 @@ class ScoreColumns:
             return
         events, self._events = self._events, []
         codes = self._codes
+        names = tuple(events[0][1])
+        columns = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
+        rows, true = np.empty((len(events), len(names))), np.empty(len(events), np.int64)
+        if (columns >= 0).all() and _read_rows(events, codes, names, rows, true):
+            self._push(_Block(true, columns, rows, None))
+            return
         trues, scores, given = zip(*events, strict=True)
         true = np.array([codes[label] for label in trues], dtype=np.int64)
-        whole = self.exact and given.count(1) == len(given)
         weights: WeightArray | None = None
-        if not whole:
+        if not self.exact or given.count(1) < len(given):
             weights = np.array(given, np.int64 if self.exact else np.float64)
-        names = tuple(scores[0])
-        if all(names == tuple(row) for row in scores) and codes.keys() >= set(names):
-            rows = np.array([list(row.values()) for row in scores]).reshape(len(events), len(names))
-            columns = np.array([codes[name] for name in names], dtype=np.int64)
-            self._push(_Block(true, columns, rows, weights))
-            return
         held = [
             (n, codes[label], score)
             for n, row in enumerate(scores)

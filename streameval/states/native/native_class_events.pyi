@@ -2,10 +2,10 @@ from collections.abc import Iterable, Mapping
 from typing import final
 
 from streameval.events.event import EventFields
-from streameval.events.values import BoolArray, FloatArray, IntArray, Label
+from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 from streameval.states.native.native_index import NativeScoreIndex
 
-__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event"]
+__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"]
 
 def plain_event(
     known: dict[object, Label],
@@ -16,6 +16,13 @@ def plain_event(
     tolerance: float,
 ) -> EventFields | None: ...
 def knows(codes: Mapping[Label, int], true: Label, scores: Mapping[Label, float]) -> bool: ...
+def read_rows(
+    events: list[tuple[Label, Mapping[Label, float], Weight]],
+    codes: Mapping[Label, int],
+    names: tuple[Label, ...],
+    scores: FloatArray,
+    true: IntArray,
+) -> bool: ...
 def follow(
     rankings: Mapping[Label, NativeScoreIndex], true: Label, scores: Mapping[Label, float]
 ) -> None: ...

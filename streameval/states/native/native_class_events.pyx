@@ -20,7 +20,7 @@ from libcpp.vector cimport vector
 
 from streameval.states.native.native_index cimport U128, NativeScoreIndex
 
-__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event"]
+__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"]
 
 
 cdef extern from "class_terms.hpp" namespace "streameval" nogil:
@@ -166,6 +166,42 @@ def knows(dict codes, true, scores):
         if PyDict_GetItemWithError(codes, <object>key) is NULL:
             _forget_miss()
             return False
+    return True
+
+
+def read_rows(
+    list events, dict codes, tuple names, double[:, ::1] scores, int64_t[::1] true
+):
+    """Write events of weight 1 that name the same labels in one order into arrays.
+
+    Args:
+        events: Tuples of true label, mapping label -> score, and weight.
+        codes: From each true label to its code.
+        names: The labels, in the order of the columns.
+        scores: A row for each event, to be written.
+        true: The code of each event's true label, to be written.
+
+    Returns:
+        False where some event is another.
+    """
+    cdef Py_ssize_t n, column, at, columns = len(names)
+    cdef PyObject* key
+    cdef PyObject* value
+    cdef PyObject* found
+    for n in range(len(events)):
+        label, row, weight = <tuple>events[n]
+        found = PyDict_GetItemWithError(codes, label)
+        if found is NULL or weight is not _ONE or type(row) is not dict or len(row) != columns:
+            _forget_miss()
+            return False
+        true[n] = <object>found
+        column = at = 0
+        while PyDict_Next(<dict>row, &at, &key, &value):
+            name = names[column]
+            if <object>key is not name and <object>key != name:
+                return False
+            scores[n, column] = <object>value
+            column += 1
     return True
 
 
