@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from streameval.errors import StateError, shown
 from streameval.events.event import EventBatch
@@ -194,7 +195,7 @@ def _places(labels: Sequence[Label]) -> IntArray:
     return places
 
 
-def _row_codes(batch: EventBatch) -> tuple[IntArray, IntArray, BoolArray, IntArray]:
+def _row_codes(batch: EventBatch) -> tuple[IntArray, IntArray, npt.NDArray[np.uint8], IntArray]:
     """The columns of the true and the predicted label, whether they are one, and the places."""
     assert batch.score is not None
     column_of = {label: n for n, label in enumerate(batch.score_labels)}
@@ -202,9 +203,10 @@ def _row_codes(batch: EventBatch) -> tuple[IntArray, IntArray, BoolArray, IntArr
     true = columns[batch.y_true]
     if batch.y_pred is None:
         predicted = most_probable_columns(batch.score, batch.score_labels)
-        return true, predicted, true == predicted, _places(batch.score_labels)
-    hit = batch.y_true == batch.y_pred
-    return true, columns[batch.y_pred], hit, _places(batch.score_labels)
+        hit = true == predicted
+    else:
+        predicted, hit = columns[batch.y_pred], batch.y_true == batch.y_pred
+    return true, predicted, hit.view(np.uint8), _places(batch.score_labels)
 
 
 def _ordered_chunks(batch: EventBatch) -> Iterator[tuple[EventBatch, IntArray, FloatArray]]:
@@ -398,7 +400,7 @@ class ClassProbabilitySums:
                 self._add_ranks(ranks, len(batch.score_labels), weight)
             return
         if self._terms is not None and batch.weight is None and batch.score is not None:
-            self._terms.count_rows(batch.score, *_row_codes(batch))
+            self._terms.count_rows(np.ascontiguousarray(batch.score), *_row_codes(batch))
             return
         for terms, hit, weight in chunks_of_terms(batch):
             self._add_chunk(terms, hit, weight)

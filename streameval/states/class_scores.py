@@ -220,6 +220,7 @@ RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share: it is no weight of zeros."""
 
 _EVENTS_MOST = 1024
+_NEWEST = 8
 _ROWS_JOINED = 2**14
 _PARTS_MOST = 256
 _CELLS_LEAST = 2**22
@@ -666,15 +667,22 @@ class ScoreColumns:
         return found
 
     def _retract(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
-        """Whether such an event waits; it is then dropped."""
+        """Whether such an event is the oldest that waits or one of the newest; it is dropped."""
         events, event = self._events, (true, scores, weight)
-        for back in range(1, len(events) + 1):
-            if events[-back] == event:
-                del events[-back]
-                # Its labels may have occurred nowhere else.
-                self._stale = True
+        if not events:
+            return False
+        for at in (0, *range(-1, -min(len(events), _NEWEST) - 1, -1)):
+            if events[at] == event:
+                del events[at]
+                self._removed(scores)
                 return True
         return False
+
+    def _removed(self, scores: Mapping[Label, float]) -> None:
+        """Note that a label of an event that was removed may occur nowhere else."""
+        newest = self._events[-1][1] if self._events else {}
+        if not all(newest.get(label) for label, score in scores.items() if score):
+            self._stale = True
 
     def _take(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
         """Take an event out of the folded scores, if each column holds its score there."""
@@ -691,14 +699,14 @@ class ScoreColumns:
                     return False
                 places.append((key, at))
         if len(places) < len(codes):
-            left = self._folded[true] - weight
+            most = self._folded[true] - weight
             for column, code in codes.items():
                 # It gave this column 0, of which there may be fewer.
-                if not scores.get(column) and base.total(code << _SHIFT | low) > left:
+                if not scores.get(column) and base.total(code << _SHIFT | low) > most:
                     return False
-        for key, at in places:
-            if not base.take(key, at, weight):
-                self._stale = True
+        left = [base.take(key, at, weight) for key, at in places]
+        if not all(left):
+            self._removed(scores)
         self._folded[true] -= weight
         return True
 

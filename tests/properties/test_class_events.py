@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -147,6 +148,10 @@ def test_batches_have_the_bits_of_single_events(
         portable = ClassProbabilitySums(4)
     for sums in (whole, portable):
         sums.update_many(batch)
+    turned = replace(batch, score=np.asfortranarray(batch.score))
+    by_column = ClassProbabilitySums(4)
+    by_column.update_many(turned)
+    assert by_column == whole
     for event in batch.events():
         single.update(event.y_true, event.score, event.weight, event.y_pred)
     assert whole.to_state() == portable.to_state() == single.to_state()

@@ -1,8 +1,11 @@
 from collections.abc import Iterable, Mapping
 from typing import final
 
+import numpy as np
+import numpy.typing as npt
+
 from streameval.events.event import EventFields
-from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
+from streameval.events.values import FloatArray, IntArray, Label, Weight
 from streameval.states.native.native_index import NativeScoreIndex
 
 __all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"]
@@ -41,7 +44,7 @@ class NativeClassTerms:
         proba: FloatArray,
         true: IntArray,
         predicted: IntArray,
-        hit: BoolArray,
+        hit: npt.NDArray[np.uint8],
         places: IntArray,
     ) -> None: ...
     def take(
