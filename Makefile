@@ -182,9 +182,11 @@ RUNS ?= 2000
 coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell
 	$(BIN)/python -m benchmarks.coverage --runs $(RUNS)
 
-# RIVER= is a source tree of River, whose test files are not in its wheel.
-peers: $(VENV)/.stamp-test  ## peers' own tests, each call compared; BOUNDED=1 for the quicker part, RIVER= its sources
-	$(BIN)/python -m benchmarks.peers $(if $(BOUNDED),--bounded) $(if $(RIVER),--river $(RIVER))
+# RIVER= and TORCHMETRICS= are source trees, as the wheels of these have no test files. With both,
+# and not BOUNDED, benchmarks/peers.md is written. torchmetrics' tests need what
+# benchmarks/peers/torchmetrics.txt lists, which nothing else here does.
+peers: $(VENV)/.stamp-test  ## peers' own tests, each call compared; BOUNDED=1 for the quicker part, RIVER= TORCHMETRICS= their sources
+	$(BIN)/python -m benchmarks.peers $(if $(BOUNDED),--bounded) $(if $(RIVER),--river $(RIVER)) $(if $(TORCHMETRICS),--torchmetrics $(TORCHMETRICS))
 
 soak: $(VENV)/.stamp-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)
@@ -198,6 +200,21 @@ fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some min
 	$(BIN)/python -m tests.crash.fuzz_state_file --seconds $(SECONDS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.fuzz_bounds --streams $(STREAMS) --seed $(SEED)
 
+# Tests of what is compiled.
+SANITIZED := \
+  tests/properties/test_bounded_index.py \
+  tests/properties/test_class_events.py \
+  tests/properties/test_class_scores_oracle.py \
+  tests/properties/test_delong_sums.py \
+  tests/properties/test_fraction_weights.py \
+  tests/unit/test_compiled_way.py \
+  tests/unit/test_group_blocks.py \
+  tests/unit/test_key_table.py \
+  tests/unit/test_lock.py \
+  tests/unit/test_native_index.py \
+  tests/unit/test_native_label_sums.py \
+  tests/unit/test_native_ring.py
+
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
 sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
@@ -208,7 +225,7 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/properties/test_delong_sums.py tests/unit/test_native_ring.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py tests/properties/test_bounded_index.py tests/properties/test_class_events.py tests/properties/test_class_scores_oracle.py
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider $(SANITIZED)
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) $(BEAM) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp

@@ -37,9 +37,9 @@ def _compile_flags() -> tuple[list[str], list[str]]:
     if sys.platform == "win32":
         return ["/O2", "/std:c++17", "/EHsc"], []
     # No -march=native: a wheel runs on other machines than the one that built it.
-    # No -ffast-math: the index relies on x + 0.0 turning -0.0 into 0.0.
+    # No -ffast-math: the index relies on x + 0.0 turning -0.0 into 0.0. No contraction: a
+    # product and a sum in one operation round once, and so have other bits than Python's.
     level = os.environ.get("STREAMEVAL_OPTIMISE", "3")
-    # No contraction: log losses have the bits of Python's products and sums.
     flags = [f"-O{level}", "-std=c++17", "-g0", "-fvisibility=hidden", "-ffp-contract=off"]
     if os.environ.get("STREAMEVAL_SANITIZE"):
         sanitisers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
@@ -59,17 +59,17 @@ def _extensions() -> list[Extension]:
         return []
     compile_flags, link_flags = _compile_flags()
     # Microsoft's compiler has no 128-bit integers, which the sums need.
-    names = [
-        "native_index",
-        "event_ring",
-        "native_label_sums",
+    wide = [
         "native_class_events",
-        "native_key_table",
-        "native_lock",
+        "native_csv",
+        "native_label_sums",
+        "native_loss_tally",
+        "native_way",
     ]
+    names = ["native_index", "event_ring", "native_key_table", "native_lock", *wide]
     required = {name for name in names if REQUIRED}
     if sys.platform == "win32":
-        required -= {"native_label_sums", "native_class_events"}
+        required -= set(wide)
     headers = sorted(str(path) for end in ("hpp", "pxd") for path in NATIVE.glob(f"*.{end}"))
     extensions = [
         Extension(

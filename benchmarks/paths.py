@@ -290,7 +290,7 @@ PATHS = (
         before=1_000_000,
         events=5,
     ),
-    Path("score, and Kolmogorov-Smirnov", 50.0, _scores("ks"), before=1_000_000, events=5),
+    Path("score, and Kolmogorov-Smirnov", 50.0, _scores("ks"), before=1_000_000, events=500),
 )
 
 

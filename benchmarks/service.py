@@ -133,29 +133,40 @@ def without_join(broker: Broker, records: int, repeats: int) -> Row:
         statistics.median(mine) / records * 1e6,
         statistics.median(theirs) / records * 1e6,
         ratio,
-        "≥ 0.5×",
-        ratio >= 0.5,
+        "≥ 0.7×",
+        ratio >= 0.7,
         "confluent-kafka and msgspec, doing nothing with it",
         "µs a record",
     )
 
 
 def with_join(broker: Broker, pairs: int, repeats: int) -> Row:
-    """Predictions and labels of two topics, joined."""
+    """Predictions and labels of two topics, joined, beside consuming and decoding one of them."""
     names = {kind: f"{kind}-{time.time_ns()}" for kind in ("predictions", "labels")}
     for name in names.values():
         broker.make_topic(name)
     fill(broker.bootstrap, names["predictions"], _records(pairs, labels=False))
     fill(broker.bootstrap, names["labels"], _labels(pairs))
     topics = "\n".join(f'{kind} = "{name}"' for kind, name in names.items())
-    rates = []
+    mine, theirs = [], []
     for _ in range(repeats):
         with tempfile.TemporaryDirectory() as folder:
             text = _KAFKA.format(
                 store=f"{folder}/run.db", topics=topics, bootstrap=broker.bootstrap
             )
-            rates.append(pairs / _seconds(text + _JOIN))
-    return _pairs_row("Kafka", rates)
+            mine.append(_seconds(text + _JOIN))
+        theirs.append(bare_loop(broker.bootstrap, names["predictions"], pairs))
+    ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
+    return Row(
+        "Kafka, predictions and labels joined, checkpoints each second; µs a pair",
+        statistics.median(mine) / pairs * 1e6,
+        statistics.median(theirs) / pairs * 1e6,
+        ratio,
+        "≥ 0.2×",
+        ratio >= 0.2,
+        "confluent-kafka and msgspec over the predictions alone; µs a record",
+        "µs",
+    )
 
 
 _FILES = f"""{_RUN}
@@ -294,7 +305,17 @@ def joined_from_files(pairs: int, repeats: int) -> Row:
         for n in range(repeats):
             text = _FILES.format(store=f"{folder}/{n}.db", folder=folder)
             rates.append(pairs / _seconds(text + _JOIN))
-    return _pairs_row("files", rates)
+    rate = statistics.median(rates)
+    return Row(
+        "files, predictions and labels joined, checkpoints each second",
+        rate,
+        150_000,
+        rate / 150_000,
+        "≥ 150,000 a second",
+        rate >= 150_000,
+        "the requirement",
+        "pairs a second",
+    )
 
 
 def on_postgresql(records: int, repeats: int) -> Row:
@@ -320,20 +341,6 @@ def on_postgresql(records: int, repeats: int) -> Row:
         ratio >= 0.8,
         "the same into a SQLite file",
         "records a second",
-    )
-
-
-def _pairs_row(source: str, rates: list[float]) -> Row:
-    rate = statistics.median(rates)
-    return Row(
-        f"{source}, predictions and labels joined, checkpoints each second",
-        rate,
-        150_000,
-        rate / 150_000,
-        "≥ 150,000 a second",
-        rate >= 150_000,
-        "the requirement",
-        "pairs a second",
     )
 
 
@@ -606,10 +613,10 @@ listen = "127.0.0.1:{port}"
     return Row(
         f"from a post to /api, 99th percentile, at {reached:,.0f} events a second",
         worst,
-        2,
-        2 / worst,
-        "< 2 s at 20,000 a second",
-        worst < 2 and reached > 0.95 * rate,
+        1.1,
+        1.1 / worst,
+        "≤ 1.1 s at 20,000 a second",
+        worst <= 1.1 and reached > 0.95 * rate,
         "the requirement",
     )
 

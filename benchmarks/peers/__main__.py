@@ -1,6 +1,6 @@
 """Run peers' public tests and compare each call; writes benchmarks/peers.md.
 
-python -m benchmarks.peers [--only scikit-learn] [--bounded] [--river FOLDER]
+python -m benchmarks.peers [--only PEER] [--bounded] [--river FOLDER] [--torchmetrics FOLDER]
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ import argparse
 import contextlib
 import sys
 import tempfile
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import river, scikit_learn
 from benchmarks.peers.ledger import Ledger, document
 
 LEAST = 0.995
-PEERS = {module.PEER: module for module in (scikit_learn, river)}
+PEERS = {"scikit-learn": "scikit_learn", "river": "river", "torchmetrics": "torchmetrics"}
+"""The module of each, which is imported where its tests are run."""
 
 
 def main() -> None:
@@ -27,13 +28,19 @@ def main() -> None:
     parser.add_argument("--only", choices=PEERS, help="run one peer's tests")
     parser.add_argument("--bounded", action="store_true", help="some of them; writes nothing")
     parser.add_argument("--river", type=Path, help="a source tree of River, for its test files")
+    parser.add_argument("--torchmetrics", type=Path, help="one of torchmetrics, to run its tests")
     options = parser.parse_args()
+    sources = {"river": options.river, "torchmetrics": options.torchmetrics}
+    if options.only:
+        chosen = [options.only]
+    else:
+        chosen = [name for name in PEERS if name != "torchmetrics" or options.torchmetrics]
 
-    ledger = Ledger()
-    chosen = [PEERS[options.only]] if options.only else list(PEERS.values())
-    for module in chosen:
+    ledger, notes = Ledger(), []
+    for name in chosen:
+        module = import_module(f"benchmarks.peers.{PEERS[name]}")
         module.install(ledger)
-        tests = module.tests(bounded=options.bounded, source=options.river)
+        tests = module.tests(bounded=options.bounded, source=sources.get(name))
         # Their tests may fail for reasons of their own: what counts are the compared calls.
         # In an empty folder, whose conftest.py is nobody's.
         with tempfile.TemporaryDirectory() as empty, contextlib.chdir(empty):
@@ -50,11 +57,12 @@ def main() -> None:
                     *tests,
                 ]
             )
-    text = document(ledger, [f"{module.PEER} {version(module.PEER)}" for module in chosen])
+        notes += getattr(module, "NOTES", [])
+    text = document(ledger, [f"{name} {version(name)}" for name in chosen], notes)
     print(text)
     for example in ledger.examples[:40]:
         print(example[:1000], file=sys.stderr)
-    if not (options.bounded or options.only):
+    if not (options.bounded or options.only) and all(sources.values()):
         (Path(__file__).parents[1] / "peers.md").write_text(text, "utf-8")
     # A part of the tests has few calls: there, a difference with a known reason counts as covered.
     sys.exit(ledger.share(known=options.bounded) < LEAST)

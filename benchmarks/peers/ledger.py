@@ -118,8 +118,8 @@ class Ledger:
         return equal / covered if covered else 0.0
 
 
-def document(ledger: Ledger, versions: Sequence[str]) -> str:
-    """The table as Markdown."""
+def document(ledger: Ledger, versions: Sequence[str], notes: Sequence[str] = ()) -> str:
+    """The table as Markdown, with what there is to know of some peers."""
     outcomes = (EQUAL, DIFFERENT, NOT_COVERED, REFUSED)
     covered = ledger.count(EQUAL) + ledger.count(DIFFERENT)
     lines = [
@@ -131,6 +131,7 @@ def document(ledger: Ledger, versions: Sequence[str]) -> str:
         "",
         f"**{ledger.share():.2%} of {covered:,} covered calls are equal.**",
         "A call that the peer itself refuses has no value to compare.",
+        *notes,
         "",
         "| peer | function | calls | covered | equal | different | not covered | refused |",
         "|---|---|--:|--:|--:|--:|--:|--:|",

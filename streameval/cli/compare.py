@@ -13,6 +13,7 @@ from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
 from streameval.cli.output import Format, check_target, say
+from streameval.cli.pictures import checked_page
 from streameval.cli.reading import Reading, with_reading
 from streameval.cli.result import comparison_result
 from streameval.errors import InputError, OptionError, shown
@@ -54,6 +55,7 @@ def compare(
     seed: options.SeedOption = 0,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
+    report_file: options.ReportFileOption = None,
     shard: options.ShardOption = None,
     epoch: options.EpochOption = None,
     sequence: options.SequenceOption = None,
@@ -76,6 +78,8 @@ def compare(
             "--anytime", "--window", remedy="such a test covers all events since the start"
         )
     skip = options.skips_bad(on_bad, max_bad)
+    names = options.metric_names(metrics)
+    pictures = checked_page(report_file)
     request = Request(
         y_true=y_true,
         models=models,
@@ -88,7 +92,9 @@ def compare(
         labels=options.label_texts(labels),
         threshold=threshold,
         task=task.value,
-        metrics=options.metric_names(metrics),
+        # Pictures need more states than the metrics that are named.
+        metrics=None if pictures else names,
+        also_kept=names or () if pictures else (),
         window=None if window is None else options.parse_window(window),
         slices=options.parse_slices(slice) or (),
         max_slices=max_slices or MAX_SLICES,
@@ -112,9 +118,9 @@ def compare(
 
     def show(comparison: Evaluator | Comparison) -> bool:
         assert isinstance(comparison, Comparison)
-        result = comparison_result(comparison, request.metrics, tests)
+        result = comparison_result(comparison, names, tests)
         result.write(format, feed.bad if skip else None, None if join is None else join.counts())
-        return True
+        return pictures.draw(comparison, result, files, feed.bad)
 
     if join is None:
         chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)

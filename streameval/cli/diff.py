@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from streameval.cli import options
 from streameval.cli.output import Format, Section, csv_text, text_of, to_json, write
 from streameval.cli.page import page
 from streameval.errors import InputError
-from streameval.evaluator.changes import Change, Changes, changes, describe
-from streameval.evaluator.comparison import load_any
+from streameval.evaluator.changes import (
+    Change,
+    Changes,
+    ComparisonChanges,
+    changes,
+    comparison_changes,
+    describe,
+)
+from streameval.evaluator.comparison import Comparison, load_any
 from streameval.evaluator.evaluator import Evaluator
 
 _SHOWN = 20
@@ -31,9 +39,16 @@ def diff(
     The states hold different events, such as those of two weeks. Of two models on the same
     events `compare` says more.
     """
-    states = [_loaded(path) for path in (before, after)]
+    first, second = load_any(before), load_any(after)
     names = options.metric_names(metrics)
-    found = changes(states[0], states[1], names, level=level, by=by)
+    found: Changes | ComparisonChanges
+    if isinstance(first, Evaluator) and isinstance(second, Evaluator):
+        found = changes(first, second, names, level=level, by=by)
+    elif isinstance(first, Comparison) and isinstance(second, Comparison):
+        found = comparison_changes(first, second, names, level=level, by=by)
+    else:
+        kinds = [f"one of {_COMMAND[type(state)]}" for state in (first, second)]
+        raise InputError(after, expected=f"a state like {before}, {kinds[0]}", got=kinds[1])
     if format is Format.JSON:
         write(to_json(found.to_dict()))
     elif format is Format.CSV:
@@ -44,14 +59,31 @@ def diff(
         write(text_of(_sections(found, before, after), format))
 
 
-def _loaded(path: str) -> Evaluator:
-    state = load_any(path)
-    if not isinstance(state, Evaluator):
-        raise InputError(path, expected="a state of evaluate", got="one of compare")
-    return state
+_COMMAND = {Evaluator: "evaluate", Comparison: "compare"}
 
 
-def _sections(found: Changes, before: str, after: str) -> list[Section]:
+def _sections(found: Changes | ComparisonChanges, before: str, after: str) -> list[Section]:
+    if isinstance(found, Changes):
+        sections = [_about(found, found.settings, before, after)]
+        sections.append(Section("metrics", found.table()))
+        return [*sections, *_label_section(found), *_slice_sections(found)]
+    first = found.reference
+    sections = [_about(first, found.settings, before, after)]
+    reference = next(iter(found.models))
+    for model, of_model in found.models.items():
+        sections.append(Section(f"metrics of {model}", of_model.table()))
+    for model in found.differences:
+        title = f"differences of {model} less {reference}"
+        sections.append(Section(title, found.difference_table(model)))
+    sections += _label_section(first)
+    for model, of_model in found.models.items():
+        sections += _slice_sections(of_model, f" of {model}")
+    return sections
+
+
+def _about(
+    found: Changes, settings: Mapping[str, tuple[Any, Any]], before: str, after: str
+) -> Section:
     first, second = found.support
     lines = [f"before: {before}, {first:,.12g} events", f"after: {after}, {second:,.12g} events"]
     if found.shared:
@@ -64,19 +96,25 @@ def _sections(found: Changes, before: str, after: str) -> list[Section]:
         )
     lines += [
         f"{name}: {describe(old)} before, {describe(new)} after"
-        for name, (old, new) in found.settings.items()
+        for name, (old, new) in settings.items()
     ]
-    sections = [
-        Section(notes=tuple(lines), kind="states"),
-        Section("metrics", found.table()),
-    ]
-    if found.labels:
-        sections.append(_shown("shares of the true labels", found.labels, found.label_table()))
+    return Section(notes=tuple(lines), kind="states")
+
+
+def _label_section(found: Changes) -> list[Section]:
+    if not found.labels:
+        return []
+    return [_shown("shares of the true labels", found.labels, found.label_table())]
+
+
+def _slice_sections(found: Changes, of_model: str = "") -> list[Section]:
+    sections = []
     if found.slices:
-        title = f"slices by the change of {found.by}"
+        title = f"slices{of_model} by the change of {found.by}"
         sections.append(_shown(title, found.slices, found.slice_table()))
     for names, words in ((found.slices_gone, "gone"), (found.slices_new, "new")):
-        if names:
+        # Slices are the same of all models.
+        if names and not of_model:
             more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
             sections.append(Section(notes=(f"slices {words}: {', '.join(names[:_SHOWN])}{more}",)))
     return sections
@@ -88,7 +126,21 @@ def _shown(title: str, rows: Sequence[Change], table: Any) -> Section:
     return Section(title, type(table)(table.header, table.rows[:_SHOWN], table.right), notes)
 
 
-def _rows(found: Changes) -> list[dict[str, Any]]:
+def _rows(found: Changes | ComparisonChanges) -> list[dict[str, Any]]:
+    if isinstance(found, Changes):
+        return _rows_of(found)
+    rows = []
+    for model, of_model in found.models.items():
+        rows += [{"model": model, **row} for row in _rows_of(of_model)]
+        of_differences = replace(
+            of_model, metrics=found.differences.get(model, ()), labels=(), slices=()
+        )
+        for row in _rows_of(of_differences):
+            rows.append({"model": model, **row, "scope": "difference"})
+    return rows
+
+
+def _rows_of(found: Changes) -> list[dict[str, Any]]:
     return [
         {
             "scope": scope,

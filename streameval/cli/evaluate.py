@@ -33,6 +33,7 @@ from streameval.metrics.cut_points import CutPoint
 from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BadRecordError, Feed
+from streameval.records.parts import counted_in_parts, processes
 from streameval.records.request import MAX_SLICES, Request
 from streameval.records.sources import Source, column_names, read_source
 from streameval.state_files.provenance import Shard
@@ -69,6 +70,7 @@ def evaluate(
     details: Details,
     bins: options.BinsOption = None,
     undefined: options.UndefinedOption = None,
+    no_probabilities: options.NoProbabilitiesOption = False,
     unit: options.UnitOption = None,
     max_slices: options.MaxSlicesOption = None,
     max_scores: options.MaxScoresOption = None,
@@ -77,6 +79,7 @@ def evaluate(
     sequence: options.SequenceOption = None,
     on_bad: options.OnBadOption = options.OnBad.STOP,
     max_bad: options.MaxBadOption = None,
+    workers: options.WorkersOption = None,
     no_progress: options.NoProgressOption = False,
     reading: Reading,
 ) -> None:
@@ -127,6 +130,7 @@ def evaluate(
         max_slices=max_slices or MAX_SLICES,
         max_scores=max_scores,
         intervals=details.intervals is not None,
+        probabilities=not no_probabilities,
         also_kept=(*details.metrics, *named_metrics) if pictures else details.metrics,
         more={name: value for name, value in more.items() if value is not None},
     )
@@ -137,9 +141,11 @@ def evaluate(
     if save is not None:
         check_target(save)
 
-    def chunks_of(request: Request) -> Iterator[Chunk]:
+    count = processes(workers, request, sources)
+
+    def begun(request: Request) -> tuple[Feed, Iterable[Chunk]]:
         types = reading.label_types()
-        return read_chunks(sources, request.wanted(), types, progress=not no_progress)
+        return _begun(request, sources, types, skip=skip, workers=count, progress=not no_progress)
 
     chosen = None
     if rule is not None and threshold is not None:
@@ -149,11 +155,11 @@ def evaluate(
             )
         # The rule looks at scores alone, of the same window.
         scores = replace(request, metrics=("roc_auc",), also_kept=(), slices=(), unit=None, more={})
-        ranked = counted(Feed(scores, skip=skip), chunks_of(scores))
+        ranked = counted(*begun(scores))
         assert isinstance(ranked, Evaluator)
         chosen = threshold, _chosen_cut(ranked, threshold, rule)
         request = replace(request, threshold=chosen[1].threshold)
-    feed = Feed(request, skip=skip)
+    feed, chunks = begun(request)
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
@@ -161,7 +167,6 @@ def evaluate(
         result.write(format, feed.bad if skip else None)
         return pictures.draw(evaluator, result, files, feed.bad)
 
-    chunks = chunks_of(request)
     count_and_report(feed, chunks, sources, write, save=save, shard=named, max_bad=max_bad)
 
 
@@ -194,6 +199,34 @@ def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, floa
             remedy="give a number, or another rule",
         )
     return cut
+
+
+def _begun(
+    request: Request,
+    sources: Sequence[Source],
+    types: LabelTypes,
+    *,
+    skip: bool,
+    workers: int,
+    progress: bool,
+) -> tuple[Feed, Iterable[Chunk]]:
+    """The feed of the files' records, and the chunks that it has not counted yet."""
+    if workers > 1:
+        with _byte_bar(sources, wanted=progress) as begin:
+            done, report = 0, begin(sources[0])
+
+            def advance(count: int) -> None:
+                nonlocal done
+                done += count
+                report(done)
+
+            feed = counted_in_parts(
+                request, sources, types, skip=skip, workers=workers, advance=advance
+            )
+        if feed is not None:
+            return feed, ()
+    chunks = read_chunks(sources, request.wanted(), types, progress=progress)
+    return Feed(request, skip=skip), chunks
 
 
 def read_chunks(

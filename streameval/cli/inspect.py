@@ -36,7 +36,7 @@ def inspect(state: StateFileArgument, *, format: options.FormatOption = Format.T
     """
     unpacked = unpacked_any(state)
     size = os.path.getsize(state)
-    parts = _bytes_by_part(unpacked, size)
+    parts = _bytes_by_part(unpacked)
     facts = _facts(unpacked, size)
     if format is Format.JSON:
         write(to_json({**facts, "bytes_by_part": parts}))
@@ -66,6 +66,7 @@ def _facts(unpacked: Unpacked, size: int) -> dict[str, Any]:
         "kind": "comparison" if isinstance(loaded, Comparison) else "evaluator",
         "models": list(loaded.models) if isinstance(loaded, Comparison) else None,
         "bytes": size,
+        "bytes_uncompressed": None if size == unpacked.size else unpacked.size,
         "format": 1 if unpacked.provenance is None else FORMAT,
         "task": loaded.task,
         "events": first.total.support,
@@ -110,7 +111,7 @@ def _words(name: str, value: Any) -> str:
     return describe(value) if isinstance(value, dict) else str(value)
 
 
-def _bytes_by_part(unpacked: Unpacked, size: int) -> dict[str, int]:
+def _bytes_by_part(unpacked: Unpacked) -> dict[str, int]:
     """The bytes of the arrays of each state, of the total and of slices, and all the rest."""
     sizes: Counter[str] = Counter()
 
@@ -127,4 +128,4 @@ def _bytes_by_part(unpacked: Unpacked, size: int) -> dict[str, int]:
     for key, value in unpacked.data.items():
         add(value, "slices:" if key == "slices" else "total:", "")
     found = dict(sorted(sizes.items(), key=lambda pair: -pair[1]))
-    return {**found, "header and the rest": size - sum(found.values())}
+    return {**found, "header and the rest": unpacked.size - sum(found.values())}

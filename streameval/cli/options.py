@@ -272,7 +272,11 @@ PlotOption: TypeAlias = Annotated[
 ]
 PlotDirOption: TypeAlias = Annotated[
     str | None,
-    _result(metavar="DIRECTORY", help="Draw every picture that there is, as .png."),
+    _result(metavar="DIRECTORY", help="Draw every picture that there is."),
+]
+PictureFormat = StrEnum("PictureFormat", ["PNG", "SVG", "PDF", "HTML"])
+PlotFormatOption: TypeAlias = Annotated[
+    PictureFormat | None, _rare(help="Of the pictures of --plot-dir; png by default.")
 ]
 ReportFileOption: TypeAlias = Annotated[
     str | None,
@@ -290,6 +294,10 @@ BinsOption: TypeAlias = Annotated[
 ]
 TopKOption: TypeAlias = Annotated[
     int | None, _rare(metavar="K", min=1, help="Show top_k_accuracy:k=K too.")
+]
+NoProbabilitiesOption: TypeAlias = Annotated[
+    bool,
+    _rare("--no-probabilities", help="--proba names scores of any numbers, of all --labels."),
 ]
 UndefinedOption: TypeAlias = Annotated[
     float | None, _rare(metavar="NUMBER", help="Number in place of undefined values.")
@@ -386,6 +394,10 @@ NaValuesOption: TypeAlias = Annotated[
     ),
 ]
 UtcOption: TypeAlias = Annotated[bool, _files("--utc", help="Take times without a zone as UTC.")]
+WorkersOption: TypeAlias = Annotated[
+    int | None,
+    _rare(metavar="N", min=1, max=1000, help="Processes; by default all cores for large files."),
+]
 NoProgressOption: TypeAlias = Annotated[bool, _rare("--no-progress", help="Draw no bar.")]
 
 

@@ -184,7 +184,7 @@ def say_bad_records(bad: BadRecords) -> None:
 def say_reasons(bad: BadRecords, records: int) -> None:
     """Print the reasons of skipped records and their counts on the standard error."""
     say(f"of {records:,} records were skipped:")
-    for (field, expected), count in bad.reasons.most_common(KEPT):
+    for (field, expected), count in bad.most_common(KEPT):
         say(f"  {count:,} ({count / records:.2%}) for {field}: expected {expected}")
     if len(bad.reasons) > KEPT:
         say(f"  and others for {len(bad.reasons) - KEPT} more reasons")

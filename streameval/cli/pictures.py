@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,8 @@ class Pictures:
     files: tuple[tuple[str, str], ...] = ()
     """The name of a picture, and its file."""
     directory: str | None = None
+    ending: str = ".png"
+    """Of the files in the directory."""
     page: str | None = None
 
     def __bool__(self) -> bool:
@@ -52,6 +54,8 @@ class Pictures:
         """Write pictures and page; a failure is printed, and False returned."""
         is_written = True
         drawn: dict[str, Any] = {}
+        if isinstance(state, Comparison) and self:
+            drawn = _displays_of_models(state)
         if isinstance(state, Evaluator) and isinstance(result, Result) and self:
             names = None if self.directory or self.page else [name for name, _ in self.files]
             for name, display, reason in _displays(state, result, names):
@@ -62,11 +66,12 @@ class Pictures:
                     is_written = False
         files = [(name, path) for name, path in self.files if name in drawn]
         if self.directory is not None:
-            files += [(name, os.path.join(self.directory, f"{name}.png")) for name in drawn]
+            files += [(name, os.path.join(self.directory, name + self.ending)) for name in drawn]
         for name, path in files:
             is_written &= _written(path, partial(drawn[name].save, path))
         if self.directory is not None:
-            say(f"--plot-dir {self.directory}: {', '.join(f'{name}.png' for name in drawn)}")
+            written = ", ".join(name + self.ending for name in drawn)
+            say(f"--plot-dir {self.directory}: {written}")
         if self.page is not None:
             text = _page(state, result, sources, drawn, bad)
             is_written &= _written(self.page, partial(_write_text, self.page, text))
@@ -86,17 +91,23 @@ def checked_pictures(details: Details) -> Pictures:
     for _, path in files:
         _plots().check_picture(path, "--plot")
         check_target(path)
+    ending = f".{details.plot_format or 'png'}"
     if details.plot_dir is not None:
-        _plots().check_picture("roc.png")
-        check_target(os.path.join(details.plot_dir, "roc.png"))
-    if details.report_file is not None:
-        if not details.report_file.endswith((".html", ".htm")):
-            raise InputError(
-                "--report", expected="a file name in .html", got=shown(details.report_file)
-            )
+        _plots().check_picture(f"roc{ending}")
+        check_target(os.path.join(details.plot_dir, f"roc{ending}"))
+    return replace(
+        checked_page(details.report_file), files=files, directory=details.plot_dir, ending=ending
+    )
+
+
+def checked_page(path: str | None) -> Pictures:
+    """The page of ``--report``; errors as of :func:`checked_pictures`."""
+    if path is not None:
+        if not path.endswith((".html", ".htm")):
+            raise InputError("--report", expected="a file name in .html", got=shown(path))
         _plots().check_picture("roc.svg")
-        check_target(details.report_file)
-    return Pictures(files, details.plot_dir, details.report_file)
+        check_target(path)
+    return Pictures(page=path)
 
 
 def _named(text: str, details: Details) -> tuple[str, str]:
@@ -137,6 +148,19 @@ def _displays(
             yield from plots.available_displays(evaluator, intervals=level, names=[name])
 
 
+def _displays_of_models(comparison: Comparison) -> dict[str, Any]:
+    """Every display that each model has, by its name and the model's."""
+    plots = _plots()
+    names = [name for name in plots.DISPLAYS if name not in ("series", "slices")]
+    return {
+        f"{name} of {model}": display
+        for name in names
+        for model in comparison.models
+        for _, display, _ in plots.available_displays(comparison[model], names=[name])
+        if display is not None
+    }
+
+
 def _page(
     state: Evaluator | Comparison,
     result: Result | ComparisonResult,
@@ -149,17 +173,19 @@ def _page(
         if kind in drawn and all(section.kind != kind for section in sections):
             sections.append(Section(kind, kind=kind))
     kinds = [section.kind for section in sections]
-    places = {name: _SECTION[name] if _SECTION.get(name) in kinds else "curves" for name in drawn}
+    wanted = {name: _SECTION.get(name.partition(" of ")[0], "") for name in drawn}
+    places = {name: kind if kind in kinds else "curves" for name, kind in wanted.items()}
     if "curves" in places.values():
         # Behind what is about labels, in front of what is about times and slices.
         at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1
         sections.insert(at, Section("curves", kind="curves"))
     if bad is not None and bad.count:
         sections.append(_bad_section(bad))
-    figures = [
-        Figure(places[name], one.picture.title, _alternative(one), _uri(one))
-        for name, one in drawn.items()
-    ]
+    figures = []
+    for name, one in drawn.items():
+        of_model = name.partition(" of ")[1:]
+        title = "".join((one.picture.title, *of_model))
+        figures.append(Figure(places[name], title, _alternative(one, title), _uri(one)))
     return page(_title(sources), sections, facts=_facts(state, sources), figures=figures)
 
 
@@ -190,18 +216,18 @@ def _facts(state: Evaluator | Comparison, sources: Sequence[str]) -> dict[str, s
 
 
 def _bad_section(bad: BadRecords) -> Section:
-    most = bad.reasons.most_common(KEPT)
+    most = bad.most_common(KEPT)
     rows = [[field, expected, f"{count:,}"] for (field, expected), count in most]
     table = Table(["field", "expected", "records"], rows, right=frozenset({"records"}))
     return Section("bad records", table, (f"{bad.count:,} records were skipped",), kind="bad")
 
 
-def _alternative(display: Any) -> str:
+def _alternative(display: Any, title: str) -> str:
     """The picture in words, for those who do not see it."""
     picture = display.picture
     axes = f"{picture.y.label or 'rows'} by {picture.x.label}".strip()
     names = [name for mark in picture.marks if (name := getattr(mark, "name", ""))]
-    return ". ".join([picture.title, axes, *names[:8]])
+    return ". ".join([title, axes, *names[:8]])
 
 
 def _uri(display: Any) -> str:

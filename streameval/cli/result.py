@@ -84,6 +84,7 @@ class Details:
     intervals: options.IntervalsOption = None
     plot: options.PlotOption = None
     plot_dir: options.PlotDirOption = None
+    plot_format: options.PlotFormatOption = None
     report_file: options.ReportFileOption = None
     by: options.ByOption = None
     worst: options.WorstOption = None
@@ -98,6 +99,9 @@ class Details:
         elif self.anytime:
             remedy = "add --intervals 0.95, or another level"
             raise OptionError.requires("--anytime", "--intervals", remedy=remedy)
+        if self.plot_format is not None and self.plot_dir is None:
+            remedy = "the format of --plot is that of its file name"
+            raise OptionError.requires("--plot-format", "--plot-dir", remedy=remedy)
 
     @property
     def method(self) -> str:
@@ -442,7 +446,7 @@ def bad_records(bad: BadRecords) -> dict[str, Any]:
         "count": bad.count,
         "reasons": [
             {"field": field, "expected": expected, "count": count}
-            for (field, expected), count in bad.reasons.most_common()
+            for (field, expected), count in bad.most_common()
         ],
         "first": [record.to_dict() for record in bad.first],
     }

@@ -12,6 +12,7 @@ from streameval.certainty.interval import Interval, checked_level
 from streameval.certainty.multiple_testing import benjamini_hochberg
 from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, StateError, shown
+from streameval.evaluator.comparison import Comparison, Difference
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import ReportRow, Table, json_number, number
 from streameval.evaluator.slices import SliceKey, slice_name
@@ -19,7 +20,7 @@ from streameval.events.values import Weight
 from streameval.metrics.registry import USUAL_METRICS, metric_names
 from streameval.states.confusion import ConfusionCounts
 
-__all__ = ["Change", "Changes", "changes"]
+__all__ = ["Change", "Changes", "ComparisonChanges", "changes", "comparison_changes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +138,22 @@ def changes(
         MetricError: One of the two cannot compute a metric.
         InputError: The level is not between 0 and 1.
     """
+    return _changes(before, after, metrics, level, by, before.shared_events(after))
+
+
+def _changes(
+    before: Evaluator,
+    after: Evaluator,
+    metrics: Iterable[str] | None,
+    level: float,
+    by: str | None,
+    shared: str,
+) -> Changes:
     checked_level(level)
     if before.task != after.task:
         raise StateError(
             f"evaluators of different tasks cannot be compared: {before.task}, {after.task}"
         )
-    shared = before.shared_events(after)
     if metrics is None:
         known = {row.metric for row in after.report()}
         names = [row.metric for row in before.report() if row.metric in known]
@@ -155,7 +166,6 @@ def changes(
     usual = USUAL_METRICS["single", before.task][0]
     metric = by or (usual if usual in names or not names else names[0])
     of_slices, gone, new = _slices(before, after, metric, level, shared)
-    first, second = before.options, after.options
     return Changes(
         level,
         (before.total.support, after.total.support),
@@ -165,13 +175,127 @@ def changes(
         of_slices,
         gone,
         new,
-        {
-            name: (first.get(name), second.get(name))
-            for name in {**first, **second}
-            if first.get(name) != second.get(name)
-        },
+        _settings(before.options, after.options),
         shared,
     )
+
+
+def _settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {
+        name: (first.get(name), second.get(name))
+        for name in {**first, **second}
+        if first.get(name) != second.get(name)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonChanges:
+    """What differs between two comparisons of the same models.
+
+    >>> from streameval import Comparison
+    >>> before, after = Comparison(task="multiclass"), Comparison(task="multiclass")
+    >>> right, wrong = ["a", "b"] * 50, ["a", "a"] * 50
+    >>> before.update_many(right, {"champion": right, "challenger": wrong})
+    >>> after.update_many(right, {"champion": right, "challenger": right})
+    >>> found = comparison_changes(before, after, ["accuracy"])
+    >>> print(found.difference_table("challenger").to_text())
+    metric    before  after  difference  low       high      differs
+    accuracy  -0.5    0      0.5         0.395961  0.594232  yes
+    """
+
+    models: Mapping[str, Changes]
+    differences: Mapping[str, tuple[Change, ...]]
+    """From each challenger to the change of its differences from the reference."""
+    settings: Mapping[str, tuple[Any, Any]]
+    """The options that differ."""
+
+    @property
+    def reference(self) -> Changes:
+        """Those of the first model, whose events and labels are those of all."""
+        return next(iter(self.models.values()))
+
+    def difference_table(self, model: str) -> Table:
+        """The differences of a challenger as cells."""
+        return _table("metric", self.differences[model])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        first = self.reference.to_dict()
+        for part in ("metrics", "slices"):
+            del first[part]
+        return {
+            **first,
+            "settings": {
+                name: {"before": before, "after": after}
+                for name, (before, after) in self.settings.items()
+            },
+            "models": {
+                model: {part: of_model.to_dict()[part] for part in ("metrics", "slices")}
+                for model, of_model in self.models.items()
+            },
+            "differences": {
+                model: {one.name: one.to_dict() for one in rows}
+                for model, rows in self.differences.items()
+            },
+        }
+
+
+def comparison_changes(
+    before: Comparison,
+    after: Comparison,
+    metrics: Iterable[str] | None = None,
+    *,
+    level: float = 0.95,
+    by: str | None = None,
+) -> ComparisonChanges:
+    """What differs between two comparisons of the same models on different events.
+
+    Of each model that is what :func:`changes` says. A challenger's difference from the
+    reference has an interval from the same events, by a paired test; how the difference
+    changed has one of independent samples, from the two.
+
+    Args:
+        before: Counts negatively.
+        after: Counts positively.
+        metrics: Names; None: those that both report by default.
+        level: Of the intervals.
+        by: The metric of slices, as of :func:`changes`.
+
+    Raises:
+        StateError: The models or the tasks differ.
+        MetricError: One of the two cannot compute a metric.
+        InputError: The level is not between 0 and 1.
+    """
+    checked_level(level)
+    if before.models != after.models:
+        raise StateError(
+            f"comparisons of different models cannot be compared: {', '.join(before.models)} "
+            f"before and {', '.join(after.models)} after"
+        )
+    shared = before.shared_events(after)
+    old = {row.metric: row.differences for row in before.report(metrics, level=level)}
+    new = {row.metric: row.differences for row in after.report(metrics, level=level)}
+    names = [name for name in old if name in new]
+    return ComparisonChanges(
+        {
+            model: _changes(one, after.evaluators[model], names, level, by, shared)
+            for model, one in before.evaluators.items()
+        },
+        {
+            model: tuple(
+                _change(name, _as_row(old[name][n]), _as_row(new[name][n]), shared)
+                for name in names
+            )
+            for n, model in enumerate(before.models[1:])
+        },
+        _settings(before.options, after.options),
+    )
+
+
+def _as_row(one: Difference) -> ReportRow:
+    """A difference as a value with an interval."""
+    interval = Interval(one.value, one.low, one.high, one.level, one.method, one.n, one.reason)
+    return ReportRow(one.metric, one.value, one.reason, one.n, interval)
 
 
 def _change(name: str, before: ReportRow, after: ReportRow, shared: str) -> Change:

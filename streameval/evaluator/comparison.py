@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
 import msgspec
@@ -37,7 +38,7 @@ from streameval.events.event import EventBatch, Task
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
-from streameval.state_files.codec import Unpacked, unpack_one_of
+from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, read_provenance, write_atomically
 from streameval.state_files.provenance import Provenance
 from streameval.states.joint import MAX_MODELS
@@ -454,8 +455,8 @@ class Comparison:
             a value, no interval and no p-value.
         options: The other options of :class:`Evaluator`: ``positive``, ``labels``, ``metrics``,
             ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``,
-            ``intervals``; ``max_scores`` requires ``paired_scores=False``; not ``temporal`` and
-            ``bootstrap``.
+            ``intervals``, ``probabilities``; ``max_scores`` requires ``paired_scores=False``; not
+            ``temporal`` and ``bootstrap``.
 
     The sign: ``difference("roc_auc")`` is that of the second model less that of the first, so
     that a positive number says that the challenger is higher. For a loss, lower is better.
@@ -543,8 +544,10 @@ class Comparison:
         plan = self._context.plan
         kept = self._context.kept
         # Differences of mean losses need no scores of single events.
-        self._keeps_losses = plan.keeps_scores and (
-            kept is None or not MEAN_LOSSES.isdisjoint(kept)
+        self._keeps_losses = (
+            plan.keeps_scores
+            and plan.probabilities
+            and (kept is None or not MEAN_LOSSES.isdisjoint(kept))
         )
         self._keeps_scores = (
             paired_scores
@@ -603,6 +606,11 @@ class Comparison:
         """Whether scores or probabilities are kept, beside the predicted labels."""
         return self._context.plan.keeps_scores
 
+    @property
+    def takes_probabilities(self) -> bool:
+        """Whether scores of several classes are probabilities; see :class:`Evaluator`."""
+        return self._context.plan.probabilities
+
     # Counting
 
     @locked
@@ -622,7 +630,7 @@ class Comparison:
         Args:
             y_true: The true label.
             y_pred: From each model to its predicted label.
-            score: Binary: from each model to its score.
+            score: Binary, or with ``probabilities=False``: from each model to its score or scores.
             proba: From each model to what :meth:`Evaluator.update` takes as ``proba``.
             weight: As of :meth:`Evaluator.update`; so are ``event_time`` and ``slices``.
 
@@ -638,7 +646,7 @@ class Comparison:
         # Probabilities of several classes can weigh too much for one model only.
         heavy = self.task == "multiclass" and self.wants_scores
         if heavy and not self._context.cumulative:
-            self._update_one(y_true, y_pred, proba, weight, event_time, slices)
+            self._update_one(y_true, y_pred, score, proba, weight, event_time, slices)
             return
         given = self._given(y_pred, score, proba)
         try:
@@ -664,6 +672,7 @@ class Comparison:
         self,
         y_true: object,
         y_pred: object,
+        score: object,
         proba: object,
         weight: object,
         event_time: object,
@@ -680,6 +689,7 @@ class Comparison:
             self.update_many(
                 [y_true],
                 columns(y_pred),
+                score=columns(score),
                 proba=columns(proba),
                 weight=[weight],
                 event_time=None if event_time is None else [event_time],
@@ -954,6 +964,16 @@ class Comparison:
         return self._first
 
     @property
+    def evaluators(self) -> Mapping[str, Evaluator]:
+        """Every model's evaluator, for reading, as :attr:`reference`."""
+        return MappingProxyType(self._evaluators)
+
+    def shared_events(self, other: Comparison) -> str:
+        """What events both are known to hold; as of an evaluator."""
+        overlap = self._provenance.overlap(other._provenance)
+        return "" if overlap is None else overlap.what
+
+    @property
     def retained(self) -> dict[str, Any]:
         """What the windows of one model keep, as of an evaluator."""
         return self._first.retained
@@ -1075,7 +1095,7 @@ class Comparison:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state with its provenance to a file, atomically; raises StateError."""
-        write_atomically(path, self.to_bytes(provenance=True))
+        write_atomically(path, compressed(self.to_bytes(provenance=True)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -39,6 +39,7 @@ from streameval.evaluator.slices import (
 )
 from streameval.evaluator.track import Track, consume
 from streameval.evaluator.view import View, ViewContext, locked
+from streameval.evaluator.way import EvaluatorWay, compiled_methods
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, EventFields, Task
 from streameval.events.multiclass import ClassIntake
@@ -56,20 +57,22 @@ from streameval.metrics.metric import undefined_number
 from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
-from streameval.state_files.codec import Unpacked, unpack_one_of
+from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import Provenance
 from streameval.states.class_events import plain_event
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Cumulative, window_note, window_spec
 from streameval.windows.replicated import Bootstrap, unit_keys
-from streameval.windows.window import CompiledWay, WindowSpec
+from streameval.windows.window import WindowSpec
 
 EVALUATOR_KIND = "evaluator"
 
 
-class Evaluator:
+@compiled_methods
+class Evaluator(EvaluatorWay):
     """Evaluates a classifier from the stream of its predictions.
 
     Args:
@@ -139,12 +142,10 @@ class Evaluator:
     __slots__ = (
         "__weakref__",
         "_context",
-        "_count",
         "_intake",
         "_lock",
         "_options",
         "_provenance",
-        "_readers",
         "_replicated",
         "_scores_only",
         "_slicer",
@@ -249,11 +250,24 @@ class Evaluator:
             # checks it where it counts it.
             several = self.task == "multiclass" and self._context.plan.keeps_scores
             self._update = self._state_set.update if several else self._state_set.add
-        self._count: CompiledWay | None = None
-        if alone and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
-            intake = self._intake
-            self._count = window.compiled_way(intake.truth, intake.threshold, self._lock)
-        self._readers: dict[str, Callable[[], float]] = {}
+        intake, windows, way = self._intake, self._windows, window.compiled_way
+        known: dict[Any, Any]
+        if isinstance(intake, BinaryIntake):
+            known, threshold = intake.truth, intake.threshold
+        else:
+            known, threshold = intake.canonical, 0.0
+        self._lead(
+            None if isinstance(self._lock, PLAIN_LOCK) else self._lock,
+            known,
+            isinstance(intake, BinaryIntake),
+            threshold,
+            None if way is None else way(),
+            self._slicer.dimensions,
+            windows.way_of,
+            windows.timeline,
+            self._options["time_unit"],
+            windows.needs_time,
+        )
 
     @property
     def task(self) -> Task:
@@ -295,9 +309,6 @@ class Evaluator:
         Raises:
             InputError: A bad value; nothing was counted.
         """
-        count = self._count
-        if count is not None and unit is None and count(y_true, y_pred, score, proba, weight):
-            return
         with self._lock:
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
@@ -479,7 +490,8 @@ class Evaluator:
         except TypeError:  # an unhashable name, which is refused in words
             read = None
         if read is not None:
-            value = read()
+            with self._lock:
+                value = read()
             if value == value:
                 return value
         return self._read_and_cache(name)
@@ -929,6 +941,12 @@ class Evaluator:
         first, latest = self._total.first_pane, self.newest
         return None if first is None or latest is None else (iso_time(first), iso_time(latest))
 
+    @property
+    @locked
+    def has_whole_weights(self) -> bool:
+        """Whether all weights were whole, so that merges have the same bits in any order."""
+        return self._windows.total.current().has_whole_weights
+
     def share_lock(self, other: Evaluator) -> None:
         """Take over another's lock, before either is used: one call then holds both."""
         self._lock = self._context.lock = other._lock
@@ -958,17 +976,17 @@ class Evaluator:
         """
         with self._lock:
             slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
-            fast_paths = (self._count, self._update, self._state_set, self._scores_only)
+            fast_paths = (self._plain_open, self._update, self._state_set, self._scores_only)
             self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
             slicer.restrict(dimensions)
-            self._count = self._update = self._state_set = None
+            self._plain_open, self._update, self._state_set = False, None, None
             self._scores_only = False
             try:
                 yield
             finally:
                 self._intake = before[0]
                 slicer.restrict(before[1])
-                self._count, self._update, self._state_set, self._scores_only = fast_paths
+                self._plain_open, self._update, self._state_set, self._scores_only = fast_paths
 
     @property
     def options(self) -> dict[str, Any]:
@@ -1024,6 +1042,11 @@ class Evaluator:
         """Whether scores or probabilities are kept, beside the predicted labels."""
         return self._context.plan.keeps_scores
 
+    @property
+    def takes_probabilities(self) -> bool:
+        """Whether scores of several classes are probabilities; see ``probabilities``."""
+        return self._context.plan.probabilities
+
     @locked
     def to_bytes(self, *, provenance: bool = False) -> bytes:
         """The state as bytes: the same for the same events in any order.
@@ -1045,7 +1068,7 @@ class Evaluator:
         Raises:
             StateError: The file cannot be written.
         """
-        write_atomically(path, self.to_bytes(provenance=True))
+        write_atomically(path, compressed(self.to_bytes(provenance=True)))
 
     @locked
     def to_state(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import copy
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -29,12 +29,16 @@ from streameval.events.values import (
     canonical_label,
     check_same_length,
     column_array,
+    factorised,
     is_missing,
     label_column,
 )
 from streameval.states.state_set import StatePlan
 from streameval.windows.time_buckets import BucketTimeline
 from streameval.windows.window import Undo, Window, WindowSpec
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import WindowWay
 
 OTHER = "(other)"
 """The value of the slice of further values, once ``max_slices`` is reached.
@@ -255,13 +259,15 @@ class Slicer:
         for name, column in columns.items():
             check_same_length(length, len(column.codes), f"slices[{name!r}]")
         for names in self.dimensions:
-            codes = np.zeros(length, dtype=np.int64)
-            for name in names:
+            codes = columns[names[0]].codes
+            for name in names[1:]:
                 column = columns[name]
-                # Compacted after each name, so that no product of sizes overflows.
                 codes = codes * len(column.labels) + column.codes
+                # Compacted after each name, so that no product of sizes overflows.
                 codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-            order = np.argsort(codes, kind="stable")
+            # Of 16 bits numpy's stable sort is by digits, ten times as fast.
+            few = codes.max(initial=0) < 2**15
+            order = np.argsort(codes.astype(np.int16) if few else codes, kind="stable")
             borders = np.flatnonzero(np.diff(codes[order])) + 1
             starts = [0, *borders.tolist()]
             for start, end in zip(starts, [*starts[1:], length], strict=True):
@@ -369,10 +375,8 @@ def _value_column(
         distinct, codes = label_column(array, field)
     else:
         values: list[Any] = array.tolist()
-        code_of: dict[Any, int] = {}
         try:
-            found = [code_of.setdefault(value, len(code_of)) for value in values]
-            codes, distinct = np.asarray(found, dtype=np.int64), list(code_of)
+            distinct, codes = factorised(values)
         except TypeError:  # an unhashable value, which is refused below
             distinct, codes = values, np.arange(len(values))
     labels: dict[Label | None, int] = {}
@@ -399,16 +403,17 @@ class SlicedWindows:
         time_unit: Unit of numeric event times, or None.
 
     Attributes:
+        needs_time: Whether each event requires its time.
         total: The window of all events that are not late.
         slices: The windows of the slices.
     """
 
     __slots__ = (
-        "_needs_time",
         "_plan",
         "_slicer",
         "_spec",
         "_time_unit",
+        "needs_time",
         "slices",
         "timeline",
         "total",
@@ -421,7 +426,7 @@ class SlicedWindows:
         self._plan = plan
         self._slicer = slicer
         self._time_unit = time_unit
-        self._needs_time = spec.needs_time
+        self.needs_time = spec.needs_time
         self.timeline: BucketTimeline | None = spec.timeline()
         self.total: Window = spec.open(plan, self.timeline)
         self.slices: dict[SliceKey, Window] = {}
@@ -442,7 +447,7 @@ class SlicedWindows:
         if event[3] != 1:
             self._spec.check_weight(event[3])
         timeline, slicer = self.timeline, self._slicer
-        moment = self._moment(event_time) if self._needs_time else None
+        moment = self._moment(event_time) if self.needs_time else None
         keys = slicer.keys(slices) if slicer.dimensions else ()
         if timeline is not None:
             latest = timeline.latest
@@ -466,6 +471,18 @@ class SlicedWindows:
             if window is None:
                 window = self._open(slicer.admit(key, self.slices))
             window.add(event, moment)
+
+    def way_of(self, names: tuple[str, ...], values: tuple[object, ...]) -> WindowWay | None:
+        """How compiled code counts an event of these values in the slice of a dimension.
+
+        None where only Python does, or the slice is not open yet; raises InputError for a
+        value of no slice.
+        """
+        keys = self._slicer.keys(dict(zip(names, values, strict=True)))
+        window = self.slices.get(keys[self._slicer.dimensions.index(names)])
+        if window is None or window.compiled_way is None:
+            return None
+        return window.compiled_way()
 
     def _moment(self, value: object) -> int:
         if value is None:
@@ -493,7 +510,7 @@ class SlicedWindows:
         """
         self._spec.check_weight(batch.weight)
         moments = None
-        if self._needs_time:
+        if self.needs_time:
             if event_time is None:
                 raise clock.time_missing()
             first = self.timeline is not None and self.timeline.latest is None
@@ -569,7 +586,7 @@ class SlicedWindows:
         Returns:
             The way to restore it.
         """
-        moment = self._moment(event_time) if self._needs_time else None
+        moment = self._moment(event_time) if self.needs_time else None
         if self.timeline is not None and moment is None:
             raise InputError(
                 "revert",

@@ -71,9 +71,8 @@ from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, Thre
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts, distinct_labels
-from streameval.states.lock import Lock, held, new_lock
+from streameval.states.lock import Lock, new_lock
 from streameval.states.registry import STATES
-from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.replicated import ReplicatedWindow
 from streameval.windows.window import PaneMark, Window
@@ -91,8 +90,8 @@ _SHOWN_VALUES = 4
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
-# Name of the metric to name of the method, by state.
-_OF_SUMS: Mapping[str, str] = {
+# From the metric to the method of a compiled way.
+_COMPILED: Mapping[str, str] = {
     "accuracy": "accuracy",
     "balanced_accuracy": "recall_macro",
     "cohen_kappa": "cohen_kappa",
@@ -100,8 +99,12 @@ _OF_SUMS: Mapping[str, str] = {
     "matthews_corrcoef": "matthews_corrcoef",
     "precision_macro": "precision_macro",
     "recall_macro": "recall_macro",
+    "roc_auc": "roc_auc",
 }
-_OF_INDEX: Mapping[str, str] = {"roc_auc": "roc_auc"}
+# The same of a binary task.
+_COMPILED_BINARY: Mapping[str, str] = {
+    name: name for name in ("brier_score", "f1", "log_loss", "precision", "recall")
+}
 
 
 @dataclass(slots=True)
@@ -257,28 +260,30 @@ def _code(label: object, codes: Mapping[Label, int], name: str) -> int:
     return code
 
 
-def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[[], float] | None:
+def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], float] | None:
     """The metric of this name as a function of nothing, or None where there is none.
 
-    It is a method of a compiled state, with the bits of the metric's own function. It reads
-    the state as it then is. Where it returns nan, the metric itself may have a reason, or a
-    number.
+    It is compiled, with the bits of the metric's own function, and reads the window as it
+    then is. Where it returns nan, the metric itself may have a reason, or a number.
 
     Args:
         name: As the registry has it, without parameters and with no number
             in place of undefined values.
-        state: The events.
+        window: The events.
+        binary: Whether the task is.
 
-    >>> compiled_reader("kappa_m", ConfusionCounts()) is None
+    >>> from streameval.windows import Cumulative
+    >>> window = Cumulative().open(StatePlan.everything("binary"))
+    >>> compiled_reader("kappa_m", window, binary=True) is None
     True
     """
-    source: Any
-    if isinstance(state, ConfusionCounts):
-        method, source = _OF_SUMS.get(name), state.sums
-    else:
-        method, source = _OF_INDEX.get(name), state
-    # The portable ones have no such methods.
-    return None if method is None else getattr(source, method, None)
+    method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
+    if method is None:
+        return None
+    if window.state_set is None:
+        of_merge = window.compiled_reader
+        return None if of_merge is None else of_merge(method)
+    return getattr(window.state_set.way(), method, None)
 
 
 class _Locked(Protocol):
@@ -398,19 +403,20 @@ class View:
         """
         context, window = self._context, self._window
         metric = find(name, context.plan.task)
+        of_state_set = context.bound(metric, {})
+        state_set, current = window.state_set, window.current
+        if context.undefined is None:
+            read = compiled_reader(metric.name, window, binary=context.plan.binary)
+            if read is not None:
+                return read
         if metric.also or metric.state not in ("confusion", "index", "class_scores"):
             return None
-        function = metric.bind(positive=context.positive, undefined=context.undefined)
-        of_state_set = context.bound(metric, {})
-        read: Callable[[], float] | None = None
-        state_set, current = window.state_set, window.current
-        if state_set is not None and window.plain:
-            state = getattr(state_set, metric.state)
-            read = compiled_reader(metric.name, state) if context.undefined is None else None
-            read = read or functools.partial(function, state)
-        elif state_set is not None:
-            read = functools.partial(of_state_set, state_set)
-        return held(context.lock, read or (lambda: of_state_set(current())))
+        if state_set is None:
+            return lambda: of_state_set(current())
+        if window.plain:
+            function = metric.bind(positive=context.positive, undefined=context.undefined)
+            return functools.partial(function, getattr(state_set, metric.state))
+        return functools.partial(of_state_set, state_set)
 
     @overload
     def value(

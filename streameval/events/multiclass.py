@@ -98,6 +98,11 @@ class ClassIntake:
             self._known = {name: name for name in names}
             self._texts = {str(name): name for name in names}
 
+    @property
+    def canonical(self) -> dict[object, Label]:
+        """From a known label to its canonical form; to be read only."""
+        return self._known
+
     def _label(self, value: object, field: str, position: int | None = None) -> Label:
         """The canonical label; learns nothing."""
         label = canonical_label(value, field, position)

@@ -32,12 +32,24 @@ _ROWS = 1 << 16
 _BUFFER_BYTES = 1 << 20
 
 
-def read_parquet(file: BinaryIO, source: str, wanted: Sequence[Wanted]) -> Iterator[Chunk]:
+def read_parquet(
+    file: BinaryIO,
+    source: str,
+    wanted: Sequence[Wanted],
+    within: tuple[float, float] = (0.0, 1.0),
+) -> Iterator[Chunk]:
     """Chunks of 65,536 rows; a record's line is the number of its row, from 1.
 
     Only the pages of the wanted columns are read. A dot in a path selects a
     field of a struct, unless a column has exactly that name. Probabilities may be a struct
     (one field for each label), a map, or one column for each label.
+
+    Args:
+        file: Seekable.
+        source: Its name in errors.
+        wanted: The columns.
+        within: The row groups that begin in this part of the file are read, as shares of its
+            bytes.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
@@ -48,12 +60,29 @@ def read_parquet(file: BinaryIO, source: str, wanted: Sequence[Wanted]) -> Itera
         schema = table.schema_arrow
         _check_zones(schema, source, wanted)
         paths = [_names(schema, want, source) for want in wanted]
+        groups, first = _row_groups(table.metadata, *within)
         batches = table.iter_batches(
             batch_size=_ROWS,
+            row_groups=groups,
             columns=list(dict.fromkeys(".".join(names) for names in paths)),
             use_threads=False,
         )
-        yield from _chunks(batches, 1, source, wanted)
+        yield from _chunks(batches, first, source, wanted)
+
+
+def _row_groups(metadata: Any, begin: float, end: float) -> tuple[list[int], int]:
+    """The row groups that begin in a part of a file, and the number of their first row."""
+    sizes = [metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups)]
+    total = sum(sizes) or 1
+    groups: list[int] = []
+    first, before = 1, 0
+    for n, size in enumerate(sizes):
+        if begin <= before / total < end:
+            groups.append(n)
+        elif not groups:
+            first += metadata.row_group(n).num_rows
+        before += size
+    return groups, first
 
 
 def parquet_columns(file: BinaryIO, source: str) -> list[str]:

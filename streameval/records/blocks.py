@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 BLOCK_BYTES = 1 << 20
 """Bytes per read. More do not make decoding faster, and fewer stay in the cache."""
 
 LINE_LIMIT = 4 << 20
 """Longest line that is read. A longer one is skipped without being kept in memory."""
+
+_LOOK_BYTES = 1 << 14
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -35,11 +37,21 @@ class Block(NamedTuple):
 
 
 def line_blocks(
-    stream: Readable, *, block_bytes: int = BLOCK_BYTES, line_limit: int = LINE_LIMIT
+    stream: Readable,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    line_limit: int = LINE_LIMIT,
+    begins: bool = True,
 ) -> Iterator[Block]:
-    """Cut a stream after newlines. A byte order mark at the start is dropped.
+    """Cut a stream after newlines. A byte order mark at the start of a file is dropped.
 
     Memory: ``line_limit + 3 * block_bytes`` at most, whatever the stream holds.
+
+    Args:
+        stream: Read from where it is.
+        block_bytes: Bytes per read.
+        line_limit: Longest line that is read.
+        begins: Whether the stream begins where its file does.
 
     >>> import io
     >>> [block.data for block in line_blocks(io.BytesIO(b"one\\ntwo"), block_bytes=5)]
@@ -47,7 +59,7 @@ def line_blocks(
     """
     line = 1
     for block in _cut(stream, min(block_bytes, line_limit), line_limit):
-        if line == 1 and block.data.startswith(_BOM):
+        if begins and line == 1 and block.data.startswith(_BOM):
             block = block._replace(data=block.data[len(_BOM) :])
         yield block._replace(first_line=line)
         line += block.lines
@@ -92,3 +104,45 @@ def _cut(stream: Readable, block_bytes: int, line_limit: int) -> Iterator[Block]
         piece = following
     if skipped:
         yield Block(b"", 0, 1, skipped)
+
+
+class LinesWithin:
+    """The lines of a file that begin within a range of its bytes.
+
+    Ranges that meet share no line and leave none out.
+
+    Args:
+        file: Seekable.
+        begin: First byte of the range.
+        end: The byte behind it.
+
+    >>> import io
+    >>> file = io.BytesIO(b"one\\ntwo\\nthree\\n")
+    >>> [LinesWithin(file, *span).read(100) for span in ((0, 1), (1, 5), (5, 14))]
+    [b'one\\n', b'two\\n', b'three\\n']
+    """
+
+    def __init__(self, file: BinaryIO, begin: int, end: int) -> None:
+        first = _line_start(file, begin)
+        self._left = _line_start(file, end) - first
+        self._file = file
+        file.seek(first)
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes; none at the end."""
+        data = self._file.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def _line_start(file: BinaryIO, position: int) -> int:
+    """The first position from this one on at which a line begins, or the end of the file."""
+    if not position:
+        return 0
+    at = file.seek(position - 1)
+    while data := file.read(_LOOK_BYTES):
+        newline = data.find(b"\n")
+        if newline >= 0:
+            return at + newline + 1
+        at += len(data)
+    return at

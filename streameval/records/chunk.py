@@ -75,7 +75,7 @@ KEPT = 10
 Reason: TypeAlias = tuple[str, str]
 """Reason that records are bad: the field, and the value expected of it."""
 
-_REASONS = 100
+MAX_REASONS = 100
 """Most reasons with a count of their own: a field's name may be part of the data."""
 
 
@@ -191,6 +191,11 @@ class BadRecords:
         """How many there are."""
         return self.reasons.total()
 
+    def most_common(self, most: int | None = None) -> list[tuple[Reason, int]]:
+        """The reasons and their counts, the largest first, equal ones by name."""
+        counts = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
+        return counts[:most]
+
     def add(self, record: BadRecord, count: int = 1) -> None:
         """Add a record, and count `count` records of its reason."""
         self.count_only({record.reason: count})
@@ -200,7 +205,7 @@ class BadRecords:
     def count_only(self, reasons: Mapping[Reason, int]) -> None:
         """Count records that are not kept."""
         for reason, count in reasons.items():
-            known = reason in self.reasons or len(self.reasons) < _REASONS
+            known = reason in self.reasons or len(self.reasons) < MAX_REASONS
             self.reasons[reason if known else ("record", "another reason")] += count
 
     def add_all(self, other: BadRecords) -> None:

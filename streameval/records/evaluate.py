@@ -23,6 +23,7 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BATCH_ROWS, BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.layout import FORMATS, Layout, text_layout
+from streameval.records.parts import counted_in_parts, processes
 from streameval.records.request import CALL, MAX_SLICES, Dimensions, Request, checked_proba
 from streameval.records.sources import check_layout, column_names, find_sources, read_source
 from streameval.records.tables import find_table, probability_block, read_columns
@@ -33,9 +34,9 @@ _ENGINES = {"pyspark": "spark", "dask": "dask"}
 """Packages of distributed tables, and the modules of ``integrations`` that evaluate them."""
 
 _OF_FILES = (
-    "input_format", "label_type", "delimiter", "encoding", "header", "na_values", "utc",
+    "input_format", "label_type", "delimiter", "encoding", "header", "na_values", "utc", "workers",
 )  # fmt: skip
-"""Arguments that say how files are written."""
+"""Arguments that say how files are written and read."""
 
 _DATA = "data"
 _BLOCK = "proba"
@@ -70,12 +71,14 @@ def evaluate(
     bootstrap: Bootstrap | None = None,
     temporal: bool = False,
     undefined: float | None = None,
+    probabilities: bool = True,
     input_format: str | None = None,
     label_type: str | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
     header: bool = True,
     na_values: Iterable[str] | None = None,
+    workers: int | None = None,
 ) -> Evaluator:
     """Evaluate the predictions in any table, file or query.
 
@@ -125,6 +128,8 @@ def evaluate(
             column of the units.
         temporal: As of :class:`~streameval.Evaluator`.
         undefined: As of :class:`~streameval.Evaluator`.
+        probabilities: Multi-class: False where the numbers of ``proba`` are other scores of each
+            of ``labels``, as of :class:`~streameval.Evaluator`.
         input_format: Of files: ``"jsonl"``, ``"csv"``, ``"tsv"``, ``"parquet"`` or ``"arrow"``;
             None: by the file names.
         label_type: Of the labels in CSV files: ``"str"``, ``"int"`` or ``"bool"``; None infers
@@ -135,6 +140,9 @@ def evaluate(
             ``"1"``, ``"2"``, ``"3"`` …
         na_values: Of CSV files: cells that are missing values, beside the empty one. None: those
             that ``pandas.read_csv`` reads so, in columns of labels.
+        workers: Of files: how many processes count them, with the same result. None: as many as
+            there are cores, where that is faster: from 256 MB on, and without windows and other
+            things that depend on the order of events.
 
     Returns:
         An evaluator of all events, which counts further ones and merges with others.
@@ -188,6 +196,7 @@ def evaluate(
         max_slices=max_slices,
         max_scores=max_scores,
         intervals=intervals,
+        probabilities=probabilities,
         more={
             "bins": bins,
             "bootstrap": bootstrap,
@@ -199,13 +208,20 @@ def evaluate(
     layout = text_layout(
         CALL, delimiter=delimiter, encoding=encoding, header=header, na_values=na_values
     )
-    request, chunks = _opened(data, paths, request, block, layout, input_format, label_type)
-    return _counted(request, chunks)
+    if paths is not None:
+        if block is not None:
+            raise InputError(
+                "proba",
+                expected="the name of a field of the files",
+                got=f"an array of shape {block.shape}",
+            )
+        return _of_files(paths, request, layout, input_format, label_type, workers)
+    return _counted(*_of_table(data, request, block))
 
 
-def _counted(request: Request, chunks: Iterable[Chunk]) -> Evaluator:
+def _counted(request: Request, chunks: Iterable[Chunk], in_parts: Feed | None = None) -> Evaluator:
     """The evaluator of all chunks' events; raises InputError at the first bad one."""
-    feed = Feed(request, skip=False)
+    feed = Feed(request, skip=False) if in_parts is None else in_parts
     try:
         for chunk in chunks:
             feed.add(chunk)
@@ -223,24 +239,8 @@ def _counted(request: Request, chunks: Iterable[Chunk]) -> Evaluator:
     return result
 
 
-def _opened(
-    data: Any,
-    paths: list[str] | None,
-    request: Request,
-    block: Any,
-    layout: Layout,
-    input_format: str | None,
-    label_type: str | None,
-) -> tuple[Request, Iterator[Chunk]]:
+def _of_table(data: Any, request: Request, block: Any) -> tuple[Request, Iterator[Chunk]]:
     """The request in terms of the data's columns, and the chunks of the data."""
-    if paths is not None:
-        if block is not None:
-            raise InputError(
-                "proba",
-                expected="the name of a field of the files",
-                got=f"an array of shape {block.shape}",
-            )
-        return _files(paths, request, layout, input_format, label_type)
     if isinstance(data, Mapping):
         request = request.with_columns(map(str, data), _DATA)
         wanted = _wanted(request, block)
@@ -279,13 +279,15 @@ def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
     return of_engine
 
 
-def _files(
+def _of_files(
     paths: list[str],
     request: Request,
     layout: Layout,
     input_format: str | None,
     label_type: str | None,
-) -> tuple[Request, Iterator[Chunk]]:
+    workers: int | None,
+) -> Evaluator:
+    """The evaluator of files' events."""
     chosen = None if input_format is None else _one_of("input_format", input_format, FORMATS)
     kind = None if label_type is None else _one_of("label_type", label_type, LABEL_TYPES)
     sources = find_sources(paths, chosen, layout)  # type: ignore[arg-type]
@@ -293,13 +295,17 @@ def _files(
     if request.proba_pattern is not None:
         request = request.with_columns(column_names(sources[0]), sources[0].name)
     types = LabelTypes(kind)  # type: ignore[arg-type]
+    count = processes(workers, request, sources)
+    feed = counted_in_parts(request, sources, types, skip=False, workers=count)
+    if feed is not None:
+        return _counted(request, (), feed)
     wanted = request.wanted()
 
     def chunks() -> Iterator[Chunk]:
         for source in sources:
             yield from read_source(source, wanted, types, sys.stdin.buffer)
 
-    return request, chunks()
+    return _counted(request, chunks())
 
 
 def _wanted(request: Request, block: Any) -> list[Wanted]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -135,16 +136,19 @@ def joined(parts: Sequence[EventColumns]) -> EventColumns:
     return EventColumns(columns, np.concatenate(places) if places else range(0))
 
 
-def arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(values: Mapping[str, Any], *, probabilities: bool = True) -> dict[str, Any]:
     """Keyword arguments of ``update_many`` out of columns, or of ``update`` out of an event.
 
     Times become ``datetime64``: as a number, the first of a stream would have its
-    unit checked again, which the reader has done.
+    unit checked again, which the reader has done. What an event has of each label is its
+    ``proba``, or its ``score`` where it is no probability.
 
     >>> arguments({"id": "a", "y_true": 1, "score": 0.5, "slice:country": "PT"})
     {'y_true': 1, 'score': 0.5, 'slices': {'country': 'PT'}}
     """
     given = {name: values[name] for name in _SAME if values.get(name) is not None}
+    if not probabilities and "proba" in given:
+        given["score"] = given.pop("proba")
     if values.get("time") is not None:
         given["event_time"] = np.asarray(values["time"], np.int64).view("datetime64[us]")[()]
     slices = {name[len(SLICE) :]: v for name, v in values.items() if name.startswith(SLICE)}
@@ -170,10 +174,11 @@ def count_events(
     """
     start = 0
     step = events.rows
+    given = partial(arguments, probabilities=evaluator.takes_probabilities)
     while start < events.rows:
         part = events.take(slice(start, start + step))
         try:
-            evaluator.update_many(**arguments(part.columns))
+            evaluator.update_many(**given(part.columns))
         except InputError as error:
             before = part.rows // 2 if error.position is None else error.position
             if 0 < before < part.rows:
@@ -186,7 +191,7 @@ def count_events(
         step = _ONE_BY_ONE
         for row, event in enumerate(events.take(slice(start, start + step)).events(), start):
             try:
-                evaluator.update(**arguments(event))
+                evaluator.update(**given(event))
             except InputError as error:
                 yield row, error
         start += step

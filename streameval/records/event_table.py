@@ -301,7 +301,8 @@ class PartCounter:
             events = self.columns.events(table, evaluator, start)
             places = events.places
             if events.rows:
-                evaluator.update_many(**arguments(events.columns))
+                given = arguments(events.columns, probabilities=evaluator.takes_probabilities)
+                evaluator.update_many(**given)
         except InputError as error:
             row = "" if error.position is None else name(int(places[error.position]))
             raise self.located(error, where, row) from None

@@ -47,13 +47,14 @@ class Feed:
     """
 
     def __init__(self, request: Request, *, skip: bool) -> None:
-        self._request = request
+        self.request = request
         self._skip = skip
         self._chunks: list[Chunk] = []
         self._pending = 0
         self._pairs = request.proba_pairs
         self._evaluator: Evaluator | Comparison | None = None
         self._read_label: Any = None
+        self._sample: Any = None
         self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
         self.slices_without_value = list(request.slice_fields)
         """Slice fields without a value in any record so far."""
@@ -63,23 +64,77 @@ class Feed:
     def add(self, chunk: Chunk) -> None:
         """Add a chunk; its records are counted now or with a later chunk's."""
         if self._chunks and not _of_one_batch(self._chunks[-1].events, chunk.events):
-            self._flush()
+            self.flush()
         self._chunks.append(chunk)
         self._pending += chunk.events.rows
         width = sum(map(_width, chunk.events.columns.values()))
         full = self._pending >= min(BATCH_ROWS, _BATCH_CELLS // max(1, width - 3) + 1)
         if full or (chunk.bad.count and not self._skip):
-            self._flush()
+            self.flush()
 
     def finish(self) -> Evaluator | Comparison:
         """Count the rest; the evaluator of all records."""
-        self._flush()
+        self.flush()
         self._check_overlap()
         if self._evaluator is None:
-            self._evaluator = _open_evaluator(self._request, None)
+            self._evaluator = _open_evaluator(self.request, None)
         return self._evaluator
 
-    def _flush(self) -> None:
+    @property
+    def evaluator(self) -> Evaluator | Comparison | None:
+        """What counts the records; None before the first."""
+        return self._evaluator
+
+    def __getstate__(self) -> dict[str, Any]:
+        # To another process of this call: plain arrays, without the checksums of a file.
+        counted = self._evaluator and (type(self._evaluator), self._evaluator.to_state())
+        return {**vars(self), "_read_label": None, "_evaluator": counted}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self._evaluator is not None:
+            kind, data = state["_evaluator"]
+            self._evaluator = kind.from_state(data)
+        self._know_label(self._sample)
+
+    def part(self) -> Feed:
+        """A feed of other records of the same stream, for :meth:`add_part`.
+
+        It counts and refuses the same records as this one, which has counted some: labels,
+        their types and slices are those that this one knows.
+        """
+        assert isinstance(self._evaluator, Evaluator)
+        new = Feed(self.request, skip=self._skip)
+        new._evaluator = self._evaluator.delta()
+        new._know_label(self._sample)
+        return new
+
+    def add_part(self, part: Feed) -> None:
+        """Add the records that a part has counted, but not its bad ones.
+
+        Raises:
+            StateError: Both have labels that do not belong together.
+        """
+        assert isinstance(self._evaluator, Evaluator)
+        assert isinstance(part._evaluator, Evaluator)
+        self._evaluator.add_events(part._evaluator)
+        self.rows += part.rows
+        empty = set(part.slices_without_value)
+        self.slices_without_value = [path for path in self.slices_without_value if path in empty]
+        if self._apart is None or part._apart is None:
+            self._apart = None
+        else:
+            (true, predicted), (more_true, more_predicted) = self._apart, part._apart
+            self._apart = true | more_true, predicted | more_predicted
+            if self._apart[0] & self._apart[1]:
+                self._apart = None
+
+    def take_bad(self) -> BadRecords:
+        """The bad records since the last call."""
+        taken, self.bad = self.bad, BadRecords()
+        return taken
+
+    def flush(self) -> None:
         """Count the pending chunks as one batch."""
         events = joined([chunk.events for chunk in self._chunks])
         sources = [chunk.source for chunk in self._chunks]
@@ -124,7 +179,7 @@ class Feed:
 
     def _note_labels(self, columns: dict[str, Column]) -> None:
         """Collect the true and the predicted labels until one is in both."""
-        request = self._request
+        request = self.request
         if self._apart is None or not request.predicted or request.labels is not None:
             return
         true, predicted = self._apart
@@ -141,10 +196,10 @@ class Feed:
             return
         true, predicted = (sorted(labels, key=str)[:3] for labels in self._apart)
         fractions = all(isinstance(one, str) and is_fraction(one) for one in predicted)
-        wording = self._request.wording
+        wording = self.request.wording
         raise InputError(
             wording.where("y_pred"),
-            expected=f"some of the labels in {self._request.y_true!r}: "
+            expected=f"some of the labels in {self.request.y_true!r}: "
             + ", ".join(map(shown, true)),
             got=", ".join(map(shown, predicted)),
             remedy=f"a fraction is a score: name its field with {wording.option('score')}, and the "
@@ -155,15 +210,20 @@ class Feed:
         )
 
     def _open(self, columns: dict[str, Column]) -> None:
-        if self._request.time is not None:
-            _check_time_unit(self._request, columns[self._request.time])
-        first = columns[self._request.y_true]
-        self._evaluator = _open_evaluator(self._request, first)
-        self._read_label = _label_reader(_first(first))
+        if self.request.time is not None:
+            _check_time_unit(self.request, columns[self.request.time])
+        first = columns[self.request.y_true]
+        self._evaluator = _open_evaluator(self.request, first)
+        self._know_label(_first(first))
+
+    def _know_label(self, sample: object) -> None:
+        """Note a true label: probabilities have labels of its type."""
+        self._sample = sample
+        self._read_label = _label_reader(sample)
 
     def _named(self, columns: dict[str, Column]) -> dict[str, Column]:
         """The columns under the names of an evaluator's columns."""
-        request = self._request
+        request = self.request
         named = {name: columns[path] for name, path in request.fields.items()}
         if request.time is not None:
             times: Any = columns[request.time]
@@ -211,12 +271,12 @@ class Feed:
     def _list_labels(self) -> Sequence[Any]:
         """The labels of a list of probabilities, in their order."""
         assert self._evaluator is not None
-        given = self._request.labels
+        given = self.request.labels
         return self._evaluator.labels if given is None else given
 
     def _labelled(self, block: Any) -> Column:
         """A block of probabilities under the labels, whose order its columns have."""
-        request = self._request
+        request = self.request
         labels = self._list_labels
         if request.labels is None and not request.binary:
             raise InputError(
@@ -244,13 +304,13 @@ class Feed:
             return self._read_label(text)
         except InputError as error:
             raise InputError(
-                self._request.wording.where("proba"),
+                self.request.wording.where("proba"),
                 expected="labels that are numbers, as the true labels are",
                 got=error.got,
             ) from None
 
     def _bad_record(self, source: str, line: int, error: InputError) -> BadRecord:
-        request = self._request
+        request = self.request
         paths = {
             **request.fields,
             "event_time": request.time,

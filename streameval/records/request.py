@@ -109,6 +109,8 @@ class Request:
     max_slices: int = MAX_SLICES
     max_scores: int | None = None
     intervals: bool = False
+    probabilities: bool = True
+    """Whether the numbers of ``proba`` are probabilities, and no other scores."""
     also_kept: tuple[str, ...] = ()
     """Metrics to keep beside those of ``metrics``."""
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -158,8 +160,24 @@ class Request:
                 if given:
                     task = option("task", "multiclass" if self.wording.command else '"multiclass"')
                     raise OptionError.conflicts(option(name), task)
+        self._check_scores()
         self._check_window()
         self._check_metrics()
+
+    def _check_scores(self) -> None:
+        if self.probabilities:
+            return
+        option = self.wording.option
+        this = "--no-probabilities" if self.wording.command else "probabilities=False"
+        if self.binary:
+            remedy = f"binary scores may be any numbers: name their field with {option('score')}"
+            raise OptionError.requires(this, "a multi-class task", remedy=remedy)
+        for name, given, value in (
+            ("proba", self.proba, "FIELD,FIELD"),
+            ("labels", self.labels, "LABEL,LABEL"),
+        ):
+            if given is None:
+                raise OptionError.requires(this, option(name), remedy=f"add {option(name, value)}")
 
     def _check_window(self) -> None:
         option = self.wording.option
@@ -252,6 +270,8 @@ class Request:
             given["temporal"] = any(find(name, self.kind).ordered for name in self.also_kept)
             given["intervals"] = self.intervals
             given["bootstrap"] = None if self.unit is None else Bootstrap(unit=self.unit)
+        if not self.probabilities:
+            given["probabilities"] = False
         return given | dict(self.more)
 
     @property

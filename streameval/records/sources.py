@@ -9,15 +9,22 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from streameval.errors import InputError, OptionError, shown
 from streameval.records.arrow import arrow_columns, parquet_columns, read_arrow, read_parquet
-from streameval.records.blocks import Readable
+from streameval.records.blocks import BLOCK_BYTES, LinesWithin, Readable
 from streameval.records.chunk import BadRecords, Chunk, Wanted
-from streameval.records.compression import Codec, Rejoined, codec_of_name, decompressed
-from streameval.records.csv_table import LabelTypes, csv_columns, read_csv, text_chunk
+from streameval.records.compression import (
+    Codec,
+    Rejoined,
+    codec_of_bytes,
+    codec_of_name,
+    decompressed,
+)
+from streameval.records.csv_table import LabelTypes, TextCells, csv_columns, read_csv, text_chunk
 from streameval.records.event_columns import EventColumns
 from streameval.records.jsonl import jsonl_fields, read_jsonl
 from streameval.records.layout import Format, Layout, Recoded
@@ -84,6 +91,42 @@ class Source:
             if name and equals:
                 found[unquote(name)] = "" if text == _NO_VALUE else unquote(text)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of a file's bytes: the lines, or row groups, that begin within it.
+
+    :func:`can_be_cut` says which files have such parts. Lines are numbered from 1 in each; their
+    numbers in the file follow from those of the spans before, which :func:`lines_of` counts.
+    """
+
+    begin: int
+    end: int
+    size: int
+    """Of the file."""
+    columns: list[str] | None = None
+    """Of CSV: the names in the header, where the span does not begin with it."""
+
+
+def can_be_cut(source: Source) -> bool:
+    """Whether parts of the file can be read by themselves: see :class:`Span`."""
+    if source.format == "arrow" or source.compression or source.layout.encoding:
+        return False
+    if source.path == "-" or is_remote(source.path):
+        return False
+    with _opened(source.path) as file:
+        head = file.read(10) if file.seekable() else None
+        return head is not None and codec_of_bytes(head) is None
+
+
+def lines_of(source: Source, span: Span) -> int:
+    """How many lines a span has; 0 of Parquet, whose rows have the numbers of the file."""
+    if source.format == "parquet":
+        return 0
+    with _opened(source.path) as file:
+        lines = LinesWithin(file, span.begin, span.end)
+        return sum(data.count(b"\n") for data in iter(partial(lines.read, BLOCK_BYTES), b""))
 
 
 def find_sources(
@@ -234,8 +277,17 @@ def read_source(
     label_types: LabelTypes,
     stdin: BinaryIO,
     progress: Callable[[int], None] = lambda position: None,
+    span: Span | None = None,
 ) -> Iterator[Chunk]:
     """The chunks of one source; ``progress`` is called with the position in the file after each.
+
+    Args:
+        source: The file, or the standard input.
+        wanted: The fields.
+        label_types: Of CSV.
+        stdin: The standard input.
+        progress: See above.
+        span: The part of the file that is read; None: all of it.
 
     Raises:
         InputError: The file as a whole cannot be read.
@@ -245,7 +297,7 @@ def read_source(
     of_path = _of_path(source, wanted)
     inside = [want for want in wanted if want.path not in of_path]
     with nullcontext(stdin) if source.path == "-" else _opened(source.path) as file:
-        for chunk in _chunks(source, file, inside, label_types):
+        for chunk in _chunks(source, file, inside, label_types, span):
             if of_path:
                 chunk = _with_path(chunk, of_path, wanted, label_types, source)
             yield chunk
@@ -272,7 +324,7 @@ def _with_path(
     """The chunk with the fields of the path, which are read as cells of CSV."""
     events = chunk.events
     more = [want for want in wanted if want.path in of_path]
-    texts = {path: [text] * events.rows for path, text in of_path.items()}
+    texts = {path: TextCells([text] * events.rows) for path, text in of_path.items()}
     bad = BadRecords()
     added = text_chunk(source.name, more, texts, events.places, label_types, source.layout, bad)
     chunk.bad.add_all(added.bad)
@@ -293,9 +345,15 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _chunks(
-    source: Source, file: BinaryIO, wanted: Sequence[Wanted], label_types: LabelTypes
+    source: Source,
+    file: BinaryIO,
+    wanted: Sequence[Wanted],
+    label_types: LabelTypes,
+    span: Span | None,
 ) -> Iterator[Chunk]:
-    if source.format in ("parquet", "arrow"):
+    if span is not None:
+        yield from _chunks_within(span, source, file, wanted, label_types)
+    elif source.format in ("parquet", "arrow"):
         read = read_parquet if source.format == "parquet" else read_arrow
         with _seekable(source, file) as whole:
             yield from read(whole, source.name, wanted)
@@ -304,6 +362,28 @@ def _chunks(
     else:
         stream = _stream(source, file)
         yield from read_csv(stream, source.name, wanted, label_types, source.layout)
+
+
+def _chunks_within(
+    span: Span,
+    source: Source,
+    file: BinaryIO,
+    wanted: Sequence[Wanted],
+    label_types: LabelTypes,
+) -> Iterator[Chunk]:
+    if source.format == "parquet":
+        within = span.begin / span.size, span.end / span.size
+        yield from read_parquet(file, source.name, wanted, within)
+        return
+    lines = LinesWithin(file, span.begin, span.end)
+    if source.format == "jsonl":
+        yield from read_jsonl(lines, source.name, wanted, begins=not span.begin)
+    else:
+        columns = span.columns if span.begin else None
+        cut = (span.begin, span.end) != (0, span.size)
+        yield from read_csv(
+            lines, source.name, wanted, label_types, source.layout, columns=columns, cut=cut
+        )
 
 
 @contextmanager

@@ -35,8 +35,9 @@ class CheckpointPolicy:
     >>> policy.count(5)
     >>> policy.due_in(0.25, changed=lambda: True)
     0.75
-    >>> policy.wrote(1.0, 3.0)  # which took two seconds: the next one waits for eight
+    >>> policy.began(1.0)
     >>> policy.count(5)
+    >>> policy.wrote(3.0)  # which took two seconds: the next one waits for eight
     >>> policy.due_in(4.0, changed=lambda: True)
     7.0
     """
@@ -47,12 +48,12 @@ class CheckpointPolicy:
         self.every = every
         self.events = events
         self.records = 0
-        """Records since the last checkpoint that wrote."""
+        """Records since the begin of the last checkpoint that wrote."""
         self.seconds = 0.0
         """Duration of the last checkpoint that wrote."""
         self._at_once = False
         self._begun = now
-        """The end of the last checkpoint, whether it wrote or was skipped."""
+        """The begin of the last checkpoint, whether it wrote or was skipped."""
         self._written_at = now
         """The end of the last checkpoint that wrote."""
 
@@ -64,6 +65,11 @@ class CheckpointPolicy:
         """Make a checkpoint due now, whatever the time and the number of records."""
         self._at_once = True
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a checkpoint is due whatever the time, and nothing is to be read before it."""
+        return self._at_once or self.records >= _EVENTS_AT_MOST * self.events
+
     def due_in(self, now: float, changed: Callable[[], bool], *, idle: bool = False) -> float:
         """Seconds until the next checkpoint is due; 0 where it is.
 
@@ -72,7 +78,7 @@ class CheckpointPolicy:
             changed: Whether there is anything to write; called only where that decides.
             idle: Whether there was nothing to read a moment ago.
         """
-        if self._at_once or self.records >= _EVENTS_AT_MOST * self.events:
+        if self.is_full:
             return 0.0
         since = now - self._written_at
         due = self.every - (now - self._begun)
@@ -91,9 +97,13 @@ class CheckpointPolicy:
         """Note a checkpoint that had nothing to write."""
         self._begun = now
 
-    def wrote(self, begun: float, end: float) -> None:
-        """Note a checkpoint that wrote."""
-        self.seconds = end - begun
-        self._begun = self._written_at = end
+    def began(self, now: float) -> None:
+        """Note a checkpoint of what was read so far."""
+        self._begun = now
         self.records = 0
         self._at_once = False
+
+    def wrote(self, end: float) -> None:
+        """Note that the checkpoint which began last is written."""
+        self.seconds = end - self._begun
+        self._written_at = end

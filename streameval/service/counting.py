@@ -3,7 +3,8 @@
 Between checkpoints events are only collected. At a checkpoint the columns of
 each partition are added to a *delta*, an empty evaluator with the labels and slices of
 the main one; its bytes are a row of the store, and the main evaluator is merged
-with it. States are exact and commutative, so the main evaluator has the bits
+with it. Most of that is compiled and holds no lock of the interpreter, so another thread can
+decode what comes next. States are exact and commutative, so the main evaluator has the bits
 of one that was updated with every event, regardless of checkpoints and restarts.
 
 Whether an event is late in a window of panes depends on the newest earlier event of its
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -54,6 +56,27 @@ class Refused(NamedTuple):
     """Whether its own record is not available, so that it cannot be replayed."""
 
 
+@dataclass(slots=True)
+class CollectedEvents:
+    """Events that one checkpoint counts and reverts, by partition."""
+
+    parts: dict[str, list[tuple[EventColumns, RawBatch | None]]] = field(default_factory=dict)
+    reverted: dict[str, list[Event]] = field(default_factory=dict)
+
+    def add(self, partition: str, events: EventColumns, batch: RawBatch | None = None) -> None:
+        """Collect complete records; ``batch`` has their bytes, for the quarantine."""
+        if events.rows:
+            self.parts.setdefault(partition, []).append((events, batch))
+
+    def add_columns(self, partition: str, columns: dict[str, Column]) -> None:
+        """Collect joined events, which are no records of a source."""
+        self.add(partition, EventColumns(columns, np.zeros(len(columns["y_true"]), np.int64)))
+
+    def take_back(self, partition: str, event: Event) -> None:
+        """Revert an event that was counted or is collected."""
+        self.reverted.setdefault(partition, []).append(event)
+
+
 class Counting:
     """Counts events in every window at once.
 
@@ -81,10 +104,6 @@ class Counting:
         self._fields = fields
         self._in_order = in_order
         self._newest: dict[tuple[str, str], int] = {}
-        self._parts: dict[str, list[tuple[EventColumns, RawBatch | None]]] = {}
-        self._reverted: dict[str, list[Event]] = {}
-        self.pending = 0
-        """Events that the next checkpoint counts."""
         self.late = {window: LateShare() for window in evaluators}
         """The share of each window's recent events that it dropped."""
 
@@ -105,22 +124,10 @@ class Counting:
             known = self._newest.get((partition, window))
             self._newest[partition, window] = newest if known is None else max(known, newest)
 
-    def add(self, partition: str, events: EventColumns, batch: RawBatch | None = None) -> None:
-        """Collect complete records; ``batch`` has their bytes, for the quarantine."""
-        if events.rows:
-            self._parts.setdefault(partition, []).append((events, batch))
-            self.pending += events.rows
-
-    def add_columns(self, partition: str, columns: dict[str, Column]) -> None:
-        """Collect joined events, which are no records of a source."""
-        self.add(partition, EventColumns(columns, np.zeros(len(columns["y_true"]), np.int64)))
-
-    def take_back(self, partition: str, event: Event) -> None:
-        """Revert, at the next checkpoint, an event that was counted or is collected."""
-        self._reverted.setdefault(partition, []).append(event)
-
-    def checkpoint(self, rows: StateRows, number: int) -> tuple[int, list[Refused]]:
-        """Count the collected events and write them, inside the transaction of a checkpoint.
+    def checkpoint(
+        self, rows: StateRows, number: int, events: CollectedEvents
+    ) -> tuple[int, list[Refused]]:
+        """Count collected events and write them, inside the transaction of a checkpoint.
 
         Returns:
             How many events were counted, and those that were refused.
@@ -131,11 +138,11 @@ class Counting:
         counted = 0
         refused: list[Refused] = []
         back: dict[str, list[Event]] = {}
-        for partition in sorted({*self._parts, *self._reverted}):
-            deltas, count, bad = self._deltas(partition)
+        for partition in sorted({*events.parts, *events.reverted}):
+            deltas, count, bad = self._deltas(partition, events.parts.get(partition, []))
             counted += count
             refused += bad
-            events_back = self._reverted.get(partition, [])
+            events_back = events.reverted.get(partition, [])
             for window, delta in deltas.items():
                 taken = self._parts_of(window, events_back)
                 back.setdefault(window, []).extend(taken)
@@ -151,9 +158,6 @@ class Counting:
         for window, taken in back.items():
             for event in taken:
                 take_back(self.evaluators[window], event)
-        self._parts.clear()
-        self._reverted.clear()
-        self.pending = 0
         return counted, refused
 
     def _parts_of(self, window: str, taken: list[Event]) -> list[Event]:
@@ -188,8 +192,9 @@ class Counting:
             refused |= {int(chosen[row]): error for row, error in found.items()}
         return refused
 
-    def _deltas(self, partition: str) -> tuple[dict[str, Evaluation], int, list[Refused]]:
-        parts = self._parts.get(partition)
+    def _deltas(
+        self, partition: str, parts: list[tuple[EventColumns, RawBatch | None]]
+    ) -> tuple[dict[str, Evaluation], int, list[Refused]]:
         if not parts:
             return {name: main.delta() for name, main in self.evaluators.items()}, 0, []
         events = joined([part for part, _ in parts])

@@ -1,10 +1,15 @@
-"""The loop of a run: read, decode, join, count, write, publish."""
+"""The loop of a run: read, decode, join, take what has changed, publish.
+
+What was taken is counted and written by the thread of an executor meanwhile. At most one checkpoint
+is under way; what was read since is in no position, and in no answer, before the next one.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from concurrent.futures import Future, wait
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -20,16 +25,22 @@ from streameval.service.lateness import LateLog
 from streameval.service.progress import Progress
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.service.sources.raw import Position, RawBatch, Source
+from streameval.service.store.positions import ReadPartition
 from streameval.service.store.store import Store
-from streameval.service.unit import Unit
+from streameval.service.unit import Unit, UnitChanges
 
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
 """Longest that the loop waits for records: as long as a stop may have to wait."""
+_LOOK_SECONDS = 0.01
+"""And while a checkpoint is being written, whose end it is to notice."""
+
+Write: TypeAlias = Callable[[], Mapping[str, Position]]
+"""Writes a checkpoint; returns the positions that are durable then."""
 
 
 class Counter(Protocol):
-    """What the loop reads for: it counts the batches, and writes them at checkpoints."""
+    """What the loop reads for: it collects the batches, and counts them at checkpoints."""
 
     @property
     def changed(self) -> bool:
@@ -38,11 +49,27 @@ class Counter(Protocol):
     def take(self, batch: RawBatch) -> bool:
         """Collect a batch; whether a checkpoint is due at once."""
 
-    def checkpoint(self, enough: Callable[[], bool]) -> Mapping[str, Position]:
-        """Write all that was collected; returns the positions that are durable now."""
+    def checkpoint(self, enough: Callable[[], bool]) -> Write:
+        """Take all that was collected; returns what writes it, which another thread may call."""
+
+    def wrote(self) -> None:
+        """Note that it is written; before the next checkpoint."""
 
     def publish(self, *, force: bool = False) -> None:
         """Make what was written visible, after a checkpoint or one that had nothing to write."""
+
+
+def in_this_thread(write: Write) -> Future[Mapping[str, Position]]:
+    """Call it now: what an executor's ``submit`` does in another thread."""
+    future: Future[Mapping[str, Position]] = Future()
+    try:
+        future.set_result(write())
+    except BaseException as error:
+        future.set_exception(error)
+    return future
+
+
+Submit: TypeAlias = Callable[[Write], Future[Mapping[str, Position]]]
 
 
 class ReadLoop:
@@ -56,7 +83,8 @@ class ReadLoop:
         clock: Seconds; it never goes backwards.
         keeps_time: Whether a checkpoint without records may have something to write, because
             entries expire with the time.
-        progress: Notes the steps of the loop, for probes.
+        progress: Notes the steps of the loop, for probes; none while it waits for a checkpoint.
+        submit: Writes a checkpoint; ``submit`` of an executor of one thread.
     """
 
     def __init__(
@@ -67,6 +95,7 @@ class ReadLoop:
         *,
         keeps_time: bool,
         progress: Progress | None = None,
+        submit: Submit = in_this_thread,
     ) -> None:
         self._counter = counter
         self._clock = clock
@@ -79,6 +108,9 @@ class ReadLoop:
         self._rereading = False
         self._idle = False
         """Whether the last look at the sources found nothing to read."""
+        self._submit = submit
+        self._writing: Future[Mapping[str, Position]] | None = None
+        """The checkpoint that is under way."""
         self.reread: Callable[[], None] = lambda: None
         """Called by :meth:`run` after :meth:`request_reread`."""
 
@@ -110,21 +142,27 @@ class ReadLoop:
         try:
             self._read(until_end)
         except SourceError:
-            self._checkpoint()
+            self._write_rest()
             raise
-        self._checkpoint()
+        self._write_rest()
         self._counter.publish(force=True)
 
     def _read(self, until_end: bool) -> None:
         while not self._stopping:
-            self._progress.step()
+            if self._writing is None:
+                self._progress.step()
             if self._rereading:
                 self._rereading = False
+                self._settle()
                 self.reread()
             got = self._read_some()
             self._idle = not got
-            if self._due_in() <= 0.0:
+            if self._writing is None and self._due_in() <= 0.0:
                 self._checkpoint()
+                if self._writing is None:
+                    self._counter.publish()
+            if self._writing is not None and self._is_written(self._writing):
+                self._settle()
                 self._counter.publish()
             if not got and self._is_finished(until_end):
                 return
@@ -148,7 +186,9 @@ class ReadLoop:
         return bool(batches)
 
     def _due_in(self) -> float:
-        """Seconds until the next checkpoint is due."""
+        """Seconds until the next checkpoint is due, or until the one under way is looked for."""
+        if self._writing is not None:
+            return 0.0 if self.policy.is_full else _LOOK_SECONDS
         return self.policy.due_in(self._clock(), self._has_changed, idle=self._idle)
 
     def _has_changed(self) -> bool:
@@ -166,10 +206,42 @@ class ReadLoop:
             # All that was read is in the store already.
             self.policy.skipped(begun)
             return
-        changed = self._counter.checkpoint(lambda: self._clock() - begun > self.policy.every / 4)
+        write = self._counter.checkpoint(lambda: self._clock() - begun > self.policy.every / 4)
+        self.policy.began(begun)
+        self._writing = self._submit(write)
+
+    def _is_written(self, writing: Future[Mapping[str, Position]]) -> bool:
+        """Whether a checkpoint has ended; waits for it where nothing else is to be done."""
+        if self.policy.is_full:
+            wait([writing])
+        elif self._idle:
+            wait([writing], _LOOK_SECONDS)
+        return writing.done()
+
+    def _settle(self) -> None:
+        """Wait for the checkpoint that is under way; raises StoreError where it has failed."""
+        if self._writing is None:
+            return
+        writing, self._writing = self._writing, None
+        positions = writing.result()
+        self._counter.wrote()
         for source in self.sources:
-            source.checkpointed(changed)
-        self.policy.wrote(begun, self._clock())
+            source.checkpointed(positions)
+        self.policy.wrote(self._clock())
+
+    def _write_rest(self) -> None:
+        """Write all that was read, after the checkpoint that is under way."""
+        self._settle()
+        self._checkpoint()
+        self._settle()
+
+
+class _Shown(NamedTuple):
+    """What is published beside the evaluators, as of a checkpoint."""
+
+    join: Mapping[str, Any] | None
+    until: int | None
+    partitions: Mapping[str, ReadPartition]
 
 
 class Runner:
@@ -189,6 +261,7 @@ class Runner:
         now: Microseconds since 1970.
         clock: Seconds; it never goes backwards.
         progress: Notes the steps of the loop, for probes.
+        submit: Writes a checkpoint, as :class:`ReadLoop` takes it.
 
     Raises:
         ConfigError: A window or metric is invalid.
@@ -207,6 +280,7 @@ class Runner:
         now: Callable[[], int] = wall_time,
         clock: Callable[[], float] = time.monotonic,
         progress: Progress | None = None,
+        submit: Submit = in_this_thread,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -218,13 +292,23 @@ class Runner:
         self._evaluators = self._unit.counting.evaluators
         with store.reading() as connection:
             self._alerts = Alerts(settings, connection, webhook, self._evaluators, now, clock)
-        self.loop = ReadLoop(self, settings, clock, keeps_time=join is not None, progress=progress)
+        self.loop = ReadLoop(
+            self,
+            settings,
+            clock,
+            keeps_time=join is not None,
+            progress=progress,
+            submit=submit,
+        )
         self._open_snapshots()
         self._published = 0
         self._checkpoint_at = now()
         """When all that had been read was in the store."""
         self._table = PartitionRows()
         self._late = LateLog()
+        self._changes: UnitChanges | None = None
+        """What the checkpoint that is under way writes."""
+        self._shown = self._now_shown()
 
     def _open_snapshots(self) -> None:
         self._snapshots = SnapshotBuilder(
@@ -291,16 +375,30 @@ class Runner:
         """Collect a batch; whether a checkpoint is due at once."""
         return self._unit.take(batch)
 
-    def checkpoint(self, enough: Callable[[], bool]) -> Mapping[str, Position]:
-        """Count what was collected, and write it."""
+    def checkpoint(self, enough: Callable[[], bool]) -> Write:
+        """Take what was collected; returns what counts and writes it."""
         statuses = [status for source in self.loop.sources for status in source.status()]
-        changed = self._unit.checkpoint(
-            [status.partition for status in statuses], enough, self._alerts.write
-        )
+        changes = self._unit.cut([status.partition for status in statuses])
+        self._changes = changes
+        self._shown = self._now_shown()
+        return lambda: self._unit.write(changes, enough, self._alerts.write)
+
+    def wrote(self) -> None:
+        """Note that what was taken is counted and written."""
+        assert self._changes is not None
+        self._unit.wrote(self._changes)
+        self._changes = None
         self._checkpoint_at = self._now()
         self._snapshots.changed()
         self._late.log(self._unit.late)
-        return changed
+
+    def _now_shown(self) -> _Shown:
+        unit = self._unit
+        return _Shown(
+            None if unit.join is None or self._publisher is None else unit.join.coverage(),
+            unit.positions.newest if unit.join is None else unit.join.watermark,
+            dict(unit.positions.partitions),
+        )
 
     def publish(self, *, force: bool = False) -> None:
         """Publish a snapshot, and judge the alerts."""
@@ -310,8 +408,10 @@ class Runner:
             return
         unit = self._unit
         self._published += 1
-        coverage = None if unit.join is None else unit.join.coverage()
-        until = unit.positions.newest if unit.join is None else unit.join.watermark
+        if not self.loop.policy.records:
+            # Nothing was read since the last checkpoint, but time has passed.
+            self._shown = self._now_shown()
+        until = self._shown.until
         with self._store.reading():
             quarantine = unit.quarantine.published()
         self._publisher.open_slice = self._snapshots.open_slice
@@ -320,8 +420,8 @@ class Runner:
             now=self._now(),
             labelled_until=None if until is None else until - self._wait,
             late=unit.counting.late,
-            join=coverage,
-            partitions=self._table.rows(unit.positions.partitions, self.loop.sources),
+            join=self._shown.join,
+            partitions=self._table.rows(self._shown.partitions, self.loop.sources),
             quarantine=quarantine,
             checkpoint=Checkpoint(
                 unit.checkpoints,

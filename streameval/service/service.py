@@ -6,6 +6,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -110,9 +111,18 @@ def run_service(
         webhook = None
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
-        join = open_join(settings, store, time.monotonic, wall_time)
+        join = open_join(settings, store, time.monotonic, wall_time, beside_writer=True)
+        # On leaving, the checkpoint that is under way ends before the store is closed.
+        writer = stack.enter_context(ThreadPoolExecutor(1, "checkpoint"))
         runner = Runner(
-            settings, store, decoder, publisher, join=join, webhook=webhook, progress=progress
+            settings,
+            store,
+            decoder,
+            publisher,
+            join=join,
+            webhook=webhook,
+            progress=progress,
+            submit=writer.submit,
         )
         parts = _Parts(settings, runner, webhook)
         stack.callback(parts.close)
@@ -388,7 +398,7 @@ def _rare_collections() -> Iterator[None]:
     """Let Python look for cycles less often: a run holds millions of tuples, and no cycles."""
     before = gc.get_threshold()
     gc.freeze()
-    gc.set_threshold(200_000, 50, 1_000)
+    gc.set_threshold(1_000_000, 50, 1_000)
     try:
         yield
     finally:

@@ -4,40 +4,59 @@ A run of one process has one unit, which holds all its partitions. A worker of a
 each partition number that the group has assigned to it. Everything in a unit changes in one
 transaction, so a unit that is dropped from memory and opened again continues exactly where its
 store stands, whatever became of its last transaction.
+
+One thread reads and joins; at a checkpoint it takes what has changed since the last one
+(:meth:`Unit.cut`). Another thread may count that and write it (:meth:`Unit.write`), while the first
+goes on with what the next checkpoint will write. Nothing is changed by both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from streameval.events.time import wall_time
 from streameval.service.config.evaluators import kept_metrics, open_evaluators, settled
 from streameval.service.config.settings import RunSettings
-from streameval.service.counting import Counting
+from streameval.service.counting import CollectedEvents, Counting
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LabelKind
-from streameval.service.join.label_join import LabelJoin
+from streameval.service.join.label_join import JoinChanges, LabelJoin
+from streameval.service.join.pairing import JoinedEvents
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded, Position, RawBatch
 from streameval.service.store.begins import read_begins
 from streameval.service.store.dialect import Connection
 from streameval.service.store.evolution import stored_beside
 from streameval.service.store.kept_settings import keep_settings
-from streameval.service.store.positions import Positions
-from streameval.service.store.quarantine import Quarantine
+from streameval.service.store.positions import Positions, ReadPartition
+from streameval.service.store.quarantine import Quarantine, QuarantineChanges
 from streameval.service.store.state_rows import StateRows, read_rows
 from streameval.service.store.store import CHECKPOINT_AT, Store
 
 _LABEL_KIND = "run.label_kind"
 
 
+class UnitChanges(NamedTuple):
+    """What one checkpoint counts and writes."""
+
+    number: int
+    at: int
+    complete: CollectedEvents
+    """Records that needed no join."""
+    joined: JoinedEvents | None
+    join: JoinChanges | None
+    positions: dict[str, ReadPartition]
+    quarantine: QuarantineChanges
+    label_kind: LabelKind | None
+
+
 class Unit:
     """The part of a run that one store (or one unit of a shared store) holds.
 
-    Restored from the store when it is made. After an error in :meth:`checkpoint` its memory is
+    Restored from the store when it is made. After an error in a checkpoint its memory is
     no longer that of the store: it is dropped, and another one made.
 
     Args:
@@ -77,6 +96,7 @@ class Unit:
             self._rows = StateRows(connection)
             self.positions = Positions(connection)
             self.quarantine = Quarantine(connection, settings.quarantine, now)
+        self._collected = CollectedEvents()
         counters = store.counters()
         kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
         self._label_kind = decoder.label_kind = kind
@@ -134,7 +154,7 @@ class Unit:
         if self.join is not None:
             self.join.add(decoded)
         elif decoded.complete is not None:
-            self.counting.add(batch.partition, decoded.complete, batch)
+            self._collected.add(batch.partition, decoded.complete, batch)
         return _newest(decoded)
 
     def checkpoint(
@@ -143,10 +163,44 @@ class Unit:
         enough: Callable[[], bool],
         also: Callable[[Connection], None] = lambda connection: None,
     ) -> dict[str, Position]:
-        """Count what was taken, and write everything in one transaction.
+        """Count what was taken, and write everything: :meth:`cut`, :meth:`write`, :meth:`wrote`."""
+        changes = self.cut(partitions)
+        positions = self.write(changes, enough, also)
+        self.wrote(changes)
+        return positions
+
+    def cut(self, partitions: Iterable[str]) -> UnitChanges:
+        """Take what has changed since the last call; :meth:`write` and :meth:`wrote` follow.
 
         Args:
             partitions: Those that can be read; nothing expires before each has been.
+        """
+        join = self.join
+        if join is not None:
+            # Partitions that were not read at all may hold old records.
+            join.expect(partitions)
+        complete, self._collected = self._collected, CollectedEvents()
+        return UnitChanges(
+            self.checkpoints + 1,
+            self._now(),
+            complete,
+            None if join is None else join.take(),
+            None if join is None else join.cut(),
+            self.positions.cut(),
+            self.quarantine.cut(),
+            self._decoder.label_kind,
+        )
+
+    def write(
+        self,
+        changes: UnitChanges,
+        enough: Callable[[], bool],
+        also: Callable[[Connection], None] = lambda connection: None,
+    ) -> dict[str, Position]:
+        """Count what was taken, and write everything in one transaction.
+
+        Args:
+            changes: What :meth:`cut` has returned.
             enough: Postpones further merging of stored rows.
             also: Writes what else belongs into the transaction.
 
@@ -156,45 +210,47 @@ class Unit:
         Raises:
             StoreError: Nothing of it was written, or it is unknown whether all of it was.
         """
-        number = self.checkpoints + 1
-        if self.join is not None:
-            # Partitions that were not read at all may hold old records.
-            self.join.expect(partitions)
-        at = self._now()
         with self.store.transaction() as connection:
-            counted = self._count(number)
-            if self.join is not None:
-                self.join.write(connection)
+            counted = self._count(changes)
+            if self.join is not None and changes.join is not None:
+                self.join.write(connection, changes.join)
             also(connection)
-            changed = self.positions.write()
-            replayed = self.quarantine.write()
+            positions = self.positions.write(changes.positions)
+            replayed = self.quarantine.write(changes.quarantine)
             self.events += counted
             self._replayed += replayed
             self.store.set_counters(
                 {
-                    "checkpoints": number,
+                    "checkpoints": changes.number,
                     "events": self.events,
                     "replayed": self._replayed,
-                    CHECKPOINT_AT: at,
+                    CHECKPOINT_AT: changes.at,
                 }
             )
-            if self._decoder.label_kind != self._label_kind:
-                self._label_kind = self._decoder.label_kind
+            if changes.label_kind != self._label_kind:
+                self._label_kind = changes.label_kind
                 self.store.set_meta(_LABEL_KIND, str(self._label_kind))
             self._rows.compact(enough)
-        self.checkpoints = number
-        return changed
+        self.checkpoints = changes.number
+        return positions
 
-    def _count(self, number: int) -> int:
-        if self.join is not None:
-            outcome = self.join.take()
-            for partition, columns in outcome.counted.items():
-                self.counting.add_columns(partition, columns)
-            for partition, event in outcome.reverted:
-                self.counting.take_back(partition, event)
-        counted, refused = self.counting.checkpoint(self._rows, number)
+    def wrote(self, changes: UnitChanges) -> None:
+        """Note, in the thread that reads, that changes are committed."""
+        if self.join is not None and changes.join is not None:
+            self.join.wrote(changes.join)
+
+    def _count(self, changes: UnitChanges) -> int:
+        events, joined = changes.complete, changes.joined
+        if joined is not None:
+            for partition, columns in joined.counted.items():
+                events.add_columns(partition, columns)
+            for partition, event in joined.reverted:
+                events.take_back(partition, event)
+        counted, refused = self.counting.checkpoint(self._rows, changes.number, events)
         for one in refused:
-            self.quarantine.note(one.partition, one.kind, one.event, one.time, cut=one.cut)
+            self.quarantine.note(
+                one.partition, one.kind, one.event, one.time, cut=one.cut, into=changes.quarantine
+            )
         return counted
 
     @property

@@ -20,7 +20,7 @@ from streameval.service.alerts.webhook import Webhook
 from streameval.service.checkpoint_policy import QUIET_SECONDS
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateLog
-from streameval.service.loop import ReadLoop
+from streameval.service.loop import ReadLoop, Write
 from streameval.service.progress import Progress
 from streameval.service.snapshot import PartitionRows
 from streameval.service.sources.kafka_group import KafkaGroup
@@ -143,8 +143,11 @@ class Worker:
         # Offsets are found again at any time: no position of a topic is in a hurry.
         return False
 
-    def checkpoint(self, enough: Callable[[], bool]) -> Mapping[str, Position]:
-        """Write each unit that has changed, in a transaction of its own."""
+    def checkpoint(self, enough: Callable[[], bool]) -> Write:
+        """Write each unit that has changed, in a transaction of its own.
+
+        At once: units share a connection, and the group opens and closes them in this thread.
+        """
         changed: dict[str, Position] = {}
         for number in list(self._units):
             unit = self._units.get(number)
@@ -154,7 +157,10 @@ class Worker:
             is_due = self._keeps_time and self._clock() - self._written_at[number] >= QUIET_SECONDS
             if unit.changed or is_due:
                 changed |= self._written(number, enough)
-        return changed
+        return lambda: changed
+
+    def wrote(self) -> None:
+        """Do nothing: each unit has noted it."""
 
     def _written(self, number: int, enough: Callable[[], bool]) -> Mapping[str, Position]:
         """Write a unit; where that fails it is closed, and read again from its last checkpoint."""

@@ -16,10 +16,14 @@ from typing import Any, BinaryIO, TypeVar
 from streameval.errors import InputError, StateError, shown
 from streameval.state_files.codec import (
     CHECKSUM_BYTES,
+    COMPRESSED,
     FIRST_PART_BYTES,
     Unpacked,
     check_first_part,
+    decompressed,
     format_of,
+    inflated_header,
+    memory_bytes,
     unpack_one_of,
     unpack_provenance,
 )
@@ -71,7 +75,7 @@ def read_file(
     Args:
         path: A regular file.
         kind: The expected kind, as given to :func:`pack`.
-        max_bytes: Most bytes to read; None: the machine's memory.
+        max_bytes: Most bytes to read, and of the state; None: the machine's memory.
 
     Returns:
         The data, as :func:`~streameval.state_files.codec.unpack` returns it.
@@ -90,8 +94,12 @@ def read_one_of(
     path: str | os.PathLike[str], kinds: Sequence[str], *, max_bytes: int | None = None
 ) -> Unpacked:
     """As :func:`read_file`, of a state of one of several kinds: all parts of it."""
-    limit = _memory_bytes() if max_bytes is None else max_bytes
-    return _reading(path, lambda: unpack_one_of(_content(path, limit), kinds))
+    limit = memory_bytes() if max_bytes is None else max_bytes
+
+    def parts() -> Unpacked:
+        return unpack_one_of(decompressed(_content(path, limit), limit=limit), kinds)
+
+    return _reading(path, parts)
 
 
 def read_provenance(path: str | os.PathLike[str]) -> tuple[Any, bytes]:
@@ -105,7 +113,11 @@ def read_provenance(path: str | os.PathLike[str]) -> tuple[Any, bytes]:
         with open(path, "rb", opener=_open_without_waiting) as file:
             first, length = _first_part(file)
             version = format_of(first)
-            provenance = None if version == 1 else unpack_provenance(file.read(length), version)
+            if version == COMPRESSED:
+                header, version = inflated_header(file)
+            else:
+                header = file.read(length)
+            provenance = None if version == 1 else unpack_provenance(header, version)
             file.seek(-CHECKSUM_BYTES, os.SEEK_END)
             return provenance, file.read(CHECKSUM_BYTES)
 
@@ -237,10 +249,3 @@ def _name(path: str | os.PathLike[str]) -> str:
 def _failure(name: str, what: str, error: Exception) -> StateError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return StateError(f"{name}: {what}: {reason}")
-
-
-def _memory_bytes() -> int:
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 2**40

@@ -174,11 +174,12 @@ class CellTable:
     Attributes:
         cells: From ``i << INDEX_BITS | j`` to the weight. One int and not a
             tuple: smaller, and quicker to make and to look up. Code that writes a
-            cell directly must call :meth:`sum_up`.
+            cell directly must call :meth:`sum_up`. Compiled sums may have counted what is not
+            in ``_cells`` yet; a reading of ``cells`` brings them there.
         exact: Whether every weight is an int.
         quick: The compiled sums' way to count an event of weight 1 under its
-            labels, the cell included; it returns False, nothing done, for what
-            is new. None while there are no such sums.
+            labels, the cell included; it returns False, nothing done, for new labels.
+            None while there are no such sums.
 
     Cost:
         An event O(1). The sums are made at the first read, in
@@ -193,11 +194,11 @@ class CellTable:
     (5, 3, [5, 0])
     """
 
-    __slots__ = ("_correct", "_label_index", "_sums", "_total", "cells", "exact", "quick")
+    __slots__ = ("_cells", "_correct", "_label_index", "_sums", "_total", "exact", "quick")
 
     def __init__(self, index: LabelIndex) -> None:
         self._label_index = index
-        self.cells: dict[int, Weight] = {}
+        self._cells: dict[int, Weight] = {}
         self.exact = True
         # Of integer weights; with floats summed at each read. Where there are sums
         # they keep both, and these two are behind.
@@ -205,6 +206,13 @@ class CellTable:
         self._correct: Weight = 0
         self._sums: LabelSums | None = None
         self.quick: Callable[[object, object], bool] | None = None
+
+    @property
+    def cells(self) -> dict[int, Weight]:
+        """The weight of each pair."""
+        if self._sums is not None:
+            self._sums.settle()
+        return self._cells
 
     # Counting
 
@@ -217,7 +225,7 @@ class CellTable:
 
     def add_one(self, i: int, j: int, weight: Weight) -> None:
         """Count one cell, as :meth:`add` does."""
-        if type(weight) is float:
+        if self.exact and type(weight) is float:
             self.promote()
         code = i << INDEX_BITS | j
         if self.exact:
@@ -290,7 +298,7 @@ class CellTable:
         if self._sums is None:
             classes = len(self._label_index.labels)
             self._sums = label_sums(classes, self.coded, exact=self.exact)
-            self.quick = self._sums.short_way(self._label_index.index, self.cells)
+            self.quick = self._sums.short_way(self._label_index.index, self._cells)
         return self._sums
 
     def current_sums(self) -> LabelSums:
@@ -313,7 +321,7 @@ class CellTable:
     def copy(self, index: LabelIndex) -> CellTable:
         """An independent table over a copy of the same labels."""
         twin = CellTable(index)
-        twin.cells = self.cells.copy()
+        twin._cells = self.cells.copy()
         twin.exact = self.exact
         if self.exact:
             twin._total = self.total
@@ -329,6 +337,7 @@ class CellTable:
         sums, self._sums, self.quick = self._sums, None, None
         # Cached readers of a metric still hold them.
         if sums is not None:
+            sums.settle()
             sums.retire()
 
     def _check(self) -> None:
@@ -438,7 +447,8 @@ class ConfusionCounts:
             try:
                 i = self._index[y_true]
                 j = self._index[y_pred]
-                table.cells[i << INDEX_BITS | j] += 1
+                # Not `cells`: one more is one more, whatever is to be added beside it.
+                table._cells[i << INDEX_BITS | j] += 1
             except (KeyError, TypeError):
                 pass  # a new label or pair, or no label at all
             else:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     PLAIN_LOCK = type(threading.RLock())
 
-__all__ = ["PLAIN_LOCK", "Lock", "held", "new_lock"]
+__all__ = ["PLAIN_LOCK", "Lock", "new_lock"]
 
 Lock: TypeAlias = "threading.RLock | NativeLock"
 """Entered by ``with``; its owner may enter it again."""
@@ -35,19 +35,3 @@ def _choose() -> Callable[[], Lock]:
 
 new_lock = _choose()
 """Makes a lock."""
-
-
-def held(lock: Lock, read: Callable[[], float]) -> Callable[[], float]:
-    """``read`` as a function that holds the lock meanwhile.
-
-    >>> held(new_lock(), lambda: 0.5)()
-    0.5
-    """
-    if not isinstance(lock, PLAIN_LOCK):
-        return lock.reader(read)
-
-    def holding() -> float:
-        with lock:
-            return read()
-
-    return holding

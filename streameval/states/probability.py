@@ -8,7 +8,7 @@ events were counted: one by one, in batches, from shards, or with others reverte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,14 @@ from streameval.events.values import (
 from streameval.states.fields import fields_of, never_counted, removable_weight, weight_field
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.score_index import compiled
 from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight
 from streameval.states.sums.loss_sums import LossSums, loss_units
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_loss_tally import NativeLossTally
+
+_NATIVE = compiled("native_loss_tally")
 
 _NAME = "probability"
 _SCALE = float(UNIT)
@@ -76,11 +82,24 @@ class ProbabilitySums:
     0.15625
     """
 
-    __slots__ = ("_outside", "_sums")
+    __slots__ = ("_held", "_tally")
 
     def __init__(self, bins: int = 10) -> None:
-        self._sums = LossSums(bins, UNIT)
-        self._outside: Weight = 0
+        self._held = LossSums(bins, UNIT)
+        self._tally: NativeLossTally | None = None
+
+    @property
+    def _sums(self) -> LossSums:
+        """The sums, with what the tally counted."""
+        if self._tally is not None:
+            self._tally.settle()
+        return self._held
+
+    def tally(self) -> NativeLossTally | None:
+        """Counts plain events of weight 1 in compiled code; None where that was not built."""
+        if self._tally is None and _NATIVE is not None:
+            self._tally = _NATIVE.NativeLossTally(self._held)
+        return self._tally
 
     # -- reading ---------------------------------------------------------
 
@@ -102,7 +121,7 @@ class ProbabilitySums:
     @property
     def outside(self) -> Weight:
         """Weight of the events whose score is not in [0, 1]."""
-        return self._outside
+        return self._sums.outside
 
     @property
     def log_loss_units(self) -> Weight:
@@ -160,7 +179,7 @@ class ProbabilitySums:
             loss, brier = binary_terms(positive, probability)
             self._sums.add(loss, brier, probability, positive, weight)
         else:
-            self._outside += weight
+            self._sums.outside += weight
 
     def update_many(
         self, positive: object, probability: object, weight: object | None = None
@@ -189,7 +208,7 @@ class ProbabilitySums:
         inside = (scores >= 0.0) & (scores <= 1.0)
         if not inside.all():
             out = ~inside
-            self._outside += int(out.sum()) if weight is None else total_weight(weight[out])
+            self._sums.outside += int(out.sum()) if weight is None else total_weight(weight[out])
             positive, scores = positive[inside], scores[inside]
             weight = None if weight is None else weight[inside]
         for start in range(0, len(scores), CHUNK):
@@ -237,8 +256,8 @@ class ProbabilitySums:
         probability = canonical_score(probability, "probability")
         whole = removable_weight(weight, self.exact)
         if not 0.0 <= probability <= 1.0:
-            counted = self._outside >= whole
-            self._outside -= whole if counted else 0
+            counted = self.outside >= whole
+            self._sums.outside -= whole if counted else 0
         else:
             loss, brier = binary_terms(positive, probability)
             counted = self._sums.remove(loss, brier, probability, positive, whole)
@@ -255,28 +274,28 @@ class ProbabilitySums:
         if not isinstance(other, ProbabilitySums):
             raise StateError(f"merge: expected ProbabilitySums, got {shown(other)}")
         self._sums.merge(other._sums)
-        self._outside += other._outside  # float from here if either was
 
     def subtract(self, other: ProbabilitySums) -> None:
         """Remove all of another that was merged; both exact."""
         self._sums.subtract(other._sums)
-        self._outside -= other._outside
 
     def _promote(self) -> None:
         self._sums.promote()
-        self._outside = float(self._outside)
 
     # -- written form ----------------------------------------------------
 
     def copy(self) -> ProbabilitySums:
         """An independent state of the same events."""
         new = ProbabilitySums.__new__(ProbabilitySums)
-        new._sums, new._outside = self._sums.copy(), self._outside
+        new._held, new._tally = self._sums.copy(), None
         return new
+
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+        return ProbabilitySums.from_state, (self.to_state(),)
 
     def to_state(self) -> dict[str, Any]:
         """Plain data; equal content gives equal data."""
-        return {**self._sums.write("bin_positives"), "outside": self._outside}
+        return {**self._sums.write("bin_positives"), "outside": self._sums.outside}
 
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> ProbabilitySums:
@@ -287,14 +306,14 @@ class ProbabilitySums:
         """
         data = fields_of(data, _NAME, _KEYS)
         new = cls()
-        new._sums = LossSums.read(data, _NAME, "bin_positives", UNIT)
-        new._outside = weight_field(data, "outside", _NAME, new.exact)
+        new._held = LossSums.read(data, _NAME, "bin_positives", UNIT)
+        new._held.outside = weight_field(data, "outside", _NAME, new.exact)
         return new
 
     def _check(self) -> None:
         self._sums._check()
-        assert type(self._outside) is (int if self.exact else float)
-        assert self._outside >= 0
+        assert type(self.outside) is (int if self.exact else float)
+        assert self.outside >= 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ProbabilitySums):

@@ -105,8 +105,6 @@ class StateRow:
     """States beside which it is kept where intervals were requested, and only then."""
     of_probabilities: bool = False
     """Whether it counts nothing where multi-class scores are no probabilities: not kept then."""
-    compiled: bool = False
-    """Whether the compiled ring of the last n events counts in it."""
     write: Callable[[Any], Form] = _written
     """The written form inside a set of states."""
     read: Callable[[Any, object], Any] | None = None
@@ -142,7 +140,6 @@ STATES: dict[str, StateRow] = {
             weighted_sum=weighted_sum.confusion,
             # The two labels of a binary task are known beforehand.
             refuses=_MULTICLASS,
-            compiled=True,
             # The plan holds the closed list of classes, once for all sets of states.
             write=lambda counts: counts.to_state(occurring=True),
             read=lambda plan, form: plan.confusion().restored(form),
@@ -157,7 +154,6 @@ STATES: dict[str, StateRow] = {
             support=lambda index: index.positives + index.negatives,
             weighted_sum=weighted_sum.index,
             refuses=_BINARY,
-            compiled=True,
         ),
         StateRow(
             name="probability",

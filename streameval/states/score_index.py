@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from streameval.errors import StreamevalError, shown
 from streameval.states.ranking.portable_index import PortableScoreIndex
 
-__all__ = ["BackendError", "ScoreIndex", "backend", "restore_score_index"]
+__all__ = ["BackendError", "ScoreIndex", "backend", "compiled", "restore_score_index"]
 
 _VARIABLE = "STREAMEVAL_BACKEND"
 
@@ -89,6 +89,20 @@ def backend() -> str:
     True
     """
     return _BACKEND
+
+
+def compiled(module: str) -> Any:
+    """A compiled module of ``states/native``, or None where the portable code serves.
+
+    >>> (compiled("native_index") is None) == (backend() == "portable")
+    True
+    """
+    if backend() == "native":
+        try:
+            return importlib.import_module(f"streameval.states.native.{module}")
+        except ImportError:  # one compiled module can be missing alone
+            pass
+    return None
 
 
 def restore_score_index(state: dict[str, Any]) -> ScoreIndex:

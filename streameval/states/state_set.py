@@ -16,7 +16,14 @@ from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, Task
 from streameval.events.values import Label, LabelColumn, Weight
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.probability import ProbabilitySums
 from streameval.states.registry import STATES, StateRow, states_of
+from streameval.states.score_index import compiled
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import StateWay
+
+_NATIVE = compiled("native_way")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +172,6 @@ class StatePlan:
         """Whether a state is kept that depends on the order of events."""
         return bool(self.fed["order"])
 
-    @property
-    def compiled(self) -> bool:
-        """Whether the compiled ring of the last n events counts in every state."""
-        return all(row.compiled for row in self.rows)
-
 
 def _by_feed(rows: Iterable[StateRow]) -> dict[str, tuple[str, ...]]:
     names: dict[str, tuple[str, ...]] = {"labels": (), "scores": (), "order": ()}
@@ -199,6 +201,7 @@ class StateSet:
     plan: StatePlan
     derived: tuple[StateRow, ...] = ()
     """The rows of states that were derived and are kept current since."""
+    _way: StateWay | None = None
 
     if TYPE_CHECKING:
 
@@ -233,6 +236,33 @@ class StateSet:
         first = self._scored[0] if self._scored and self.plan.binary else None
         label = self._labelled[0] if len(self._labelled) == 1 else None
         self._updated = (first, self._scored[1:], label)
+        if self._way is not None:
+            self._serve(self._way)
+
+    def way(self) -> StateWay | None:
+        """How compiled code counts a plain event in these states; None where there is none."""
+        if self._way is None and _NATIVE is not None:
+            self._way = _NATIVE.StateWay()
+            self._serve(self._way)
+        return self._way
+
+    def _serve(self, way: StateWay) -> None:
+        """Tell the compiled way which states there are."""
+        plan = self.plan
+        others = plan.fed["labels"] not in ((), ("confusion",)) or self._ordered
+        if others or plan.postponed or plan.task == "comparison":
+            way.close()
+            return
+        index = self.index if plan.binary and "index" in plan.direct else None
+        scored = [state for state in self._scored if plan.binary and state is not index]
+        tallied = [state for state in scored if isinstance(state, ProbabilitySums)]
+        way.serve(
+            plan.binary,
+            index,
+            tallied[0].tally() if tallied else None,
+            tuple([state for state in scored if not isinstance(state, ProbabilitySums)]),
+            self.confusion if self._labelled else None,
+        )
 
     def _states(self, names: Iterable[str]) -> tuple[Any, ...]:
         return tuple([getattr(self, name) for name in names])
@@ -515,11 +545,12 @@ class StateSet:
         Every state holds integers only, none depends on the order of events, and none
         coarsens scores, whose level does not fall.
         """
-        return (
-            not self._ordered
-            and self.plan.max_scores is None
-            and all(getattr(self, name).exact for name in self.plan.direct)
-        )
+        return not self._ordered and self.plan.max_scores is None and self.has_whole_weights
+
+    @property
+    def has_whole_weights(self) -> bool:
+        """Whether every state holds integers only, and merges have the same bits in any order."""
+        return all(getattr(self, name).exact for name in self.plan.direct)
 
     def copy(self) -> StateSet:
         """An independent state set of the same events."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import IntArray
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.window import Undo, WindowKind
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import StateWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,15 @@ class CumulativeWindow:
     __slots__ = ("state_set",)
 
     plain = True
-    compiled_way = None
     series = None
+    compiled_reader = None
 
     def __init__(self, state_set: StateSet) -> None:
         self.state_set = state_set
+
+    def compiled_way(self) -> StateWay | None:
+        """That of the state set."""
+        return self.state_set.way()
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """A slice holds no more than the total."""

@@ -190,6 +190,7 @@ class FadingWindow:
     state_set = None
     plain = False
     compiled_way = None
+    compiled_reader = None
     series = None
 
     def __init__(self, spec: Fading, plan: StatePlan, timeline: BucketTimeline) -> None:

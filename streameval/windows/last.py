@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,15 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
 from streameval.states.joint import read_events, write_events
-from streameval.states.lock import PLAIN_LOCK, Lock
-from streameval.states.score_index import backend
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import CompiledWay, Undo, WindowKind
+from streameval.windows.window import Undo, WindowKind
 
 if TYPE_CHECKING:
     from streameval.states.native.event_ring import NativeEventRing
+    from streameval.states.native.native_way import DequeWay, RingWay
+
+_NATIVE: Any = compiled("native_way")
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
@@ -109,21 +110,15 @@ class LastWindow:
 
     plain = False
     series = None
+    compiled_reader = None
 
     def __init__(self, n: int, plan: StatePlan) -> None:
         self._n = n
         self._plan = plan
         self._ordered = plan.ordered
-        # Never replaced: the evaluator holds its bound `count`.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
         self.state_set = StateSet(self._plan)
-        self._serve()
-
-    def _serve(self) -> None:
-        """Connect the compiled ring to the state set while the ring is in use."""
-        if self._compiled is not None:
-            self._compiled.serve(self.state_set if self._ring is self._compiled else None)
 
     def _keep_weights(self) -> None:
         """Move the events from the compiled ring, whose events weigh 1, to a deque."""
@@ -131,22 +126,16 @@ class LastWindow:
             held: deque[EventFields] = deque(self._ring)
             self._ring.drop(len(held))
             self._ring = held
-            self._serve()
 
-    def compiled_way(
-        self, truth: dict[Any, bool], threshold: float, lock: Lock
-    ) -> CompiledWay | None:
-        """The compiled ring's, which counts plain events completely; None without one.
-
-        Args:
-            truth: From a label to whether it is the positive one.
-            threshold: The least score that is predicted positive.
-            lock: Held while it counts.
-        """
-        if self._compiled is None or isinstance(lock, PLAIN_LOCK):
-            return None
-        self._compiled.know(truth, threshold, lock)
-        return self._compiled.count
+    def compiled_way(self) -> RingWay | DequeWay | None:
+        """Of a binary task while the compiled ring is in use."""
+        states = self.state_set.way()
+        way: RingWay | DequeWay | None = None
+        if states is not None and self._compiled is not None:
+            way = _NATIVE.RingWay(self, self._compiled, states)
+        elif states is not None and self._plan.task == "multiclass":
+            way = _NATIVE.DequeWay(self, self._n, states)
+        return way
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
@@ -211,7 +200,6 @@ class LastWindow:
                 if not weighted:
                     self._compiled.extend(kept)
                     self._ring = self._compiled
-            self._serve()
             _extend(self._ring, batch)
 
         return renew
@@ -308,13 +296,10 @@ def compiled_ring(most: int, plan: StatePlan) -> NativeEventRing | None:
     That is: nothing was compiled, there are more than two classes, or a state
     depends on the order of events.
     """
-    if plan.task != "binary" or plan.ordered or backend() != "native":
+    module = compiled("event_ring")
+    if plan.task != "binary" or plan.ordered or module is None:
         return None
-    try:
-        compiled = importlib.import_module("streameval.states.native.event_ring")
-    except ImportError:  # this module was not compiled
-        return None
-    ring: NativeEventRing = compiled.NativeEventRing(most)
+    ring: NativeEventRing = module.NativeEventRing(most)
     return ring
 
 
@@ -397,13 +382,15 @@ def _events_from_state(data: dict[str, Any], plan: StatePlan) -> list[EventField
     predicted = _column(data, "predicted", "int64", n, 0, last)
     weights = _column(data, "weight", "int64", n, 1, MAX_WEIGHT)
     scores: Sequence[Any]
+    largest = float(np.finfo(np.float64).max)
     if plan.task == "binary":
         scored = _column(data, "scored", "bool", n, 0, 1).tolist()
-        largest = float(np.finfo(np.float64).max)
         values = _column(data, "score", "float64", n, -largest, largest).tolist()
         scores = [v if has else None for v, has in zip(values, scored, strict=True)]
     else:
-        scores = _mappings(data, n, labels)
+        scores = _mappings(
+            data, n, labels, (0.0, 1.0) if plan.probabilities else (-largest, largest)
+        )
     return [
         (labels[t], labels[p], score, weight)
         for t, p, score, weight in zip(
@@ -423,11 +410,13 @@ def _labels(data: dict[str, Any], plan: StatePlan) -> list[Label]:
     return labels
 
 
-def _mappings(data: dict[str, Any], n: int, labels: list[Label]) -> list[dict[Label, float] | None]:
+def _mappings(
+    data: dict[str, Any], n: int, labels: list[Label], ends: tuple[float, float]
+) -> list[dict[Label, float] | None]:
     counts = _column(data, "share_counts", "int64", n, _NO_SHARES, len(labels)).tolist()
     total = sum(count for count in counts if count > 0)
     codes = _column(data, "share_labels", "int64", total, 0, len(labels) - 1).tolist()
-    shares = _column(data, "shares", "float64", total, 0.0, 1.0).tolist()
+    shares = _column(data, "shares", "float64", total, *ends).tolist()
     mappings: list[dict[Label, float] | None] = []
     start = 0
     for count in counts:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, EventFields
@@ -20,6 +20,9 @@ from streameval.events.values import IntArray
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import PaneMark, Undo, WindowKey, WindowKind
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import BucketWay
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -161,7 +164,6 @@ class PanesWindow:
 
     state_set = None
     plain = False
-    compiled_way = None
 
     def __init__(self, spec: Panes, plan: StatePlan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "pane")
@@ -171,6 +173,14 @@ class PanesWindow:
         self._merged: StateSet | None = None
         self._merged_at: int | None = None
         self._read_at: int | None = None
+
+    def compiled_way(self) -> BucketWay | None:
+        """Counts events of the newest pane in it and in the merge."""
+        return self.buckets.compiled_way(self)
+
+    def compiled_reader(self, metric: str) -> Callable[[], float] | None:
+        """Reads the merge while it is current."""
+        return self.buckets.compiled_reader(self, metric)
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` raises; a pane of a slice holds no more than that of the total."""
@@ -202,8 +212,7 @@ class PanesWindow:
         assert event_times is not None
         self._advance()
         parts = self.buckets.parts(batch, event_times)
-        for number, part in parts:
-            self.buckets.read(number).check_many(part)
+        self.buckets.check_parts(parts)
         if self._merged is not None and any(self._inside(number) for number, _ in parts):
             # Of all events, also those outside: stricter than needed near the limit only.
             self._merged.check_many(batch)

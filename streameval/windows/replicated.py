@@ -202,6 +202,7 @@ class ReplicatedWindow:
 
     plain = False
     compiled_way = None
+    compiled_reader = None
 
     def __init__(self, windows: list[Window], unit: str) -> None:
         self._window, *self.replicates = windows

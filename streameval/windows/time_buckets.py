@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,7 +20,13 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import EARLIEST, LATEST, time_missing
 from streameval.events.values import IntArray
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import BucketWay
+
+_NATIVE = compiled("native_way")
 
 
 class Arrivals(NamedTuple):
@@ -225,6 +231,14 @@ class TimeBuckets:
             self._thawed.add(number)
         return state_set
 
+    def compiled_way(self, window: Any) -> BucketWay | None:
+        """How compiled code counts an event of the newest bucket, for a window with a merge."""
+        return None if _NATIVE is None else _NATIVE.BucketWay(window, self._buckets)
+
+    def compiled_reader(self, window: Any, metric: str) -> Callable[[], float] | None:
+        """How compiled code reads a metric of the window's merge."""
+        return None if _NATIVE is None else _NATIVE.MergeReader(window, self._timeline, metric).read
+
     def update(self, number: int, event: EventFields) -> None:
         """Count an event in its bucket, or raise InputError and change nothing."""
         state_set = self._buckets.get(number)
@@ -252,6 +266,17 @@ class TimeBuckets:
             (number, batch if rows is None else batch.take(rows))
             for number, rows in grouped(moments // self._timeline.width)
         ]
+
+    def check_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
+        """Raise what counting one of these parts in its bucket would raise."""
+        empty: StateSet | None = None
+        for number, part in parts:
+            if number in self._buckets:
+                self.read(number).check_many(part)
+            else:
+                # Making a state set for each would take as long as many events.
+                empty = empty or StateSet(self._plan)
+                empty.check_many(part)
 
     def prune(self, *, force: bool = False) -> None:
         """Drop what is no longer kept and freeze what is closed, where a new bucket has begun.

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Weight
-from streameval.states.lock import Lock
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
 
+if TYPE_CHECKING:
+    from streameval.states.native.native_way import WindowWay
+
 Undo = Callable[[], None]
 """Restores the removed event, bit for bit."""
-
-
-CompiledWay = Callable[[object, object, object, object, object], bool]
-"""Takes y_true, y_pred, score, proba and weight as they were passed to an update. Returns False,
-having done nothing, where the event is not plain."""
 
 
 class PaneMark(NamedTuple):
@@ -62,11 +59,15 @@ class Window(Protocol):
         ...
 
     @property
-    def compiled_way(self) -> Callable[[dict[Any, bool], float, Lock], CompiledWay | None] | None:
-        """Makes a compiled function that counts a plain event completely.
+    def compiled_way(self) -> Callable[[], WindowWay | None] | None:
+        """Gives how compiled code counts a plain event; None where only Python counts."""
+        ...
 
-        From the positive labels, the threshold and the lock to hold; None where it cannot.
-        """
+    @property
+    def compiled_reader(self) -> Callable[[str], Callable[[], float] | None] | None:
+        """Where :attr:`state_set` is None: from the name of a method of
+        :class:`~streameval.states.native.native_way.StateWay` to the metric as a function of
+        nothing, which is nan where :meth:`current` has to be read; None where there is none."""
         ...
 
     @property

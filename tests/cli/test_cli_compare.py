@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import streameval as se
 from streameval.errors import StateError
 from streameval.evaluator.comparison import Comparison, evaluation_from_bytes
 from tests.cli.test_cli_evaluate import written
+from tests.cli.test_cli_results import Page
 from tests.support.command_runs import Command, in_process
 
 MODELS = ("champion", "challenger")
@@ -279,3 +281,81 @@ def test_what_a_saved_comparison_refuses(run: Command, tmp_path: Path) -> None:
         Comparison.load(evaluated)
     with pytest.raises(StateError, match="got Comparison; call the method merge"):
         se.merge([Comparison.load(compared_)])
+
+
+def test_the_page_of_a_comparison(run: Command, tmp_path: Path) -> None:
+    path, page, state = written(tmp_path / "a.jsonl", events()), tmp_path / "a.html", tmp_path / "a"
+    given = [path, "--y-true", "label", *SCORES, "--slice", "country", "--metrics", "accuracy"]
+    plain = run("compare", *given)
+    assert run("compare", *given, "--report", page, "--save", state) == plain
+    read = Page(page.read_text())
+    assert read.open == []
+    images = [attributes for tag, attributes in read.tags if tag == "img"]
+    for model in MODELS:
+        assert sum(str(one["alt"]).split(".")[0].endswith(f" of {model}") for one in images) > 5
+    assert len(read.texts["h2"]) == 3
+    again = tmp_path / "again.html"
+    assert run("report", state, "--metrics", "accuracy", "--report", again).code == 0
+    assert len([1 for tag, _ in Page(again.read_text()).tags if tag == "img"]) == len(images)
+    refused = run("compare", *given, "--report", tmp_path / "a.txt")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--report: expected a file name in .html" in refused.err
+
+
+def test_what_changed_between_comparisons(run: Command, tmp_path: Path) -> None:
+    rows = events()
+    parts = rows[:100], [{**row, "s2": 1 - row["s2"]} for row in rows[100:]]
+    options = ["--y-true", "label", *SCORES, "--weight", "w", "--slice", "country"]
+    paths = []
+    for name, part in zip(("old", "new"), parts, strict=True):
+        paths.append(tmp_path / f"{name}.cmp")
+        file = written(tmp_path / f"{name}.jsonl", part)
+        assert run("compare", file, *options, "--save", paths[-1]).code == 0
+    before, after = map(Comparison.load, paths)
+    of_metrics = ["--metrics", "accuracy,log_loss"]
+    found = json.loads(run("diff", *paths, *of_metrics, "--format", "json").out)
+    for model in MODELS:
+        one = found["models"][model]["metrics"]["log_loss"]
+        assert one["before"] == before[model]["log_loss"]
+        assert one["after"] == after[model]["log_loss"]
+        assert set(found["models"][model]["slices"]["slices"]) == {"country=DE", "country=PT"}
+    for metric, one in found["differences"]["challenger"].items():
+        old, new = before.difference(metric), after.difference(metric)
+        assert (one["before"], one["after"]) == (old.value, new.value)
+        assert one["difference"] == new.value - old.value
+        low, high = one["interval"]["low"], one["interval"]["high"]
+        assert low < one["difference"] < high
+        # Square and add, of two independent samples.
+        assert one["difference"] - low == pytest.approx(
+            math.hypot(new.value - new.low, old.high - old.value)
+        )
+    assert found["differences"]["challenger"]["accuracy"]["differs"]
+    assert set(found["labels"]) == {"0", "1"}
+    text = run("diff", *paths, *of_metrics).out
+    assert "\nmetrics of champion\n" in text
+    assert "\ndifferences of challenger less champion\n" in text
+    assert "\nslices of challenger by the change of accuracy\n" in text
+    csv = run("diff", *paths, *of_metrics, "--format", "csv").out.splitlines()
+    assert csv[0].startswith("model,scope,name,metric,before,")
+    assert len([line for line in csv if line.startswith("challenger,difference,")]) == 2
+    assert Page(run("diff", *paths, "--format", "html").out).open == []
+    same = json.loads(run("diff", paths[0], paths[0], *of_metrics, "--format", "json").out)
+    assert not same["independent"]
+    assert same["differences"]["challenger"]["accuracy"]["interval"]["low"] is None
+
+
+def test_states_that_have_no_changes(run: Command, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", events())
+    one, other, single = tmp_path / "a.cmp", tmp_path / "b.cmp", tmp_path / "a.state"
+    run("compare", path, "--y-true", "label", *SCORES, "--save", one)
+    names = ["--score", "champion=s1", "--score", "third=s2"]
+    run("compare", path, "--y-true", "label", *names, "--save", other)
+    run("evaluate", path, "--y-true", "label", "--score", "s1", "--save", single)
+    for states, message in (
+        ([one, other], "comparisons of different models cannot be compared: champion, challenger"),
+        ([one, single], "expected a state like "),
+        ([single, one], "expected a state like "),
+    ):
+        result = run("diff", *states)
+        assert (result.code, result.out) == (2, "")
+        assert message in result.err

@@ -244,6 +244,48 @@ def test_probabilities_as_object_and_as_columns(run: Command, tmp_path: Path, en
     assert run("evaluate", path, "--proba", "p", "--no-per-class") == result
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_scores_of_classes_that_are_no_probabilities(
+    run: Command, tmp_path: Path, ending: str
+) -> None:
+    labels = ["cat", "dog", "emu"]
+    decisions = [(t, {k: 8 * share - 3 for k, share in p.items()}) for t, p in PROBABILITIES]
+    ev = se.Evaluator("multiclass", labels=labels, probabilities=False)
+    ev.update_many([t for t, _ in decisions], score=[p for _, p in decisions])
+    flat = [{"y_true": t, **{f"s_{k}": s for k, s in p.items()}} for t, p in decisions]
+    path, state = written(tmp_path / f"flat{ending}", flat), tmp_path / "a.state"
+    given = ("--labels", "cat,dog,emu", "--no-probabilities", "--no-per-class")
+    result = run("evaluate", path, "--proba", "s_*", *given, "--save", state)
+    assert result == (0, f"{ev.report()}\n", "")
+    assert se.load(state).to_bytes() == ev.to_bytes()
+    if ending != ".csv":
+        nested = [{"y_true": t, "s": p} for t, p in decisions]
+        nested_path = written(tmp_path / f"nested{ending}", nested)
+        assert run("evaluate", nested_path, "--proba", "s", *given) == result
+    found = se.evaluate(path, proba="s_*", labels=labels, probabilities=False)
+    assert found.to_bytes() == ev.to_bytes()
+    refused = run("evaluate", path, "--proba", "s_*", "--labels", "cat,dog,emu")
+    assert refused.code == 2
+    assert "probability" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--y-pred", "p"], "requires --proba; add --proba"),
+        (["--proba", "p"], "requires --labels; add --labels LABEL,LABEL"),
+        (["--score", "p"], "requires a multi-class task; binary scores may be any numbers"),
+    ],
+)
+def test_what_scores_of_classes_require(
+    run: Command, tmp_path: Path, given: list[str], message: str
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"y_true": "cat", "p": "cat"}])
+    result = run("evaluate", path, *given, "--no-probabilities")
+    assert (result.code, result.out) == (2, "")
+    assert f"--no-probabilities {message}" in result.err
+
+
 def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
     run: Command, tmp_path: Path
 ) -> None:

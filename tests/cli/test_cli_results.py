@@ -289,6 +289,15 @@ def test_pictures_that_there_are_not(run: Command, tmp_path: Path) -> None:
     result = run("evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures)
     assert result.err == f"streameval: --plot-dir {pictures}: confusion.png\n"
     assert [file.name for file in pictures.iterdir()] == ["confusion.png"]
+    for kind, begin in (("svg", b"<?xml"), ("html", b"<!DOCTYPE html>"), ("pdf", b"%PDF")):
+        result = run(
+            "evaluate", path, "--y-pred", "y_pred", "--plot-dir", pictures, "--plot-format", kind
+        )
+        assert result.err == f"streameval: --plot-dir {pictures}: confusion.{kind}\n"
+        assert (pictures / f"confusion.{kind}").read_bytes().startswith(begin)
+    refused = run("evaluate", path, "--y-pred", "y_pred", "--plot-format", "svg")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--plot-format requires --plot-dir; the format of --plot is" in refused.err
     missing = run("evaluate", path, "--y-pred", "y_pred", "--report", tmp_path / "no" / "a.html")
     assert (missing.code, missing.out) == (1, "")
     assert "there is no directory" in missing.err
@@ -349,7 +358,9 @@ def test_inspect(run: Command, tmp_path: Path) -> None:
     values = values_of(run, "inspect", state)
     assert values["events"] == 200
     assert (values["from"], values["to"]) == ("2023-11-14T22:00:00Z", "2023-11-15T01:32:20Z")
-    assert values["bytes"] == state.stat().st_size == sum(values["bytes_by_part"].values())
+    assert values["bytes"] == state.stat().st_size
+    assert values["bytes_uncompressed"] == sum(values["bytes_by_part"].values())
+    assert values["bytes"] < values["bytes_uncompressed"]
     assert {"total: index", "slices: index"} < set(values["bytes_by_part"])
     assert values["slices"] == ["label"]
     assert values["window"]["kind"] == "panes"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import streameval as se
+from streameval.state_files.codec import decompressed
 from tests.support.command_runs import Command, in_process, own_process
 
 BINARY = ("--y-true", "label", "--score", "score")
@@ -60,7 +61,8 @@ def test_merged_states_can_be_saved_reported_and_are_the_same_bytes(
     whole = run("evaluate", *paths, *options, "--save", tmp_path / "whole")
     assert run("merge", *reversed(states), "--save", tmp_path / "merged") == whole
     merged, one_run = se.load(tmp_path / "merged"), se.load(tmp_path / "whole")
-    assert merged.to_bytes() == one_run.to_bytes() == (tmp_path / "whole").read_bytes()
+    saved = decompressed((tmp_path / "whole").read_bytes())
+    assert merged.to_bytes() == one_run.to_bytes() == saved
     assert run("merge", *states, "--save", tmp_path / "in-order") == whole
     assert (tmp_path / "in-order").read_bytes() == (tmp_path / "merged").read_bytes()
     assert run("merge", tmp_path / "?.state") == whole

@@ -18,6 +18,7 @@ import streameval as se
 from streameval.cli.options import parse_slices, parse_window
 from streameval.errors import InputError
 from streameval.records import feed
+from streameval.state_files.codec import decompressed
 from tests.support.command_runs import Command, in_process, own_process
 
 Events = list[dict[str, Any]]
@@ -119,7 +120,7 @@ def test_every_window_is_the_evaluators_to_the_bit(
     result = run("evaluate", path, *FIELDS, *time, "--window", text, *SLICES, "--save", state)
     assert (result.code, result.err) == (0, "")
     expected = evaluated(events, window=window, slices=DIMENSIONS)
-    assert state.read_bytes() == expected.to_bytes()
+    assert decompressed(state.read_bytes()) == expected.to_bytes()
     assert result.out.startswith(str(expected.report()) + "\n")
 
 
@@ -138,7 +139,7 @@ def test_batches_of_any_size_keep_the_order_of_the_stream(
         assert run("evaluate", *paths, *options, "--save", state).code == 0
         expected = evaluated(events, window=window, slices=DIMENSIONS, max_slices=5)
         assert expected.slices_overflowed > 0
-        assert state.read_bytes() == expected.to_bytes()
+        assert decompressed(state.read_bytes()) == expected.to_bytes()
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
@@ -156,7 +157,7 @@ def test_times_as_numbers(
     options = (*TIME, "--time-unit", unit, "--window", "panes:10m", "--save", state)
     assert run("evaluate", path, *FIELDS, *options).code == 0
     expected = evaluated(events, window=se.Panes("10m"), time_unit=unit)
-    assert state.read_bytes() == expected.to_bytes()
+    assert decompressed(state.read_bytes()) == expected.to_bytes()
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
@@ -198,7 +199,7 @@ def test_timestamps_of_parquet(run: Command, tmp_path: Path, unit: str, zone: st
     state = tmp_path / "state"
     options = (*TIME, "--window", "panes:10m", "--save", state, *(() if zone else ("--utc",)))
     assert run("evaluate", tmp_path / "a.parquet", *FIELDS, *options).code == 0
-    assert state.read_bytes() == evaluated(events, window=se.Panes("10m")).to_bytes()
+    assert decompressed(state.read_bytes()) == evaluated(events, window=se.Panes("10m")).to_bytes()
 
 
 GAP = object()
@@ -241,7 +242,7 @@ def test_a_bad_time_or_slice_is_a_bad_record_and_nothing_else_is_dropped(
     assert "skipped 2 bad records" in skipped.err
     assert f"{path}:42: {field}: " in skipped.err
     expected = evaluated(events, window=se.Panes("10m"), slices=DIMENSIONS)
-    assert state.read_bytes() == expected.to_bytes()
+    assert decompressed(state.read_bytes()) == expected.to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -312,7 +313,7 @@ def test_gaps_of_parquet(run: Command, tmp_path: Path) -> None:
     result = run("evaluate", path, *options, *skip, "--save", state)
     assert [line.split(": ", 2)[1] for line in result.err.splitlines()[1:]] == [f"{path}:21"]
     expected = evaluated([*events, counted], window=se.Panes("10m"), slices=DIMENSIONS)
-    assert state.read_bytes() == expected.to_bytes()
+    assert decompressed(state.read_bytes()) == expected.to_bytes()
 
 
 def test_slices_by_labels_numbers_and_nested_fields(run: Command, tmp_path: Path) -> None:

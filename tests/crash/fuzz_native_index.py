@@ -40,6 +40,7 @@ def _same_content(native: Any, portable: Any) -> None:
         assert left.dtype == right.dtype
         assert left.tobytes() == right.tobytes()
     assert native.delong_sums() == portable.delong_sums()
+    assert native.largest_gap == portable.largest_gap
 
 
 def fuzz(operations: int, seed: int) -> int:

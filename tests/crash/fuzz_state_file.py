@@ -12,14 +12,15 @@ import argparse
 import hashlib
 import random
 import time
+import zlib
 from collections import Counter
 
 import numpy as np
 
 from streameval.errors import StateError
-from streameval.state_files.codec import pack, unpack_one_of
+from streameval.state_files.codec import compressed, pack, unpack_one_of
 from streameval.state_files.provenance import Provenance
-from tests.support.read_state import check_provenance, read_parts
+from tests.support.read_state import check_provenance, expanded, read_parts
 
 KIND = "example"
 MAGIC = b"\x89streameval\r\n\x1a\n\x00"
@@ -119,7 +120,7 @@ def case(rng):
     """One damaged or forged file."""
     data = rng.choice(SOUND)
     header, area = parts(data)
-    way = rng.randrange(12)
+    way = rng.randrange(14)
     if way == 0:
         return rng.randbytes(rng.randrange(200))
     if way == 1:
@@ -142,7 +143,24 @@ def case(rng):
         return forge(header, area, padding=padding)
     if way == 7:
         return forge(header, rng.choice((b"", area + bytes(8), area[8:], area * 2, area[:-8])))
+    if way == 8:
+        return mutated(rng, rng.choice(COMPRESSED))
+    if way == 9:
+        packed = rng.choice(COMPRESSED)
+        length = int.from_bytes(packed[32:40], "little")
+        if rng.random() < 0.5:  # a sound stream, of anything
+            stream = zlib.compress(mutated(rng, data[:-32]))
+            return repacked(stream, rng.choice((len(data), len(data) + 8)), data[-32:])
+        lengths = (length, length, length + 8, length - 8, 0, 31, 32, 64, 10**6, 2**63, 2**64 - 1)
+        return repacked(mutated(rng, packed[40:-32]), rng.choice(lengths), packed[-32:])
     return forge(mutated(rng, header), area)
+
+
+def repacked(stream, length, checksum):
+    """A compressed file whose sum and length are right."""
+    first = MAGIC + (3).to_bytes(4, "little") + zlib.crc32(stream).to_bytes(4, "little")
+    first += (40 + len(stream) + 32).to_bytes(8, "little") + length.to_bytes(8, "little")
+    return first + stream + checksum
 
 
 def text_of(value):
@@ -169,7 +187,7 @@ def check(data):
     except ValueError:
         refused = True
     try:
-        _, got, found, _ = unpack_one_of(data, (KIND,))
+        _, got, found, *_ = unpack_one_of(data, (KIND,))
         if found is not None:
             found = Provenance.from_data(found).to_data()
         refusal = None
@@ -180,7 +198,7 @@ def check(data):
         assert text_of(got) == text_of(expected)
         assert (found is None) == (parts is None)
         assert found is None or text_of(found) == text_of(parts)
-        assert pack(got, kind=KIND, provenance=found) == data
+        assert pack(got, kind=KIND, provenance=found) == expanded(data)
     else:
         assert len(refusal) < 600
     return refusal
@@ -190,6 +208,15 @@ SOUND = [pack(structure, kind=KIND) for structure in STRUCTURES]
 SOUND += [
     pack(structure, kind=KIND, provenance=provenance)
     for structure, provenance in zip(STRUCTURES[1:4], PROVENANCES, strict=True)
+]
+
+COMPRESSED = [
+    compressed(pack(structure, kind=KIND, provenance=provenance), least=0)
+    for structure, provenance in [
+        ({"counts": np.arange(300), "raw": np.zeros(7, np.uint8)}, None),
+        ({"a": "é" * 200, "sums": [{"counts": np.zeros(9)}]}, PROVENANCES[0]),
+        ({"none": ["b"] * 90}, None),
+    ]
 ]
 
 

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.page_examples import as_printed, pages_with_commands
+from tests.support.page_examples import BEFORE, as_printed, pages_with_commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-_ELSEWHERE = {
-    "command-line.md": "tests/cli/test_cli_docs.py runs it",
-    "serving.md": "needs the run of another page; tests/service/ posts to servers",
-    "operations.md": "needs a store; tests/crash/test_backup.py makes and restores backups",
-}
+_ELSEWHERE = {"command-line.md": "tests/cli/test_cli_docs.py runs it"}
 
 PAGES = [path for path in pages_with_commands(DOCS) if path.name not in _ELSEWHERE]
 
@@ -22,9 +18,10 @@ PAGES = [path for path in pages_with_commands(DOCS) if path.name not in _ELSEWHE
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(DOCS).as_posix())
 def test_a_page_prints_what_its_commands_print(path: Path, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert as_printed(text, tmp_path) == text
+    assert as_printed(text, tmp_path, BEFORE.get(path.name, "")) == text
 
 
 def test_the_tutorials_have_commands() -> None:
     names = {path.relative_to(DOCS).as_posix() for path in PAGES}
     assert {"start.md", "tutorials/files.md", "tutorials/monitored-model.md"} <= names
+    assert BEFORE.keys() <= names

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import streameval as se
+from streameval.state_files.codec import decompressed
 from tests.support.carried_events import CASES
 from tests.support.table_carriers import CARRIERS
 
@@ -107,7 +108,7 @@ def test_the_command_reads_urls(place: str, tmp_path: Path) -> None:
         [*command, *OPTIONS, "--save", str(state)], capture_output=True, text=True, env=os.environ
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert state.read_bytes() == CASE.state()
+    assert decompressed(state.read_bytes()) == CASE.state()
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 
 import streameval as se
 from streameval.errors import InputError, MetricError, OptionError, StateError
+from streameval.state_files.codec import decompressed
 from tests.support.spark_sessions import session
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
@@ -406,4 +407,4 @@ def test_an_executor_that_is_killed_changes_nothing(
         driver.wait()
     one = se.Evaluator()
     one.update_many(events["label"], score=events["score"], weight=events["weight"])
-    assert (tmp_path / "found").read_bytes() == one.to_bytes()
+    assert decompressed((tmp_path / "found").read_bytes()) == one.to_bytes()

@@ -594,6 +594,7 @@ def test_windows_of_scores_that_are_no_probabilities() -> None:
     for ev in (last, fading, bounded):
         times = None if ev is not fading else np.full(60, 10**9)
         ev.update_many(y_true, score=matrix, event_time=times)
+        assert se.from_bytes(ev.to_bytes()) == ev
     end, whole = se.Evaluator(**options), se.Evaluator(**options)
     end.update_many(y_true[-20:], score=matrix[-20:])
     whole.update_many(y_true, score=matrix)

@@ -12,7 +12,8 @@ from streameval.service.checkpoint_policy import CheckpointPolicy
 def after_a_checkpoint(seconds: float, *, every: float = 1.0, events: int = 10) -> CheckpointPolicy:
     """A policy whose last checkpoint ended at 0."""
     policy = CheckpointPolicy(every, events, -seconds)
-    policy.wrote(-seconds, 0.0)
+    policy.began(-seconds)
+    policy.wrote(0.0)
     return policy
 
 
@@ -52,9 +53,10 @@ def test_a_dear_checkpoint_waits_less_while_nothing_is_left_to_read() -> None:
     policy = after_a_checkpoint(2.0)
     policy.count(5)
     assert [policy.due_in(now, lambda: True, idle=True) for now in (0.5, 1.5, 2.0)] == [1.5, 0.5, 0]
-    cheap = after_a_checkpoint(0.1)
+    # From the begin of one to the begin of the next.
+    cheap = after_a_checkpoint(0.125)
     cheap.count(5)
-    assert cheap.due_in(0.25, lambda: True, idle=True) == 0.75
+    assert cheap.due_in(0.25, lambda: True, idle=True) == 0.625
 
 
 def test_a_number_of_records_makes_it_due_earlier_than_a_long_period() -> None:
@@ -68,7 +70,9 @@ def test_a_new_partition_makes_it_due_at_once() -> None:
     policy = after_a_checkpoint(2.0)
     policy.hurry()
     assert due(policy, 0.0, changed=False) == 0.0
-    policy.wrote(0.0, 1.0)
+    policy.began(0.0)
+    policy.wrote(1.0)
+    policy.count(1)
     assert due(policy, 1.0) > 0.0
 
 
@@ -94,12 +98,12 @@ def test_changes_are_looked_for_only_where_they_decide() -> None:
     def fail() -> bool:
         raise AssertionError("not needed")
 
-    policy = after_a_checkpoint(2.0)
-    assert policy.due_in(0.5, fail) == 0.5
+    policy = after_a_checkpoint(0.5)
+    assert policy.due_in(0.25, fail) == 0.25
     policy.count(1)
-    assert policy.due_in(2.0, fail) == 6.0
+    assert policy.due_in(0.5, fail) == 1.5
     with pytest.raises(AssertionError, match="not needed"):
-        after_a_checkpoint(2.0).due_in(1.0, fail)
+        after_a_checkpoint(0.5).due_in(0.5, fail)
 
 
 @given(
@@ -120,6 +124,6 @@ def test_bounds(seconds: float, every: float, events: int, counts: list[int], no
         policy.count(count)
     assert policy.records == 1 + sum(counts)
     assert (due(policy, now) == 0.0) >= (policy.records >= 8 * events)
-    policy.wrote(now, now)
+    policy.began(now)
     assert policy.records == 0
     assert due(policy, now) == pytest.approx(every)

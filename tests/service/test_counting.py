@@ -19,7 +19,7 @@ from streameval.errors import StoreError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import EventColumns, arguments
 from streameval.service.config.settings import FieldSettings
-from streameval.service.counting import Counting, Refused
+from streameval.service.counting import CollectedEvents, Counting, Refused
 from streameval.service.sources.raw import RawBatch
 from streameval.service.store import state_rows
 from streameval.service.store.state_rows import StateRows, read_rows
@@ -71,6 +71,7 @@ class Bench:
             self.store.close()
         self.store = open_store(str(self.path), {})
         self.counting = Counting(evaluators(**self.options), FIELDS, in_order=self.in_order)
+        self.events = CollectedEvents()
         with self.store.reading() as connection:
             self.counting.recover(read_rows(connection))
             self.rows = StateRows(connection)
@@ -79,7 +80,8 @@ class Bench:
         assert self.store is not None
         self.number += 1
         with self.store.transaction():
-            result = self.counting.checkpoint(self.rows, self.number)
+            events, self.events = self.events, CollectedEvents()
+            result = self.counting.checkpoint(self.rows, self.number, events)
             if compact:
                 with pytest.MonkeyPatch.context() as patch:
                     # All rows are merged at even numbers, those that weigh little at odd ones.
@@ -91,7 +93,7 @@ class Bench:
 
     def add(self, partition: str, rows: list[Event]) -> None:
         places = np.arange(len(rows))
-        self.counting.add(partition, EventColumns(columns(rows), places))
+        self.events.add(partition, EventColumns(columns(rows), places))
 
 
 @contextmanager
@@ -179,11 +181,11 @@ def test_joined_events_may_come_in_any_order_and_be_taken_back(
     with bench(in_order=False, positive="spam") as run:
         later = list(taken)
         for row in rng.sample(rows, len(rows)):
-            run.counting.add_columns("a", columns([row]))
+            run.events.add_columns("a", columns([row]))
             if rng.random() < 0.3:
                 run.checkpoint(compact=rng.random() < 0.5)
         for row in later:
-            run.counting.take_back("a", row)
+            run.events.take_back("a", row)
             if rng.random() < 0.3:
                 run.checkpoint(compact=rng.random() < 0.5)
                 run.start()
@@ -208,13 +210,13 @@ def test_what_is_taken_back_is_found_in_a_row_that_was_left_alone() -> None:
     with bench(in_order=False, positive="spam") as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr(state_rows, "_FEW_BYTES", 0)
         patch.setattr(state_rows, "_MANY_ROWS", 3)
-        run.counting.add_columns("a", columns(rows))
+        run.events.add_columns("a", columns(rows))
         run.checkpoint()
         for n, row in enumerate(rows[:30]):
-            run.counting.take_back("a", row)
+            run.events.take_back("a", row)
             # Every other one is counted again.
             if n % 2:
-                run.counting.add_columns("a", columns([row]))
+                run.events.add_columns("a", columns([row]))
             run.checkpoint()
             assert run.store is not None
             with run.store.transaction():
@@ -256,7 +258,7 @@ def test_refused_events_are_found_and_counted_in_no_window() -> None:
     )
     with bench(positive="spam") as run:
         places = np.asarray([10 * n for n in range(300)])
-        run.counting.add("a", EventColumns(columns(rows), places), batch)
+        run.events.add("a", EventColumns(columns(rows), places), batch)
         counted, refused = run.checkpoint()
         assert counted == 296
         assert [one.event.place for one in refused] == [1500, 1510, 2000, 2990]
@@ -272,9 +274,9 @@ def test_refused_events_are_found_and_counted_in_no_window() -> None:
 
 def test_a_refused_joined_event_is_kept_as_a_record() -> None:
     with bench(in_order=False, positive="spam") as run:
-        run.counting.add_columns("a", columns([GOOD, {**GOOD, "y_true": "ham"}]))
-        run.counting.add_columns("a", columns([{**GOOD, "y_true": "eggs"}]))
-        run.counting.add_columns("a", columns([{**GOOD, "weight": 1.5}]))
+        run.events.add_columns("a", columns([GOOD, {**GOOD, "y_true": "ham"}]))
+        run.events.add_columns("a", columns([{**GOOD, "y_true": "eggs"}]))
+        run.events.add_columns("a", columns([{**GOOD, "weight": 1.5}]))
         counted, refused = run.checkpoint()
     assert counted == 2
     assert refused[0].event.raw == (

@@ -255,7 +255,7 @@ def go_on(now: RunSettings, lists: Partitions, rng: random.Random) -> dict[str, 
         join = open_join(now, store, time.monotonic, wall_time)
         runner = Runner(now, store, decoder, Publisher(), join=join)
         runner.run([Lists(lists, runner.positions, rng, 0)])
-        assert runner._unit.quarantine.reasons == {}
+        assert runner._unit.quarantine.published()["reasons"] == {}
         evaluators = runner._unit.counting.evaluators
         with store.reading() as connection:
             for name, evaluator in merged_windows(connection).items():
@@ -546,6 +546,39 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
     for label, shares in rows + more:
         whole.update(label, proba=shares)
     assert evaluator == whole
+
+
+def test_scores_that_are_no_probabilities_stay_so(tmp_path: Path) -> None:
+    lists: Partitions = {"r": ("records", [])}
+    rows = [("a", {"a": 2.0, "b": -1.5}), ("b", {"a": 0.5, "b": 0.25}), ("b", {"a": -4, "b": 9})]
+    feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in rows))
+    options: dict[str, Any] = {"labels": ["a", "b"], "metrics": ["accuracy", "roc_auc_ovr"]}
+    scores = many(tmp_path, **options, probabilities=False)
+    evaluator = go_on(scores, lists, random.Random(0))["all"]
+    whole = se.Evaluator(
+        "multiclass",
+        **options,
+        probabilities=False,
+        time_unit="us",
+        max_scores=65_536,
+        intervals=True,
+    )
+    for label, shares in rows:
+        whole.update(label, score=shares)
+    assert evaluator == whole
+    assert evolve(scores) == ([], {})
+    with pytest.raises(ConfigError, match=r"^evaluator.probabilities: "):
+        evolve(many(tmp_path, **options))
+    with pytest.raises(ConfigError, match=r"^evaluator.labels: "):
+        evolve(many(tmp_path, **{**options, "labels": ["a", "b", "c"]}, probabilities=False))
+
+
+def test_probabilities_stay_so(tmp_path: Path) -> None:
+    lists: Partitions = {"r": ("records", [])}
+    feed(lists, "r", {"y_true": "a", "q": {"a": 0.75, "b": 0.25}})
+    go_on(many(tmp_path, labels=["a", "b"]), lists, random.Random(0))
+    with pytest.raises(ConfigError, match=r"^evaluator.probabilities: "):
+        evolve(many(tmp_path, labels=["a", "b"], probabilities=False))
 
 
 def test_what_windows_keep_stays_while_a_run_reads_its_file_again() -> None:

@@ -81,8 +81,10 @@ def labels(*rows: Label) -> Decoded:
 
 def write(join: LabelJoin, connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
-    join.write(connection)
+    changes = join.cut()
+    join.write(connection, changes)
     connection.execute("COMMIT")
+    join.wrote(changes)
 
 
 def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
@@ -207,9 +209,21 @@ class Run:
         self.events: Counter[Any] = Counter()
         self.restart()
 
-    def checkpoint(self) -> None:
+    def read(self, rows: list[Any]) -> int:
+        for decoded in batches(rows):
+            self.join.add(decoded)
+        return len(rows)
+
+    def begin(self) -> None:
+        """A checkpoint of what was read so far."""
         absorbed(self.join, self.events)
-        write(self.join, self.connection)
+        self.changes = self.join.cut()
+
+    def end(self) -> None:
+        self.connection.execute("BEGIN")
+        self.join.write(self.connection, self.changes)
+        self.connection.execute("COMMIT")
+        self.join.wrote(self.changes)
 
     def restart(self) -> None:
         """All of the memory is lost; the last checkpoint holds."""
@@ -276,8 +290,13 @@ def played(
         while True:
             action = rng.random()
             if action < 0.2:
-                run.checkpoint()
-                committed = dict(read)
+                run.begin()
+                begun = dict(read)
+                # What is read before it is committed is in the next one.
+                for name in rng.choices(list(queues), k=rng.randrange(3)):
+                    read[name] += run.read(queues[name][read[name] : read[name] + 4])
+                run.end()
+                committed = begun
             elif action < 0.25:
                 run.restart()
                 read = dict(committed)
@@ -287,11 +306,9 @@ def played(
                     break
                 # Sometimes one partition runs far ahead of the others.
                 name = left[0] if rng.random() < favourite else rng.choice(left)
-                rows = queues[name][read[name] : read[name] + rng.randrange(1, 9)]
-                read[name] += len(rows)
-                for decoded in batches(rows):
-                    run.join.add(decoded)
-        run.checkpoint()
+                read[name] += run.read(queues[name][read[name] : read[name] + rng.randrange(1, 9)])
+        run.begin()
+        run.end()
         run.restart()
         return +run.events, run.join.coverage()
 

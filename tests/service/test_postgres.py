@@ -59,9 +59,9 @@ def write_events(store: Any, partition: str, scores: list[float]) -> Evaluator:
     with store.transaction():
         rows.write(partition, "all", number, evaluator, [])
         positions.advance(partition, {"offset": len(scores)}, len(scores) + 1, None)
-        positions.write()
+        positions.write(positions.cut())
         quarantine.note(partition, "records", BadEvent(number, "score", "none", b"\x00"), None)
-        quarantine.write()
+        quarantine.write(quarantine.cut())
         store.set_counters(
             {"checkpoints": number, "events": counters.get("events", 0) + len(scores)}
         )

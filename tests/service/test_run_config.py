@@ -149,6 +149,19 @@ REFUSED = [
         SCORE + "[evaluator]\nslices = ['a', 'a']",
         "evaluator.slices: expected each name once, got 'a",
     ),
+    (
+        SCORE + "[evaluator]\nprobabilities = false",
+        'evaluator.probabilities = false requires evaluator.task = "multiclass"; binary scores',
+    ),
+    (
+        "[fields]\nproba = 'p'\n[evaluator]\ntask = 'multiclass'\nprobabilities = false",
+        "evaluator.probabilities = false requires evaluator.labels; an event has a score of each",
+    ),
+    (
+        "[fields]\ny_pred = 'p'\n[evaluator]\ntask = 'multiclass'\nlabels = ['a', 'b']\n"
+        "probabilities = false",
+        "evaluator.probabilities = false requires fields.proba; an event has a score of each",
+    ),
     (SCORE + "[evaluator]\nmax_slices = 0", "evaluator.max_slices: expected a number from 1 to"),
     (
         "[fields]\ny_pred = 'p'\n[evaluator]\nmetrics = ['roc_auc']",

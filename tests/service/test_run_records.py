@@ -339,6 +339,28 @@ def test_probabilities(labels: list[str | int] | None, shares: Any, taken: Any) 
             assert not decoded.bad
 
 
+@pytest.mark.parametrize(
+    ("scores", "taken"),
+    [
+        ({"0": -2.5, "1": 7}, {0: -2.5, 1: 7.0}),
+        ({"0": 0.5}, "proba: expected a score of every label, as evaluator.probabilities is false"),
+        ({"0": 0.5, "1": 1, "2": 1}, "proba: expected one of the labels 0, 1, got '2'"),
+        ({"0": None, "1": 1}, "expected a finite number in 'proba.0', got null"),
+    ],
+)
+def test_scores_that_are_no_probabilities(scores: Any, taken: Any) -> None:
+    options: dict[str, Any] = {"task": "multiclass", "labels": [0, 1], "probabilities": False}
+    with_ = decoder(FieldSettings(id="id", proba="proba"), **options)
+    for others in ([], [{"id": 2, "proba": {"1": 3, "0": -3}}]):
+        decoded = decode(with_, {"id": 1, "proba": scores}, *others)
+        if isinstance(taken, str):
+            assert taken in decoded.bad[0].detail
+        else:
+            assert decoded.predictions is not None
+            assert decoded.predictions.columns["proba"][0] == taken
+            assert not decoded.bad
+
+
 def test_paths_that_clash_are_refused_at_once() -> None:
     with pytest.raises(InputError, match="expected a field of its own"):
         decoder(FieldSettings(id="a", score="a.b"))

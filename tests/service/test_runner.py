@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import random
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,10 @@ from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
 from streameval.service.sources.files import FilesSettings, FilesSource
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.evolution import Evolution, evolution_of
+from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.store.store import Store, open_store
+from streameval.service.unit import Unit
 from tests.support.write_schema import OPENAPI
 
 
@@ -421,6 +425,127 @@ def test_problems_are_reported_once(bench: Make, caplog: pytest.LogCaptureFixtur
         ("WARNING", "kafka:a/0: the broker\nis away"),
         ("INFO", "kafka:a/0: is being read again"),
     ]
+
+
+class Steady:
+    """Two records at each read, and what happens after some of the reads.
+
+    Args:
+        steps: Called one by one, each after another read.
+    """
+
+    lag_unit: LagUnit = "bytes"
+
+    def __init__(self, *steps: Callable[[], None]) -> None:
+        self.steps = list(steps)
+        self.rows = events(2 * len(steps) + 2)
+        self.durable: list[int] = []
+
+    @property
+    def finished(self) -> bool:
+        return not self.rows
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        if self.steps and len(self.rows) <= 2 * len(self.steps):
+            self.steps.pop(0)()
+        if not self.rows:
+            return []
+        lines = [json.dumps(self.rows.pop(0)).encode() for _ in range(2)]
+        place = -len(self.rows)
+        return [RawBatch("a", "records", lines, [place - 2, place - 1], {"offset": place})]
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        self.durable.append(int(positions["a"]["offset"]))
+
+    def status(self) -> list[PartitionStatus]:
+        return [PartitionStatus("a", None, None)]
+
+    def close(self) -> None: ...
+
+
+def beside_a_writer(run: Bench, writer: ThreadPoolExecutor) -> Runner:
+    """A runner with checkpoints after two records each, written by another thread."""
+    assert run.store is not None
+    chosen = msgspec.structs.replace(
+        run.settings, checkpoint=CheckpointSettings(every="1h", events=2)
+    )
+    decoder = RecordDecoder(chosen.fields, chosen.evaluator, join=False)
+    return Runner(chosen, run.store, decoder, run.publisher, clock=run.clock, submit=writer.submit)
+
+
+def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make) -> None:
+    run = bench()
+    assert run.store is not None
+    may_commit, counted = threading.Event(), threading.Event()
+
+    def seen() -> tuple[int, int, int]:
+        assert run.store is not None
+        current = run.publisher.current()
+        assert current is not None
+        committed = Positions(run.store.beside()).partitions.get("a")
+        return (
+            current.checkpoint.events,
+            sum(partition.records for partition in current.partitions),
+            0 if committed is None else committed.records,
+        )
+
+    def first_is_written() -> None:
+        assert counted.wait(60)
+
+    def still_first() -> None:
+        assert (seen(), source.durable) == ((0, 0, 0), [])
+
+    def commit() -> None:
+        still_first()
+        may_commit.set()
+        assert wait([writing], 60).done
+
+    def first_is_there() -> None:
+        # What was read in the meantime is neither shown nor acknowledged.
+        assert (seen(), source.durable) == ((2, 2, 2), [-10])
+
+    def write(self: Unit, *arguments: Any) -> Any:
+        counted.set()
+        assert may_commit.wait(60)
+        return original(self, *arguments)
+
+    writing: Future[Any] = Future()
+    original = Unit.write
+    source = Steady(first_is_written, still_first, still_first, commit, first_is_there)
+    with ThreadPoolExecutor(1) as writer, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Unit, "write", write)
+        runner = beside_a_writer(run, writer)
+        submit = runner.loop._submit
+
+        def noted(write: Any) -> Any:
+            nonlocal writing
+            writing = submit(write)
+            return writing
+
+        runner.loop._submit = noted
+        runner.run([source])
+    assert seen() == (12, 12, 12)
+    assert source.durable == [-10, 0]
+
+
+def test_a_failure_of_the_writer_ends_the_run(bench: Make) -> None:
+    run = bench()
+
+    def fail(self: Unit, *arguments: Any) -> Any:
+        raise StoreError("the disk is full")
+
+    def failed() -> None:
+        assert runner.loop._writing is not None
+        assert wait([runner.loop._writing], 60).done
+
+    source = Steady(failed, *[lambda: None] * 5)
+    with ThreadPoolExecutor(1) as writer, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Unit, "write", fail)
+        runner = beside_a_writer(run, writer)
+        with pytest.raises(StoreError, match="the disk is full"):
+            runner.run([source])
+    assert source.durable == []
+    assert len(source.rows) >= 8
 
 
 def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:

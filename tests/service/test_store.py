@@ -23,9 +23,15 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.join.counts import read_spans
-from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
+from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
 from streameval.service.sources.raw import BadEvent, RawBatch
 from streameval.service.store.begins import BEGINS, read_begins
+from streameval.service.store.checksums import (
+    check_rows,
+    delete_rows,
+    insert_rows,
+    keep_checksums,
+)
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay
 from streameval.service.store.store import open_store, read_store
@@ -238,6 +244,35 @@ def test_a_store_is_private(path: str, umask: int, caplog: pytest.LogCaptureFixt
     store.close()
 
 
+def test_what_is_committed_is_read_beside_a_transaction(path: str) -> None:
+    with closing(open_store(path, SETUP)) as store:
+        counted = "SELECT count(*) FROM counters"
+        with store.transaction():
+            store.set_counters({"events": 1})
+            assert store.beside().execute(counted).fetchone() == (0,)
+        assert store.beside().execute(counted).fetchone() == (1,)
+    assert not Path(f"{path}-wal").exists()
+
+
+@pytest.mark.parametrize("count", [0, 1, 180, 181, 2_000])
+def test_many_rows_are_written_with_their_checksums(path: str, count: int) -> None:
+    rows = [(n, n + 0.5, n * 7, n * 9, b"x" * (n % 50)) for n in range(1, count + 1)]
+    with closing(open_store(path, SETUP)) as store:
+        with store.transaction() as connection:
+            LabelJoin.create(connection)
+            keep_checksums(connection)
+        with store.transaction() as connection:
+            insert_rows(connection, "join_segments", rows)
+        found = store.connection.execute("SELECT * FROM join_segments").fetchall()
+        assert found == rows
+        assert check_rows(store.connection)
+        with store.transaction() as connection:
+            delete_rows(connection, "join_segments", "segment", range(2, count))
+        left = store.connection.execute("SELECT segment FROM join_segments").fetchall()
+        assert left == sorted({(1,), (count,)}) if count else left == []
+        assert check_rows(store.connection)
+
+
 def test_positions(path: str) -> None:
     store = open_store(path, SETUP)
     positions = Positions(store.connection)
@@ -245,9 +280,12 @@ def test_positions(path: str) -> None:
     positions.advance("a", {"offset": 9, "head": "x"}, 1, 6)
     positions.advance("b", {"offset": 0}, 0, None)
     with store.transaction():
-        assert positions.write() == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+        assert positions.write(positions.cut()) == {
+            "a": {"offset": 9, "head": "x"},
+            "b": {"offset": 0},
+        }
     with store.transaction():
-        assert positions.write() == {}
+        assert positions.write(positions.cut()) == {}
     again = Positions(store.connection)
     assert again.next_to_read == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
     assert (again.partitions["a"].records, again.partitions["a"].newest) == (3, 7)
@@ -271,17 +309,36 @@ def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:
         quarantine.note("a", "records", bad(place, b"x" * (place % 8)), None)
         if place % 10 == 0:
             with store.transaction():
-                quarantine.write()
+                quarantine.write(quarantine.cut())
     for place in range(5000):
         quarantine.note("a", "records", bad(place, reason=f"reason {place}"), None)
     with store.transaction():
-        quarantine.write()
+        quarantine.write(quarantine.cut())
     found = listed(store.connection)
     assert [row["place"] for row in found] == list(range(4999, 4989, -1))
     data = quarantine.published()
     assert (data["total"], data["kept"], data["reasons"]["record"]) == (5035, 10, 35)
     assert len(data["reasons"]) == 201  # a hostile number of reasons is not kept apart
     store.close()
+
+
+def test_a_record_that_is_refused_while_it_is_counted_belongs_to_that_checkpoint(path: str) -> None:
+    with closing(open_store(path, SETUP)) as store:
+        quarantine = Quarantine(store.connection, QuarantineSettings(), now=lambda: 0)
+        quarantine.note("a", "records", bad(1), None)
+        changes = quarantine.cut()
+        quarantine.note("a", "records", bad(3), None)
+        quarantine.note("a", "records", bad(2, reason="score"), None, into=changes)
+        for places, reasons in (
+            ([2, 1], {"record": 1, "score": 1}),
+            ([3, 2, 1], {"record": 2, "score": 1}),
+        ):
+            with store.transaction():
+                quarantine.write(changes)
+            assert [row["place"] for row in listed(store.connection)] == places
+            assert quarantine.published()["reasons"] == reasons
+            changes = quarantine.cut()
+        assert not changes
 
 
 def test_cut_records_cannot_be_replayed(path: str) -> None:
@@ -296,7 +353,7 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     quarantine.note_batch(batch, [bad(10, b"123", "id"), bad(20, b"12345", "id"), own])
     quarantine.note("b", "records", bad(1, b"abc"), None)
     with store.transaction():
-        quarantine.write()
+        quarantine.write(quarantine.cut())
     assert [
         (row["place"], row["raw"], row["raw_bytes_cut"]) for row in listed(store.connection)
     ] == [
@@ -319,7 +376,7 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     assert (first.times, second.times) == ([7], None)
     assert len(listed(store.connection)) == 4  # until the checkpoint that counts them
     with store.transaction():
-        assert quarantine.write() == 2
+        assert quarantine.write(quarantine.cut()) == 2
     assert [row["place"] for row in listed(store.connection, reason="record")] == [99]
     assert list(opened().to_replay()) == []
     store.close()

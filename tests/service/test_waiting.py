@@ -39,9 +39,21 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 def write(store: EntryStore, connection: sqlite3.Connection, entries: dict[str, Entry]) -> None:
     if entries:
-        oldest = min(one.newest for one in entries.values())
-        store.put(list(entries), list(entries.values()), oldest)
-    store.write(connection)
+        put(store, entries)
+    checkpoint(store, connection)
+
+
+def put(store: EntryStore, entries: dict[str, Entry]) -> None:
+    oldest = min(one.newest for one in entries.values())
+    store.put(list(entries), list(entries.values()), oldest)
+
+
+def checkpoint(
+    store: EntryStore, connection: sqlite3.Connection, before: int | None = None
+) -> None:
+    changes = store.cut(before)
+    store.write(connection, changes)
+    store.wrote(changes)
 
 
 def entry(newest: int, payload: Any = ("x", 0.5)) -> Entry:
@@ -67,6 +79,12 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
             EntryStore.create(connection)
             store = EntryStore(connection, 50, hot)
             for step in range(25):
+                if rng.random() < 0.3:
+                    # What changes while a checkpoint is being written is in the next one.
+                    begun = store.cut()
+                    store.write(connection, begun)
+                else:
+                    begun = None
                 if rng.random() < 0.8:
                     # Newer versions are never older: what the join takes care of.
                     changed = {
@@ -74,11 +92,21 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
                         for key in rng.sample(keys, rng.randrange(len(keys)))
                     }
                     newest.update((key, one.newest) for key, one in changed.items())
-                    write(store, connection, changed)
                     expected.update(changed)
+                    if begun is None:
+                        write(store, connection, changed)
+                    elif changed:
+                        put(store, changed)
+                        some = rng.choices(keys, k=9)
+                        for key, one in zip(some, store.find(some), strict=True):
+                            known = expected.get(key)
+                            assert one == known or known is None or known.newest < dropped
+                if begun is not None:
+                    store.wrote(begun)
+                    checkpoint(store, connection)
                 if rng.random() < 0.3:
                     dropped = max(dropped, step * 10 - rng.randrange(100))
-                    store.drop(connection, dropped)
+                    checkpoint(store, connection, dropped)
                 if rng.random() < 0.2:
                     store = EntryStore(connection, 50, hot)
                 wanted = rng.choices([*keys, "absent"], k=rng.randrange(30))
@@ -120,9 +148,8 @@ def test_only_what_is_not_known_is_put_in(seed: int, hot: int) -> None:
                 assert found == (None if there is None or there.newest < border else there)
                 assert store.latest(key, found) == found
             if rng.random() < 0.7:
-                store.write(connection)
                 border = max(border, step * 10 - rng.randrange(40, 200))
-                store.drop(connection, border)
+                checkpoint(store, connection, border)
                 if rng.random() < 0.3:
                     store = EntryStore(connection, 50, hot)
                     store.forget_before(border)
@@ -151,7 +178,7 @@ def test_what_is_dropped_is_given_back(connection: sqlite3.Connection) -> None:
     store = EntryStore(connection, 50, 10)
     for n in range(300):
         write(store, connection, {f"{n}/{k}": entry(n) for k in range(20)})
-        store.drop(connection, n - 5)
+        checkpoint(store, connection, n - 5)
     (rows,) = connection.execute("SELECT count(*) FROM join_segments").fetchone()
     assert rows <= 6
     # Runs lose the dead when they are merged.
@@ -252,7 +279,7 @@ def test_no_value_of_a_column_is_another_error(
     store = EntryStore(connection)
     connection.execute(f"UPDATE join_segments SET {column} = ? WHERE segment = 1", (value,))
     if column == "newest" and isinstance(value, int):
-        EntryStore(connection).drop(connection, 3)
+        checkpoint(EntryStore(connection), connection, 3)
         return
     with pytest.raises(StoreError, match="join segment 1 is damaged"):
         EntryStore(connection)

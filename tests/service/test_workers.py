@@ -296,7 +296,7 @@ class Sharing:
         self.worker.take(batch)
 
     def checkpoint(self) -> Mapping[str, Position]:
-        return self.worker.checkpoint(lambda: True)
+        return self.worker.checkpoint(lambda: True)()
 
 
 @pytest.fixture

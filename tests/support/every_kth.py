@@ -48,6 +48,7 @@ class EveryKthWindow:
 
     plain = False
     compiled_way = None
+    compiled_reader = None
     series = None
 
     def __init__(self, k: int, state_set: StateSet, seen: int) -> None:

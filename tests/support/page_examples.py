@@ -21,6 +21,37 @@ _STEP = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
 PORT = "8642"
 """The port in the pages; while they run it is a free one."""
 
+BEFORE = {
+    "serving.md": f"""\
+cat > run.toml << 'END'
+store = "run.db"
+[fields]
+id = "id"
+score = "score"
+[http]
+[join]
+wait = "24h"
+[serve]
+listen = "127.0.0.1:{PORT}"
+END
+for id in $(seq 100); do echo '{{"id": '$id', "score": 0.5}}'; done > events.jsonl
+streameval run run.toml > run.log 2>&1 &
+until curl -sf http://127.0.0.1:{PORT}/livez > /dev/null; do sleep 0.1; done
+""",
+    "operations.md": """\
+cat > run.toml << 'END'
+store = "run.db"
+[fields]
+score = "score"
+[files]
+records = ["events.jsonl"]
+END
+echo '{"y_true": 1, "score": 0.9}' > events.jsonl
+streameval run run.toml --until-end > run.log 2>&1
+""",
+}
+"""What the commands of a page begin with, where it says so in words only."""
+
 
 def pages_with_commands(folder: Path) -> list[Path]:
     """The pages that have console examples."""
@@ -28,13 +59,20 @@ def pages_with_commands(folder: Path) -> list[Path]:
     return [path for path in found if "```console\n" in path.read_text("utf-8")]
 
 
-def as_printed(text: str, folder: Path) -> str:
+def as_printed(text: str, folder: Path, before: str = "") -> str:
     """The text of a page with what its commands print in a folder.
 
     ``$ cat FILE`` is a file that the page gives: it is written, and not changed.
+
+    Args:
+        text: Of the page.
+        folder: Where the commands are run.
+        before: Commands of :data:`BEFORE`, which print nothing.
     """
     port = _free_port()
     with _shell(folder) as shell:
+        printed = _ask(shell, before.replace(PORT, port))
+        assert not printed, printed
 
         def step(found: re.Match[str]) -> str:
             command, shown = found[1], found[2]
@@ -100,4 +138,5 @@ if __name__ == "__main__":
     for name in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as place:
             page = Path(name)
-            page.write_text(as_printed(page.read_text("utf-8"), Path(place)), encoding="utf-8")
+            text = as_printed(page.read_text("utf-8"), Path(place), BEFORE.get(page.name, ""))
+            page.write_text(text, encoding="utf-8")

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import struct
+import zlib
 
 MAGIC = bytes.fromhex("89 73 74 72 65 61 6d 65 76 61 6c 0d 0a 1a 0a 00")
 CODES = {"bool": "B", "uint8": "B", "int64": "q", "float64": "d"}
@@ -25,8 +26,31 @@ def read_state(data):
     return read_parts(data)[:2]
 
 
+def expanded(data):
+    """The bytes of a state that a compressed file holds; others as they are."""
+    if len(data) < 104 or data[:16] != MAGIC or data[16:20] != b"\3\0\0\0":
+        return data
+    stream_sum, total, length = struct.unpack_from("<IQQ", data, 20)
+    stream = data[40:-32]
+    must(total == len(data) and zlib.crc32(stream) == stream_sum, "length or sum of the stream")
+    must(64 <= length <= 1100 * len(data), "length of the state")
+    inflater = zlib.decompressobj()
+    try:
+        content = inflater.decompress(stream, length)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    must(inflater.eof and not inflater.unused_data, "end of the stream")
+    must(len(content) == length - 32, "length of the state")
+    area = -(-(32 + int.from_bytes(content[20:24], "little")) // 8) * 8
+    rows = len(content[area:]) // 8
+    must(content[16:20] != b"\3\0\0\0" and len(content[area:]) % 8 == 0, "a state")
+    numbers = [content[area + row :: rows] for row in range(rows)]
+    return content[:area] + b"".join(numbers) + data[-32:]
+
+
 def read_parts(data):
     """The kind, the structure and the provenance, None where there is none."""
+    data = expanded(data)
     must(len(data) >= 64 and data[:16] == MAGIC, "magic")
     version, header_length, total = struct.unpack_from("<IIQ", data, 16)
     must(version in (1, 2), "format")

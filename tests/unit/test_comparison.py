@@ -17,6 +17,7 @@ from streameval.certainty.paired import PAIRED_METHODS, mcnemar, paired_delong
 from streameval.errors import InputError, MetricError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.metrics.registry import METRICS
+from streameval.state_files.codec import decompressed
 from streameval.states.joint import JointCounts
 from tests.support.aneurysms import aneurysms
 
@@ -77,6 +78,39 @@ def test_each_model_reads_as_its_own_evaluator(window: Any) -> None:
     found = batched.difference("accuracy")
     assert bool(found.reason) is isinstance(window, se.Fading)
     assert found.value == alone["challenger"]["accuracy"] - alone["champion"]["accuracy"]
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_scores_of_classes_that_are_no_probabilities(window: Any) -> None:
+    """One by one as in batches, and each model as its own evaluator; no losses are compared."""
+    rng = np.random.default_rng(7)
+    labels = ["ant", "bee", "cow"]
+    y_true = rng.choice(labels, 80).tolist()
+    scores = {name: rng.normal(size=(80, 3)) for name in MODELS}
+    options: dict[str, Any] = {"task": "multiclass", "labels": labels, "probabilities": False}
+    options |= {"window": window, "time_unit": "s"}
+    times = [1_700_000_000 + 20 * n for n in range(80)]
+    batched, single = Comparison(MODELS, **options), Comparison(MODELS, **options)
+    batched.update_many(y_true, score=scores, event_time=times)
+    for n, true in enumerate(y_true):
+        of_models = {
+            name: dict(zip(labels, matrix[n].tolist(), strict=True))
+            for name, matrix in scores.items()
+        }
+        single.update(true, score=of_models, event_time=times[n])
+    assert batched == single
+    batched._check()
+    for name, matrix in scores.items():
+        alone = se.Evaluator(**options)
+        alone.update_many(y_true, score=matrix, event_time=times)
+        assert str(batched[name].report()) == str(alone.report())
+    assert batched.difference("roc_auc_ovr").value == (
+        batched["challenger"]["roc_auc_ovr"] - batched["champion"]["roc_auc_ovr"]
+    )
+    assert math.isnan(batched.difference("log_loss").p_value)
+    assert Comparison.from_bytes(batched.to_bytes()) == batched
+    with pytest.raises(InputError, match=r"^proba\['champion'\]: .*probabilities=False"):
+        batched.update("ant", proba={name: {"ant": 1.0} for name in MODELS})
 
 
 def test_the_difference_of_auc_is_that_of_proc() -> None:
@@ -479,7 +513,7 @@ def test_it_is_saved_and_pickled(tmp_path: Any) -> None:
     c.save(path)
     assert Comparison.load(path) == c
     assert pickle.loads(pickle.dumps(c)) == c
-    assert path.read_bytes() == c.to_bytes()
+    assert decompressed(path.read_bytes()) == c.to_bytes()
 
 
 def test_each_method_serves_some_metric() -> None:

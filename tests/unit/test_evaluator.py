@@ -22,6 +22,7 @@ from sklearn import metrics as reference
 
 import streameval as se
 from streameval.errors import OptionError
+from streameval.state_files.codec import decompressed
 from streameval.states.class_probability import ClassProbabilitySums
 from tests.support.class_batch import class_batch
 
@@ -408,7 +409,7 @@ def test_save_and_load(tmp_path: Path) -> None:
     path = tmp_path / "a.state"
     ev.save(path)
     twin = se.load(path)
-    assert twin.to_bytes() == ev.to_bytes() == path.read_bytes()
+    assert twin.to_bytes() == ev.to_bytes() == decompressed(path.read_bytes())
     assert str(twin.report()) == str(ev.report())
     assert twin.labels == ["ham", "spam"]
     with pytest.raises(se.StateError):

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import InputError
+from streameval.records import csv_table
 from streameval.records.chunk import BadRecord, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes, read_csv
 from streameval.records.label_text import LabelType, label_from_text, likely_type
-
-pytestmark = pytest.mark.backend_independent
+from streameval.records.layout import Layout
 
 LABEL = Wanted("label", "label")
 SCORE = Wanted("score", "number")
@@ -57,7 +57,7 @@ def test_what_is_one_table(data: str) -> None:
     assert not bad(chunks)
     assert values(chunks, "label") == [1, 0]
     assert values(chunks, "score") == [0.5, 2.0]
-    assert chunks[0].events.columns["label"].dtype == np.int64
+    assert chunks[0].events.columns["label"].dtype == np.int64  # type: ignore[union-attr]
 
 
 def test_lines_are_those_where_rows_begin() -> None:
@@ -249,3 +249,61 @@ def test_the_likely_type_reads_every_text(texts: list[str]) -> None:
     if found is not None:
         for text in filter(None, texts):
             label_from_text(text, found)
+
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False).map(repr),
+    st.floats(0, 1).map(repr),
+    st.integers(-(10**24), 10**24).map(str),
+    st.decimals(allow_nan=False, allow_infinity=False, places=12).map(str),
+    st.tuples(st.integers(0, 10**20), st.integers(-40, 330)).map("{0[0]}e{0[1]}".format),
+    st.tuples(st.integers(0, 10**20), st.integers(0, 10**20)).map("{0[0]}.{0[1]}".format),
+    st.text("0123456789.-+eE_ inf", max_size=8),
+    st.text(max_size=4).filter(lambda text: not set(text) & set(',"\r\n')),
+    # Halfway between two floats, and next to it.
+    st.integers(2**53, 2**54).map(lambda n: str(2 * n + 1)),
+    st.sampled_from(["9007199254740993", "0.30000000000000004", "5e-324", "1.", ".5", ".", "+.0"]),
+)
+
+
+@given(
+    rows=st.lists(st.tuples(st.sampled_from("abé"), NUMBERS), max_size=20),
+    end=st.sampled_from(["\n", "\r\n"]),
+    odd=st.sampled_from(["", "", "\r", "\n", "a", "a,1,1", '"a",1', "a,1\ra,1"]),
+    last=st.booleans(),
+    delimiter=st.sampled_from(",;\t|§"),
+)
+@settings(max_examples=300)
+def test_the_compiled_reader_and_the_portable_one_agree(
+    rows: list[tuple[str, str]], end: str, odd: str, last: bool, delimiter: str
+) -> None:
+    lines_ = ["label,score", *map(",".join, rows), *([odd] if odd else [])]
+    text = end.join(lines_) + end * last
+    data = text.replace(",", delimiter).encode()
+    layout = Layout(delimiter=delimiter)
+
+    def found() -> list[Any]:
+        types = LabelTypes("str")
+        result = []
+        for want in ([LABEL, SCORE], [LABEL, Wanted("score", "slice")]):
+            chunks = list(read_csv(io.BytesIO(data), "a.csv", want, types, layout))
+            result += [values(chunks, path) for path in ("label", "score")]
+            result += [lines(chunks), bad(chunks)]
+            result += [type(chunk.events.columns["score"]) for chunk in chunks]
+        return list(map(repr, result))
+
+    compiled = found()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_table, "_cut", None)
+        assert compiled == found()
+
+
+def test_decimal_numbers_are_the_nearest_floats() -> None:
+    rng = np.random.default_rng(3)
+    texts = [repr(number) for number in rng.random(20_000).tolist()]
+    texts += [
+        f"{rng.random() * 10.0 ** rng.integers(-9, 9):.{rng.integers(1, 19)}f}" for _ in texts
+    ]
+    texts += [f"{m}e-{k}" for m, k in rng.integers(1, [2**63 - 1, 28], (20_000, 2)).tolist()]
+    chunks = read("\n".join(["label,score", *(f"a,{text}" for text in texts)]))
+    assert values(chunks, "score") == list(map(float, texts))

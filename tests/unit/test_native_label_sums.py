@@ -11,7 +11,7 @@ import pickle
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from streameval.states.confusion import ConfusionCounts
 from streameval.states.confusion_parts import label_sums
 from streameval.states.confusion_parts.label_sums import LabelSums
 from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.cumulative import CumulativeWindow
 from tests.support.laws import LAWS, StateSpec, assert_same, check_law, columns
 
 NativeLabelSums = pytest.importorskip(
@@ -191,16 +193,25 @@ def test_labels_may_join_one_by_one_by_the_thousand() -> None:
 CELLS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), WEIGHTS), max_size=12)
 
 
+def reader(name: str, counts: ConfusionCounts) -> Callable[[], float]:
+    """The compiled metric of a state set with this confusion."""
+    state_set = StateSet(StatePlan.for_states("multiclass", ["confusion"]))
+    state_set.confusion = counts
+    read = compiled_reader(name, CumulativeWindow(state_set), binary=False)
+    assert read is not None
+    return read
+
+
 def value_and_reference(name: str, cells: list[tuple[Any, Any, int]]) -> tuple[float, float]:
     """What the compiled sums of these cells say, and the metric from portable ones."""
     counts, twin = ConfusionCounts(), ConfusionCounts()
     counts.add_cells(cells)
     twin.add_cells(cells)
     with sums_of(NativeLabelSums):
-        read = compiled_reader(name, counts)
+        value = reader(name, counts)()
     with sums_of(None):
-        assert compiled_reader(name, twin) is None
-        return math.nan if read is None else read(), find(name, "multiclass").bind()(twin)
+        assert math.isnan(reader(name, twin)())
+        return value, find(name, "multiclass").bind()(twin)
 
 
 @settings(max_examples=150)
@@ -378,8 +389,7 @@ def test_sums_that_grow_too_large_are_handed_over() -> None:
         counts.add_cells([("a", "a", 2**61), ("a", "b", 2**61 - 2)])
         assert counts.sums.active == 2
         assert compiled(counts)
-        accuracy = compiled_reader("accuracy", counts)
-        assert accuracy is not None
+        accuracy = reader("accuracy", counts)
         counts.update("a", "b")
         assert counts.total == MOST
         assert compiled(counts)
@@ -447,9 +457,10 @@ def test_the_short_way_counts_what_is_known_and_nothing_else() -> None:
     for spelling in (1, True, 1.0, np.int64(1), np.float32(1)):
         assert quick(spelling, 0)
     assert counts.cell(1, 0) == 6
-    for y_true, y_pred in ((0, 1), (2, 0), (0, 2), ("1", 0), (0, None), ([], 0), (0, {}), (0.5, 0)):
+    assert quick(0, 1)
+    for y_true, y_pred in ((2, 0), (0, 2), ("1", 0), (0, None), ([], 0), (0, {}), (0.5, 0)):
         assert not quick(y_true, y_pred)
-    assert counts.total == 8
+    assert counts.total == 9
     counts._check()
     assert not NativeLabelSums(2, []).count_known(0, 0), "without tables nothing is known"
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
 from benchmarks.peers.ledger import DIFFERENT, EQUAL, REFUSED, Known, Ledger, NotCovered, document
@@ -49,3 +53,14 @@ def test_what_the_peer_refuses_is_refused_and_only_outer_calls_count() -> None:
     assert ledger.count(EQUAL, "peer", "outer") == 1
     assert ledger.count(REFUSED, "peer", "outer") == 1
     assert not ledger.count(EQUAL, "peer", "inner")
+
+
+def test_a_peer_that_is_not_installed_is_named_with_its_requirements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.delitem(sys.modules, "benchmarks.peers.torchmetrics", raising=False)
+    with pytest.raises(SystemExit, match=r"need torch, .*: pip install -r .*torchmetrics\.txt"):
+        import_module("benchmarks.peers.torchmetrics")
+    folder = Path(__file__).parents[2] / "benchmarks" / "peers"
+    assert "\ntorch\n" in (folder / "torchmetrics.txt").read_text("utf-8")

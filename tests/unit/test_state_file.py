@@ -305,7 +305,7 @@ GOOD = pack({"a": np.array([1, 2]), "b": 1}, kind="x")
         (GOOD + b"\n", f"has {len(GOOD) + 1} bytes; its first part promises {len(GOOD)}: 1 bytes"),
         (
             header(b"", version=7),
-            "written by a newer streameval (format 7); this one reads up to 2: upgrade streameval",
+            "written by a newer streameval (format 7); this one reads up to 3: upgrade streameval",
         ),
         (header(b"", version=7)[:20], "written by a newer streameval (format 7)"),
         (header(b"", version=0), "byte 16: expected a format of at least 1, got 0"),

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.cli import main
 from streameval.errors import MissingExtraError, OptionError
+from streameval.state_files.codec import decompressed
 from tests.support.carried_events import CASES
 from tests.support.table_carriers import CARRIERS
 
@@ -90,7 +91,7 @@ def test_files_give_the_bytes_of_the_command(
     options = "--y-true label --y-pred predicted --weight weight --task binary --save"
     more = ["--slice", "country,country+model", "--intervals", "0.95", "--no-progress"]
     assert main(["evaluate", path, *options.split(), str(state), *more]) == 0
-    assert se.evaluate(path, **case.call).to_bytes() == state.read_bytes()
+    assert se.evaluate(path, **case.call).to_bytes() == decompressed(state.read_bytes())
     capfd.readouterr()
 
 
@@ -99,7 +100,7 @@ def test_a_prefix_on_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixtu
     state = tmp_path / "state"
     given = ["evaluate", str(path), "--y-true", "label", "--proba"]
     assert main([*given, "p_*", "--save", str(state)]) == 0
-    assert state.read_bytes() == CASES["probabilities: prefix"].state()
+    assert decompressed(state.read_bytes()) == CASES["probabilities: prefix"].state()
     assert main([*given, "q_*"]) == 2
     assert "expected columns named q_LABEL, for --proba 'q_*'" in capfd.readouterr().err
     assert main(["evaluate", "-", "--proba", "q_*"]) == 2

@@ -334,6 +334,18 @@ def _check_evaluator(settings: RunSettings) -> None:
             got="nothing",
             remedy="otherwise the first other label of a record would become the negative one",
         )
+    if not chosen.probabilities:
+        this = "evaluator.probabilities = false"
+        if chosen.task == "binary":
+            remedy = "binary scores may be any numbers: name their field in fields.score"
+            raise OptionError.requires(this, 'evaluator.task = "multiclass"', remedy=remedy)
+        for key, value in (
+            ("evaluator.labels", chosen.labels),
+            ("fields.proba", settings.fields.proba),
+        ):
+            if value is None:
+                remedy = "an event has a score of each label"
+                raise OptionError.requires(this, key, remedy=remedy)
     for n, name in enumerate(chosen.metrics or []):
         _check_metric(settings, f"evaluator.metrics[{n}]", name)
     if chosen.metrics is not None and not chosen.metrics:

@@ -57,6 +57,7 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
     }
     if chosen.task == "binary":
         options |= {"positive": chosen.positive, "threshold": chosen.threshold}
+    options["probabilities"] = chosen.probabilities
     return Evaluator(chosen.task, **options)
 
 
@@ -323,6 +324,8 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
     if given.models is not None:
         values["evaluator.models"] = given.models
         values["evaluator.paired_scores"] = given.paired_scores
+    if not given.probabilities:
+        values["evaluator.probabilities"] = False
     if given.task == "binary":
         values["evaluator.positive"] = given.positive
         values["evaluator.threshold"] = given.threshold

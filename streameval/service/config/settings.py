@@ -59,6 +59,8 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     labels: list[str | int] | None = None
     metrics: list[str] | None = None
     bins: int = 10
+    probabilities: bool = True
+    """Whether ``fields.proba`` holds probabilities; else any scores of each of ``labels``."""
     slices: list[str | list[str]] = []
     max_slices: int = 10_000
     max_scores: ScoreLimit | None = None
@@ -83,6 +85,8 @@ threshold = 0.5
 #metrics = ["accuracy", "precision", "recall", "f1", "roc_auc", "log_loss"]
 # Bins of the calibration curve.
 #bins = 10
+# false: fields.proba names an object of any scores, of each of labels.
+#probabilities = true
 # Fields to evaluate by as well. A list of fields is a combination of them.
 #slices = ["country", ["country", "model"]]
 # Largest number of slices; further ones are counted as "(other)".

@@ -352,7 +352,7 @@ def _outside(times: IntArray, latest: int) -> dict[int, Fault]:
 
 
 def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
-    """Mappings label -> probability that add up to 1, as dictionaries of canonical labels."""
+    """Mappings label -> probability that add up to 1, or label -> score, by canonical labels."""
     faults: dict[int, Fault] = {}
     if None not in values:
         table = probability_columns(values)
@@ -361,6 +361,7 @@ def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
             if not isinstance(found, Fault):
                 matrix = np.column_stack(list(table.values()))
                 good = (matrix >= 0.0).all(axis=1) & (np.abs(matrix.sum(axis=1) - 1) <= _NEARLY)
+                good |= not labels.probabilities
                 if good.all():
                     if all(type(name) is str for name in found):
                         return values, {}
@@ -376,6 +377,8 @@ def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
 
 
 def _one(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | Fault:
+    if not labels.probabilities:
+        return _relabelled(value, labels)
     try:
         # Before its labels are registered: a bad mapping must not register any.
         check_probabilities(value)
@@ -395,4 +398,8 @@ def _relabelled(value: dict[str, float], labels: RecordLabels) -> dict[Label, fl
         if label in taken:
             return Fault("", "each label once", f"{shown(text)} again")
         taken[label] = share
+    lacking = labels.unscored(taken)
+    if lacking:
+        expected = "a score of every label, as evaluator.probabilities is false"
+        return Fault("", expected, f"none of {shown(lacking[0])}")
     return taken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from types import NoneType
 from typing import Any, Literal, TypeAlias
 
@@ -104,11 +104,13 @@ class RecordLabels:
         settings: The labels to evaluate.
     """
 
-    __slots__ = ("_closed", "_expected", "_keys", "_known", "_remedy", "kind")
+    __slots__ = ("_closed", "_expected", "_keys", "_known", "_remedy", "kind", "probabilities")
 
     def __init__(self, settings: EvaluatorSettings) -> None:
         self.kind: LabelKind | None = None
         """None before the first label."""
+        self.probabilities = settings.probabilities
+        """Whether numbers by label add up to 1."""
         self._closed = True
         self._remedy = ""
         known: list[Label]
@@ -145,6 +147,10 @@ class RecordLabels:
         if kinds <= {str, int} and self._known.issuperset(values):
             return values, {}
         return _judged(values, self._verdict)
+
+    def unscored(self, scored: Container[Label]) -> list[Label]:
+        """The labels that an event with scores of these lacks one of; all are known then."""
+        return [] if self.probabilities else [one for one in self._known if one not in scored]
 
     def key(self, text: str) -> Label | Fault:
         """The label that a key of a JSON object, which is always text, denotes."""

@@ -104,6 +104,10 @@ class CohortCounts:
         """Count times; with sign -1, remove as many."""
         if not len(times):
             return
+        first = int(times.min()) // self._width
+        if first == int(times.max()) // self._width:  # usual, and sorting takes longer
+            self._add(first, sign * len(times))
+            return
         cohorts, counts = np.unique(times // self._width, return_counts=True)
         for cohort, count in zip(cohorts.tolist(), counts.tolist(), strict=True):
             self._add(cohort, sign * count)

@@ -22,16 +22,17 @@ prediction is not older than the watermark by more than ``wait + remember``: any
 time may be out of order by ``remember``. Beyond that the id is unknown: a label then
 is an orphan, and a prediction that was forgotten counts once more.
 
-Usage: ``add`` each decoded batch; at a checkpoint ``take`` the events to count and revert, and
-``write`` inside the transaction that counts them. Records that are only in memory are read
-again after a crash. ``coverage`` is the published form.
+Usage: ``add`` each decoded batch; at a checkpoint ``take`` the events to count and revert,
+``cut`` what else has changed, ``write`` it inside the transaction that counts the events, and
+call ``wrote`` when that is committed. ``write`` may be called by another thread than the rest.
+Records that are only in memory are read again after a crash. ``coverage`` is the published form.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -43,8 +44,8 @@ from streameval.service.config.settings import EvaluatorSettings, FieldSettings,
 from streameval.service.decode.fields import record_fields
 from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans, saved_join
 from streameval.service.join.coverage import Coverage
-from streameval.service.join.entry_store.entry_store import EntryStore
-from streameval.service.join.pairing import Outcome, Pairing, PartitionNumbers
+from streameval.service.join.entry_store.entry_store import EntryChanges, EntryStore
+from streameval.service.join.pairing import JoinedEvents, Pairing, PartitionNumbers
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded
@@ -66,11 +67,19 @@ JOIN_LAYOUT = "run.layout"
 _COHORT = "1h"
 
 
+class JoinChanges(NamedTuple):
+    """What one checkpoint writes of a join, besides the events that it counts."""
+
+    entries: EntryChanges
+    partitions: list[tuple[int, str]]
+    counts: tuple[int, bytes]
+
+
 class LabelJoin:
     """Joins the records of a run.
 
     Args:
-        connection: Of the store; its tables are read at once.
+        connection: Of the store; its tables are read at once, entries are looked up later.
         layout: The prediction's columns, without ``id`` and ``time``.
         wait_us: Microseconds that a prediction waits for its label, and the other way round.
         remember_us: For how long after that duplicates and corrections are recognised.
@@ -166,28 +175,37 @@ class LabelJoin:
 
     # Events out
 
-    def take(self) -> Outcome:
+    def take(self) -> JoinedEvents:
         """The events to count and to revert since the last call."""
-        return self._pairing.events.take(self._partitions.names)
+        return self._pairing.take()
 
-    def write(self, connection: Connection) -> None:
-        """Write all changes to the store, inside the caller's transaction."""
-        self._entries.write(connection)
+    def cut(self) -> JoinChanges:
+        """Take all changes since the last call, for :meth:`write`."""
         watermark = self._watermark.value
-        border = self._border(watermark)
-        if border is not None:
-            self._entries.drop(connection, border)
+        entries = self._entries.cut(self._border(watermark))
         self._coverage.sum_up(watermark, self._remember)
+        return JoinChanges(
+            entries,
+            list(self._partitions.names.items()),
+            SavedJoin(self._coverage.saved(), self._watermark.saved()).row(),
+        )
+
+    def write(self, connection: Connection, changes: JoinChanges) -> None:
+        """Write changes to the store, inside the caller's transaction."""
+        self._entries.write(connection, changes.entries)
         connection.executemany(
             "INSERT INTO join_partitions VALUES (?, ?) ON CONFLICT (number) DO NOTHING",
-            list(self._partitions.names.items()),
+            changes.partitions,
         )
-        crc, data = SavedJoin(self._coverage.saved(), self._watermark.saved()).row()
         connection.execute(
             "INSERT INTO join_counts VALUES (0, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET crc = excluded.crc, data = excluded.data",
-            (crc, data),
+            changes.counts,
         )
+
+    def wrote(self, changes: JoinChanges) -> None:
+        """Note that changes are committed."""
+        self._entries.wrote(changes.entries)
 
     @property
     def watermark(self) -> int | None:
@@ -219,7 +237,12 @@ def join_layout(
 
 
 def open_join(
-    settings: RunSettings, store: Store, clock: Callable[[], float], now: Callable[[], int]
+    settings: RunSettings,
+    store: Store,
+    clock: Callable[[], float],
+    now: Callable[[], int],
+    *,
+    beside_writer: bool = False,
 ) -> LabelJoin | None:
     """The join of a store, or a new one; None without ``[join]``.
 
@@ -231,6 +254,8 @@ def open_join(
         store: Open for writing.
         clock: Seconds; it never goes backwards.
         now: Microseconds since 1970.
+        beside_writer: Whether another thread will write, so that entries are looked up through a
+            connection of their own.
 
     Raises:
         StoreError: The store is damaged or cannot be written.
@@ -258,7 +283,7 @@ def open_join(
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
     with store.reading() as connection:
         return LabelJoin(
-            connection,
+            store.beside() if beside_writer else connection,
             layout=layout,
             wait_us=wait,
             remember_us=wait if remember is None else duration(remember, "remember", zero=True),

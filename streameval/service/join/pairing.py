@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice, repeat, zip_longest
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -62,28 +62,19 @@ Joined: TypeAlias = tuple[Any, int, Sequence[Any]]
 """A label, the prediction's time and its payload."""
 
 
-class Outcome(NamedTuple):
+class JoinedEvents:
     """Events to count and to revert.
 
-    Events have the columns of records: ``y_true``, ``score``, ``time``,
-    ``slice:KEY`` and so on.
-    """
-
-    counted: dict[str, dict[str, Column]]
-    """Columns, by the prediction's partition."""
-    reverted: list[tuple[str, dict[str, Any]]]
-    """Single events that were counted now or earlier."""
-
-
-class JoinedEvents:
-    """The events since the last :meth:`take`.
+    They have the columns of records: ``y_true``, ``score``, ``time``, ``slice:KEY`` and so on.
 
     Args:
         layout: The payload's columns.
+        names: Of the partitions, by number.
     """
 
-    def __init__(self, layout: Sequence[str]) -> None:
+    def __init__(self, layout: Sequence[str], names: Mapping[int, str]) -> None:
         self._layout = tuple(layout)
+        self._names = names
         self._counted: defaultdict[int, tuple[list[Any], list[int], list[Sequence[Any]]]]
         self._counted = defaultdict(lambda: ([], [], []))
         self._reverted: list[tuple[int, Joined]] = []
@@ -105,15 +96,17 @@ class JoinedEvents:
         """Add an event of a partition to revert."""
         self._reverted.append((number, event))
 
-    def take(self, names: Mapping[int, str]) -> Outcome:
-        """Return and remove all of them, by the partitions' names."""
-        outcome = Outcome(
-            {names[number]: self._columns(*events) for number, events in self._counted.items()},
-            [(names[number], self._event(*event)) for number, event in self._reverted],
-        )
-        self._counted.clear()
-        self._reverted.clear()
-        return outcome
+    @property
+    def counted(self) -> dict[str, dict[str, Column]]:
+        """Columns of the events to count, by the prediction's partition; O(n)."""
+        return {
+            self._names[number]: self._columns(*events) for number, events in self._counted.items()
+        }
+
+    @property
+    def reverted(self) -> list[tuple[str, dict[str, Any]]]:
+        """The events to revert, which were counted now or earlier, and their partitions; O(n)."""
+        return [(self._names[number], self._event(*event)) for number, event in self._reverted]
 
     def _columns(
         self, labels: list[Any], times: list[int], payloads: list[Sequence[Any]]
@@ -159,7 +152,12 @@ class Pairing:
     events: JoinedEvents = field(init=False)
 
     def __post_init__(self) -> None:
-        self.events = JoinedEvents(self.layout)
+        self.events = JoinedEvents(self.layout, self.partitions.names)
+
+    def take(self) -> JoinedEvents:
+        """The events since the last call."""
+        taken, self.events = self.events, JoinedEvents(self.layout, self.partitions.names)
+        return taken
 
     def _payloads(self, records: EventColumns) -> list[tuple[Any, ...]]:
         columns = [_values(records.columns.get(name)) for name in self.layout]

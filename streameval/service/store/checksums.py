@@ -1,7 +1,8 @@
 """Checksums of a store's rows: one for each row of each table, over all of its columns.
 
 Table ``checksums`` holds (table, key of the row, CRC-32). Temporary triggers of the writer's
-connection update it in the transaction that changes the row, so no other statement has to.
+connection update it in the transaction that changes the row, so no other statement has to; only
+:func:`insert_rows` adds many of them by itself.
 A row that was changed without them does not match its checksum; a row that was deleted
 without them leaves its checksum behind.
 
@@ -12,9 +13,9 @@ damaged row leaves it a damaged row.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -27,6 +28,9 @@ CREATE TABLE checksums (
     name TEXT NOT NULL, key NOT NULL, crc INTEGER NOT NULL, PRIMARY KEY (name, key)
 ) WITHOUT ROWID
 """
+
+_MOST_VALUES = 900
+"""In one statement; some builds of SQLite take 999."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -78,17 +82,24 @@ def keep_checksums(connection: Connection) -> None:
         name, key = table.name, table.key
         old, new = table.values("old"), table.values("new")
         for event, statement in (
-            ("INSERT", f"INSERT INTO checksums VALUES ('{name}', new.{key}, row_sum({new}))"),
             (
-                "UPDATE",
+                f"INSERT ON main.{name} WHEN NOT EXISTS "
+                f"(SELECT 1 FROM checksums WHERE name = '{name}' AND key = +new.{key})",
+                f"INSERT INTO checksums VALUES ('{name}', new.{key}, row_sum({new}))",
+            ),
+            (
+                f"UPDATE ON main.{name}",
                 f"UPDATE checksums SET key = new.{key}, crc = row_sum({new}) "
                 f"WHERE name = '{name}' AND key = +old.{key} AND crc = row_sum({old})",
             ),
-            ("DELETE", f"DELETE FROM checksums WHERE name = '{name}' AND key = +old.{key}"),
+            (
+                f"DELETE ON main.{name}",
+                f"DELETE FROM checksums WHERE name = '{name}' AND key = +old.{key}",
+            ),
         ):
             connection.execute(
-                f"CREATE TEMP TRIGGER IF NOT EXISTS {name}_{event} AFTER {event} "
-                f"ON main.{name} BEGIN {statement}; END"
+                f"CREATE TEMP TRIGGER IF NOT EXISTS {name}_{event[:6]} AFTER {event} "
+                f"BEGIN {statement}; END"
             )
         if begins:
             connection.execute(
@@ -100,6 +111,43 @@ def keep_checksums(connection: Connection) -> None:
         "row_sum(name, type, name, tbl_name, sql) FROM sqlite_master"
     )
     note_unwatched(connection)
+
+
+def insert_rows(connection: Connection, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows of a table whose first column is their rowid, inside a transaction.
+
+    On SQLite by few statements in which no Python is called. ``executemany`` and the triggers
+    take the lock of the interpreter for each row, which beside a thread that computes takes
+    milliseconds each time.
+    """
+    if not rows:
+        return
+    if not isinstance(connection, sqlite3.Connection):
+        marks = ", ".join("?" * len(rows[0]))
+        connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+        return
+    if has_table(connection, "checksums"):
+        _insert(connection, "checksums", [(name, row[0], row_sum(row[0], *row)) for row in rows])
+    _insert(connection, name, rows)
+
+
+def _insert(connection: sqlite3.Connection, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    marks = f"({', '.join('?' * len(rows[0]))})"
+    step = _MOST_VALUES // len(rows[0])
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        connection.execute(
+            f"INSERT INTO {name} VALUES {', '.join([marks] * len(part))}",
+            list(chain.from_iterable(part)),
+        )
+
+
+def delete_rows(connection: Connection, name: str, key: str, keys: Sequence[int]) -> None:
+    """Delete rows by their keys, inside a transaction, by few statements."""
+    for start in range(0, len(keys), _MOST_VALUES):
+        part = keys[start : start + _MOST_VALUES]
+        marks = ", ".join("?" * len(part))
+        connection.execute(f"DELETE FROM {name} WHERE {key} IN ({marks})", part)
 
 
 def note_unwatched(connection: sqlite3.Connection) -> None:

@@ -118,9 +118,12 @@ def evolution_of(path: str, connection: Connection, settings: RunSettings, now: 
     return _Comparison(path, connection, settings, now).compare()
 
 
-_OF_MODELS = {"evaluator.models": None, "evaluator.paired_scores": None}.keys()
+_SET_ONLY = dict.fromkeys(
+    ("evaluator.models", "evaluator.paired_scores", "evaluator.probabilities")
+).keys()
+"""Settings that a store has only where they are no default."""
 _FIXED = (
-    *_OF_MODELS,
+    *_SET_ONLY,
     "evaluator.task",
     "evaluator.positive",
     "join",
@@ -142,8 +145,8 @@ class _Comparison:
         got = fingerprint(settings)
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
-        # Settings that an older release did not write are unchanged; it had one model.
-        unwritten = {**got, **dict.fromkeys(_OF_MODELS & got.keys(), "null")}
+        # Settings that an older release did not write are unchanged, and these the default.
+        unwritten = {**got, **dict.fromkeys(_SET_ONLY & got.keys(), "null")}
         self._was = {
             key: decoded(text, Any, f"{key} is") for key, text in {**unwritten, **was}.items()
         }
@@ -236,6 +239,7 @@ class _Comparison:
             labels=was["evaluator.labels"],
             metrics=was["evaluator.metrics"],
             bins=was["evaluator.bins"],
+            probabilities=self._settings.evaluator.probabilities,
             max_scores=DEFAULT_MAX_SCORES if self._bounded else None,
             intervals=self._summed,
             slices=[tuple(slice_fields(part)) for part in was["evaluator.slices"]],
@@ -395,6 +399,9 @@ class _Comparison:
         was, got = self._was[key], self._got[key]
         if was == got:
             return
+        if not self._settings.evaluator.probabilities:
+            # Of events before there would be no score of a new label.
+            raise refused_change(self._path, key, was, got)
         known = {label for evaluator in self._merged.values() for label in evaluator.labels}
         if was is not None or self._settings.evaluator.task == "binary":
             known = set(self._old.labels)

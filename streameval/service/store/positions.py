@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,8 +12,7 @@ from streameval.service.sources.raw import Position
 from streameval.service.store.dialect import Connection
 
 
-@dataclass(slots=True)
-class ReadPartition:
+class ReadPartition(NamedTuple):
     """What was read of a partition: up to where, how many records, and their newest time."""
 
     position: Position
@@ -40,12 +40,11 @@ class Positions:
     def advance(self, name: str, position: Position, records: int, newest: int | None) -> None:
         """Add the number of records that were read, up to this position."""
         known = self.partitions.get(name)
-        if known is None:
-            known = self.partitions[name] = ReadPartition(position, 0, None)
-        known.position = position
-        known.records += records
-        if newest is not None:
-            known.newest = newest if known.newest is None else max(known.newest, newest)
+        if known is not None:
+            records += known.records
+            if newest is None or (known.newest is not None and known.newest > newest):
+                newest = known.newest
+        self.partitions[name] = ReadPartition(position, records, newest)
         self._changed.add(name)
 
     @property
@@ -59,9 +58,14 @@ class Positions:
         """Whether a position is not written yet; it may advance without a record."""
         return bool(self._changed)
 
-    def write(self) -> dict[str, Position]:
-        """Write the changed positions, inside a transaction, and return them."""
+    def cut(self) -> dict[str, ReadPartition]:
+        """Take what has changed since the last call, for :meth:`write`."""
         changed = {name: self.partitions[name] for name in sorted(self._changed)}
+        self._changed.clear()
+        return changed
+
+    def write(self, changed: Mapping[str, ReadPartition]) -> dict[str, Position]:
+        """Write changed positions, inside a transaction, and return them."""
         self._connection.executemany(
             "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT (partition) DO UPDATE SET "
             "position = excluded.position, records = excluded.records, newest = excluded.newest",
@@ -70,7 +74,6 @@ class Positions:
                 for name, p in changed.items()
             ],
         )
-        self._changed.clear()
         return {name: partition.position for name, partition in changed.items()}
 
 

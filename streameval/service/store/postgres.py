@@ -334,6 +334,7 @@ class PostgresStore:
 
     def __init__(self, session: _Session, unit: str) -> None:
         self.session = session
+        self._beside: PostgresStore | None = None
         session.users += 1
         self.path = session.address.shown
         self.unit = unit
@@ -349,6 +350,12 @@ class PostgresStore:
         """The rows that are being read; the connection is theirs until they are closed."""
         self.repeats = True
         """Whether a transaction is repeated after a lost connection; it is kept until then."""
+
+    def beside(self) -> Tables:
+        """This unit through another connection: as :meth:`Store.beside`."""
+        if self._beside is None:
+            self._beside = PostgresStore(_Session(self.session.address), self.unit)
+        return self._beside.connection
 
     # The connection
 
@@ -559,6 +566,8 @@ class PostgresStore:
 
     def close(self) -> None:
         """Leave the unit to others, and close the connection unless other stores use it."""
+        if self._beside is not None:
+            self._beside.close()
         self._end_stream()
         session = self.session
         session.users -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -20,6 +21,19 @@ _REASONS = 200
 _OF_REASON = "WHERE reason = coalesce(:reason, reason)"
 
 _COLUMNS = "id, at, partition, kind, place, time, reason, detail, cut, replay, raw"
+
+
+@dataclass(slots=True)
+class QuarantineChanges:
+    """What one checkpoint writes of the quarantine."""
+
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Records by reason, also of those that are not kept."""
+    replayed: list[int] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.reasons or self.replayed)
 
 
 class Quarantine:
@@ -43,19 +57,24 @@ class Quarantine:
         self._connection = connection
         self.settings = settings
         self._now = now
-        self.reasons = reasons(connection)
-        self._pending: list[tuple[Any, ...]] = []
-        self._changed: set[str] = set()
-        self._replayed: list[int] = []
+        self._reasons = set(reasons(connection))
+        self._changes = QuarantineChanges()
         self._shown: dict[str, Any] | None = None
 
     @property
     def pending(self) -> bool:
         """Whether there is anything to write."""
-        return bool(self._pending or self._changed or self._replayed)
+        return bool(self._changes)
 
     def note(
-        self, partition: str, kind: str, event: BadEvent, time: int | None, *, cut: bool = False
+        self,
+        partition: str,
+        kind: str,
+        event: BadEvent,
+        time: int | None,
+        *,
+        cut: bool = False,
+        into: QuarantineChanges | None = None,
     ) -> None:
         """Add a record.
 
@@ -66,15 +85,18 @@ class Quarantine:
             time: Microseconds since 1970 when it was written, by the clock of the
                 broker or inbox; None if unknown.
             cut: Whether the source has cut it.
+            into: Changes that :meth:`cut` has taken; by default those of the next one.
         """
+        changes = self._changes if into is None else into
         reason = event.reason[:100] or "record"
-        if reason not in self.reasons and len(self.reasons) >= _REASONS:
+        # Two threads may note at once: then there may be one reason more.
+        if reason not in self._reasons and len(self._reasons) >= _REASONS:
             reason = "other"
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
-        self._changed.add(reason)
+        self._reasons.add(reason)
+        changes.reasons[reason] += 1
         limit = self.settings.max_bytes
         cut = cut or len(event.raw) > limit
-        self._pending.append(
+        changes.rows.append(
             (
                 self._now(),
                 partition,
@@ -87,8 +109,8 @@ class Quarantine:
                 event.raw[:limit],
             )
         )
-        if len(self._pending) > 2 * self.settings.keep:
-            del self._pending[: -self.settings.keep or None]
+        if len(changes.rows) > 2 * self.settings.keep:
+            del changes.rows[: -self.settings.keep or None]
 
     def note_batch(self, batch: RawBatch, bad: Sequence[BadEvent]) -> None:
         """Add the bad records of a batch: those of the source and those of decoding."""
@@ -104,7 +126,7 @@ class Quarantine:
             self.note(batch.partition, batch.kind, event, time, cut=id(event) in cut)
 
     def to_replay(self, most: int = 1000) -> Iterator[RawBatch]:
-        """The marked records; the next :meth:`write` deletes them from the quarantine."""
+        """The marked records; the next checkpoint deletes them from the quarantine."""
         query = f"SELECT {_COLUMNS} FROM quarantine WHERE replay AND id > ? ORDER BY id LIMIT ?"
         last = 0
         while rows := self._connection.execute(query, (last, most)).fetchall():
@@ -113,7 +135,7 @@ class Quarantine:
                 rows, key=lambda row: (row[2], row[3], row[5] is not None)
             ):
                 taken = list(group)
-                self._replayed += [row[0] for row in taken]
+                self._changes.replayed += [row[0] for row in taken]
                 yield RawBatch(
                     partition,
                     kind,
@@ -123,19 +145,24 @@ class Quarantine:
                     times=[row[5] for row in taken] if timed else None,
                 )
 
-    def write(self) -> int:
-        """Write the changes, inside a transaction; returns the number of replayed records."""
+    def cut(self) -> QuarantineChanges:
+        """Take the changes since the last call, for :meth:`write`."""
+        changes, self._changes = self._changes, QuarantineChanges()
+        return changes
+
+    def write(self, changes: QuarantineChanges) -> int:
+        """Write changes, inside a transaction; returns the number of replayed records."""
         execute = self._connection.execute
         self._connection.executemany(
-            "DELETE FROM quarantine WHERE id = ?", [(number,) for number in self._replayed]
+            "DELETE FROM quarantine WHERE id = ?", [(number,) for number in changes.replayed]
         )
         keep = self.settings.keep
         self._connection.executemany(
             "INSERT INTO quarantine (at, partition, kind, place, time, reason, detail, cut, raw) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            self._pending[-keep:] if keep else [],
+            changes.rows[-keep:] if keep else [],
         )
-        if self._pending:
+        if changes.rows:
             execute(
                 "DELETE FROM quarantine WHERE id <= "
                 "(SELECT id FROM quarantine ORDER BY id DESC LIMIT 1 OFFSET ?)",
@@ -143,33 +170,23 @@ class Quarantine:
             )
         self._connection.executemany(
             "INSERT INTO quarantine_reasons VALUES (?, ?) "
-            "ON CONFLICT (reason) DO UPDATE SET total = excluded.total",
-            [(reason, self.reasons[reason]) for reason in self.reasons if reason in self._changed],
+            "ON CONFLICT (reason) DO UPDATE SET total = quarantine_reasons.total + excluded.total",
+            list(changes.reasons.items()),
         )
-        replayed = len(self._replayed)
-        if self.pending:
+        if changes:
             self._shown = None
-        self._pending.clear()
-        self._changed.clear()
-        self._replayed.clear()
-        return replayed
+        return len(changes.replayed)
 
     def published(self) -> dict[str, Any]:
         """Counts and the newest records, as plain data."""
-        if self._shown is not None:
-            return self._shown
-        self._shown = published(self._connection, dict(self.reasons))
+        if self._shown is None:
+            self._shown = published(self._connection)
         return self._shown
 
 
-def published(connection: Connection, by_reason: dict[str, int] | None = None) -> dict[str, Any]:
-    """Counts and the newest records, as plain data.
-
-    Args:
-        connection: Of the store.
-        by_reason: The number of records by reason; None: as they are in the store.
-    """
-    by_reason = reasons(connection) if by_reason is None else by_reason
+def published(connection: Connection) -> dict[str, Any]:
+    """Counts and the newest records of a store, as plain data."""
+    by_reason = reasons(connection)
     (kept,) = connection.execute("SELECT count(*) FROM quarantine").fetchone()
     return {
         "total": sum(by_reason.values()),

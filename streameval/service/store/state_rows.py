@@ -22,6 +22,7 @@ from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import arguments
 from streameval.service.store.checksums import soundness
 from streameval.service.store.dialect import Connection, streamed
+from streameval.state_files.codec import compressed
 
 Event = Mapping[str, Any]
 
@@ -57,7 +58,7 @@ def take_back(evaluator: Evaluation, event: Event) -> bool:
         )
     try:
         with limits:
-            evaluator.revert(**arguments(event))
+            evaluator.revert(**arguments(event, probabilities=evaluator.takes_probabilities))
     except InputError:
         return False
     return True
@@ -203,7 +204,7 @@ class StateRows:
         kind: Literal["delta", "snapshot"] = "delta",
     ) -> None:
         """Write a row of a partition's window; a snapshot has no rows before it."""
-        data = evaluator.to_bytes()
+        data = compressed(evaluator.to_bytes())
         # Not JSON: the keys of an event's probabilities may be integers.
         events = msgspec.msgpack.encode(reverted) if reverted else b""
         self._connection.execute(

@@ -181,14 +181,30 @@ def commits_noted(store: str) -> int:
 
 
 class Store:
-    """An open store; :func:`open_store` and :func:`read_store` make one."""
+    """An open store; :func:`open_store` and :func:`read_store` make one.
 
-    __slots__ = ("_lock", "connection", "path")
+    One thread after another may use it; what another one reads at the same time, it reads
+    through :meth:`beside`.
+    """
+
+    __slots__ = ("_beside", "_lock", "connection", "path")
 
     def __init__(self, path: str, connection: sqlite3.Connection, lock: StoreLock | None) -> None:
         self.path = path
         self.connection = connection
+        self._beside: sqlite3.Connection | None = None
         self._lock = lock
+
+    def beside(self) -> Connection:
+        """Another connection, for a thread that reads what is committed while one writes.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        if self._beside is None:
+            with worded(self.path, "cannot be opened"):
+                self._beside = _connected_to_read(self.path)
+        return self._beside
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -254,8 +270,11 @@ class Store:
 
     def close(self) -> None:
         """Close the file and release its lock."""
-        with suppress(sqlite3.Error):
-            self.connection.close()
+        # SQLite empties its log with the last one, which has to be the one that can write.
+        for connection in (self._beside, self.connection):
+            if connection is not None:
+                with suppress(sqlite3.Error):
+                    connection.close()
         if self._lock is not None:
             self._lock.close()
 
@@ -364,10 +383,7 @@ def read_store(path: str, unit: str | None = None) -> Store:
     if not os.path.isfile(path):
         raise StoreError(f"{path}: there is no such store")
     with worded(path, "cannot be read"):
-        uri = "file:" + os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace(
-            "#", "%23"
-        )
-        connection = sqlite3.connect(uri + "?mode=ro", uri=True, timeout=10, isolation_level=None)
+        connection = _connected_to_read(path)
         try:
             _check_kind(connection, path)
         except BaseException:
@@ -497,6 +513,11 @@ def _commits(connection: sqlite3.Connection) -> int:
     return int(commits)
 
 
+def _connected_to_read(path: str) -> sqlite3.Connection:
+    escaped = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return sqlite3.connect(f"file:{escaped}?mode=ro", uri=True, timeout=10, isolation_level=None)
+
+
 def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connection:
     try:
         # SQLite gives the files that it makes beside this one the same rights.
@@ -507,7 +528,12 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
         raise StoreError(f"{path}: cannot be opened: {error.strerror}") from None
     with worded(path, "cannot be opened"):
         connection = sqlite3.connect(
-            path, timeout=busy_seconds, isolation_level=None, cached_statements=256
+            path,
+            timeout=busy_seconds,
+            isolation_level=None,
+            cached_statements=256,
+            # By one after another: Store.
+            check_same_thread=False,
         )
         try:
             _check_kind(connection, path, may_be_new=True)

@@ -175,6 +175,9 @@ class LabelSums:
         """
         return None
 
+    def settle(self) -> None:
+        """Nothing; compiled sums bring the cells up to date with what they counted."""
+
     def retire(self) -> None:
         """Nothing; compiled sums give no more metrics once others have taken over."""
 

@@ -7,5 +7,6 @@ Nothing is imported here; each user falls back to a portable form:
 - ``native_class_events``: :mod:`streameval.states.class_events`, or Python;
 - ``native_lock``: :mod:`streameval.states.lock`, or the lock of ``threading``;
 - ``event_ring``: :mod:`streameval.windows.last`, or a deque;
-- ``native_key_table``: :mod:`streameval.service.join.entry_store.entry_store`, or a dict.
+- ``native_key_table``: :mod:`streameval.service.join.entry_store.entry_store`, or a dict;
+- ``native_csv``: :mod:`streameval.records.csv_table`, or texts that are cut at their commas.
 """

@@ -10,15 +10,9 @@
 #include <vector>
 
 #include "label_sums.hpp"
-#include "portable_log.hpp"
+#include "loss_tally.hpp"
 
 namespace streameval {
-
-// The events whose predicted label had a probability in one bin.
-struct ReliabilityBin {
-    std::uint64_t events = 0, hits = 0;
-    Wide units = 0;
-};
 
 // A share of pairs in units of 2^-64, rounded down.
 inline Wide share_of(std::uint64_t wins, std::uint64_t pairs) {
@@ -29,7 +23,7 @@ class ClassTerms {
 public:
     std::vector<double> edges;         // inner edges of the bins, ascending
     std::vector<std::uint64_t> ranks;  // events by the rank of the true class, from -1 on
-    std::vector<ReliabilityBin> bins;
+    std::vector<Bin> bins;
     std::vector<std::size_t> ranks_used, bins_used;  // those that are not empty
     Wide log_loss = 0, brier = 0;
     std::int64_t events = 0;
@@ -43,7 +37,7 @@ public:
 
     // The units of a number from 0 to 1: of the square of one, for a Brier term.
     static std::int64_t in_units(double value) {
-        return static_cast<std::int64_t>(value * 0x1p60);
+        return static_cast<std::int64_t>(value * kUnits);
     }
 
     // Makes room for a rank, so that count() cannot fail.
@@ -55,17 +49,16 @@ public:
 
     // One event, of what was summed over its cells.
     void count(double given, Wide squares, std::ptrdiff_t rank, double confidence, bool hit) {
-        const double clipped = std::min(std::max(given, 0x1p-52), 1.0 - 0x1p-52);
-        log_loss += static_cast<Wide>(-portable_log(clipped) * 0x1p60);
+        log_loss += static_cast<Wide>(loss_units(given));
         brier += squares;
         const auto place = static_cast<std::size_t>(rank + 1);
         if (ranks[place]++ == 0) ranks_used.push_back(place);
         const auto at = static_cast<std::size_t>(
             std::lower_bound(edges.begin(), edges.end(), confidence) - edges.begin());
-        ReliabilityBin& bin = bins[at];
-        if (bin.events++ == 0) bins_used.push_back(at);
+        Bin& bin = bins[at];
+        if (bin.weight++ == 0) bins_used.push_back(at);
         if (hit) ++bin.hits;
-        bin.units += static_cast<Wide>(in_units(confidence));
+        bin.units += in_units(confidence);
         ++events;
     }
 
@@ -101,7 +94,7 @@ public:
 
     void clear() {
         for (const std::size_t place : ranks_used) ranks[place] = 0;
-        for (const std::size_t at : bins_used) bins[at] = ReliabilityBin();
+        for (const std::size_t at : bins_used) bins[at] = Bin();
         ranks_used.clear();
         bins_used.clear();
         log_loss = brier = 0;

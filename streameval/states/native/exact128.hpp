@@ -1,9 +1,9 @@
-// Unsigned sums of products of 64-bit integers, in 128 and 192 bits.
+// Unsigned sums of products: of 64-bit integers in 128 and 192 bits, of 128-bit ones in 256.
 //
 // W2 (twice the won pairs) passes 64 bits at about 4e9 balanced events, so it
 // lives in two limbs; the sums of DeLong's variance, at most 4 P N^2, in three.
 // Only additions, subtractions and products by 64 bits are needed; compilers
-// without a 128-bit integer (MSVC) get the schoolbook product.
+// without a 128-bit integer (MSVC) get the schoolbook product, and no 256 bits.
 #pragma once
 
 #include <cmath>
@@ -91,10 +91,87 @@ inline int length(Wide value) {
                 : value ? 64 - __builtin_clzll(static_cast<std::uint64_t>(value)) : 0;
 }
 
+struct U256 {
+    Wide high = 0;
+    Wide low = 0;
+
+    U256& operator+=(const U256& other) {
+        low += other.low;
+        high += other.high + (low < other.low ? 1u : 0u);
+        return *this;
+    }
+    U256& operator-=(const U256& other) {
+        high -= other.high + (low < other.low ? 1u : 0u);
+        low -= other.low;
+        return *this;
+    }
+    // Shifts by 0 to 255 bits.
+    U256& operator<<=(int bits) {
+        if (bits >= 128) {
+            high = low << (bits - 128);
+            low = 0;
+        } else if (bits > 0) {
+            high = high << bits | low >> (128 - bits);
+            low <<= bits;
+        }
+        return *this;
+    }
+    U256& operator>>=(int bits) {
+        if (bits >= 128) {
+            low = high >> (bits - 128);
+            high = 0;
+        } else if (bits > 0) {
+            low = low >> bits | high << (128 - bits);
+            high >>= bits;
+        }
+        return *this;
+    }
+    friend U256 operator-(U256 a, const U256& b) { return a -= b; }
+    friend U256 operator<<(U256 a, int bits) { return a <<= bits; }
+    friend U256 operator&(const U256& a, const U256& b) { return {a.high & b.high, a.low & b.low}; }
+    friend bool operator>=(const U256& a, const U256& b) {
+        return a.high != b.high ? a.high > b.high : a.low >= b.low;
+    }
+    friend bool operator==(const U256& a, const U256& b) {
+        return a.high == b.high && a.low == b.low;
+    }
+};
+
+inline U256 product(Wide a, Wide b) {
+    const Wide mask = ~std::uint64_t{0};
+    const Wide a_low = a & mask, a_high = a >> 64, b_low = b & mask, b_high = b >> 64;
+    const Wide low = a_low * b_low;
+    const Wide middle = a_high * b_low + (low >> 64);
+    const Wide other = a_low * b_high + (middle & mask);
+    return {a_high * b_high + (middle >> 64) + (other >> 64), other << 64 | (low & mask)};
+}
+
+inline int length(const U256& value) { return value.high ? 128 + length(value.high) : length(value.low); }
+inline bool is_zero(Wide value) { return value == 0; }
+inline bool is_zero(const U256& value) { return (value.high | value.low) == 0; }
+// All bits, or none.
+inline void fill(Wide& value, bool set) { value = 0 - static_cast<Wide>(set); }
+inline void fill(U256& value, bool set) { value.high = value.low = 0 - static_cast<Wide>(set); }
+
+// value * 2^exponent rounded once, to nearest and even, unless it is below the normal range.
+inline double scaled(Wide value, int exponent) {
+    return std::ldexp(static_cast<double>(value), exponent);
+}
+inline double scaled(U256 value, int exponent) {
+    const int over = length(value) - 128;
+    if (over <= 0) return scaled(value.low, exponent);
+    // A double takes 53 of the upper 128 bits; the last of them stands for all that follow.
+    const Wide rest = over == 128 ? value.low : value.low << (128 - over);
+    value >>= over;
+    return scaled(value.low | (rest != 0 ? 1u : 0u), exponent + over);
+}
+
 // a / b rounded once, to nearest and even, as Python divides integers; both below
-// 2^127 and b above 0. Digit by digit: neither fits a double.
-inline double quotient(Wide a, Wide b) {
-    if (a == 0) return 0.0;
+// 2^127 (Wide) or 2^255 (U256), b above 0, the result not below the normal range.
+// Digit by digit: neither fits a double.
+template <class Integer>
+double quotient(Integer a, Integer b) {
+    if (is_zero(a)) return 0.0;
     const int exponent = length(a) - length(b);
     if (exponent >= 0)
         b <<= exponent;
@@ -103,12 +180,14 @@ inline double quotient(Wide a, Wide b) {
     // 1/2 < a / b < 2: of 56 digits, one of them before the point, 55 or 56 count.
     std::uint64_t digits = 0;
     for (int n = 0; n < 56; ++n) {
-        const Wide mask = 0 - static_cast<Wide>(a >= b);
-        digits = digits << 1 | static_cast<std::uint64_t>(mask & 1);
+        const bool fits = a >= b;
+        Integer mask;
+        fill(mask, fits);
+        digits = digits << 1 | (fits ? 1u : 0u);
         a = (a - (b & mask)) << 1;
     }
     // The last digit stands for all that follow: a double takes 53 of the 55 or 56.
-    digits |= a != 0;
+    digits |= is_zero(a) ? 0u : 1u;
     return std::ldexp(static_cast<double>(digits), exponent - 55);
 }
 #endif

@@ -74,6 +74,15 @@ inline int count_below(const double* keys, int count, double key) {
     return static_cast<int>(below);
 }
 
+// Where a full node is cut. An insertion at its end is the sign of an ascending
+// stream, which would leave every node half empty behind it; likewise in front.
+inline int cut_of(int size, int insertion) {
+    const int few = size < 16 ? 1 : size / 16;
+    if (insertion == size) return size - few;
+    if (insertion == 0) return few;
+    return size / 2;
+}
+
 template <class Pointer>
 using Element = std::remove_pointer_t<Pointer>;
 

@@ -25,6 +25,7 @@ __all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "
 
 cdef extern from "class_terms.hpp" namespace "streameval" nogil:
     ctypedef uint64_t Wide
+    ctypedef int64_t SignedWide
 
     cdef cppclass Whole:
         int64_t high()
@@ -34,15 +35,16 @@ cdef extern from "class_terms.hpp" namespace "streameval" nogil:
 
     cbool mean_of_scaled(Wide scaled, int64_t count, double* mean)
 
-    cdef cppclass ReliabilityBin:
-        uint64_t events
-        uint64_t hits
-        Wide units
+    # Of loss_tally.hpp: the events whose predicted label had a probability in one bin.
+    cdef cppclass Bin:
+        int64_t weight
+        int64_t hits
+        SignedWide units
 
     cdef cppclass ClassTerms:
         vector[double] edges
         vector[uint64_t] ranks
-        vector[ReliabilityBin] bins
+        vector[Bin] bins
         vector[size_t] ranks_used
         vector[size_t] bins_used
         Wide log_loss
@@ -387,8 +389,8 @@ cdef class NativeClassTerms:
         ranks = [(<ptrdiff_t>at - 1, self._terms.ranks[at]) for at in self._terms.ranks_used]
         bins = [
             (
-                at, self._terms.bins[at].events, self._terms.bins[at].hits,
-                _integer(whole(self._terms.bins[at].units)),
+                at, self._terms.bins[at].weight, self._terms.bins[at].hits,
+                _integer(whole(<Wide>self._terms.bins[at].units)),
             )
             for at in self._terms.bins_used
         ]

@@ -28,6 +28,7 @@ cdef extern from "tree_check.hpp" namespace "streameval" nogil:
         cbool keeps_delong()
         const DelongSums& delong_sums() except +
         double auc_variance()
+        double largest_gap()
         size_t distinct()
         void insert(cbool positive, double key, uint64_t weight) except +
         cbool remove(cbool positive, double key, uint64_t weight)
@@ -53,8 +54,9 @@ cdef class NativeScoreIndex:
     cdef PyThread_type_lock _lock
     # True while a bulk operation works on the tree without the interpreter's lock.
     cdef bint _busy
-    # The portable index once a weight was a fraction; the tree is then empty.
-    cdef object _portable
+    # What serves once a weight was a fraction, and the tree is empty: Fractions or, where
+    # these do not fit 128 bits or scores are coarsened, the portable index.
+    cdef object _fractional
     # Whether the shortest path may be taken: neither of the two above.
     cdef bint _plain
     # Most distinct scores, and the level of their cells: see coarse_score.hpp.
@@ -66,6 +68,8 @@ cdef class NativeScoreIndex:
     cdef void _end(self) noexcept
     cdef object _block(self, double reached, bint down)
     cpdef int insert(self, bint positive, double score) except -1
+    cdef bint take(self, bint positive, double score) except -1
+    cpdef double roc_auc(self) except? -2
     cdef uint64_t _tree_total(self, bint positive) noexcept
     cdef object _update_checked(self, positive, score, weight)
     cdef object _revert_checked(self, positive, score, weight)
@@ -73,6 +77,7 @@ cdef class NativeScoreIndex:
     cdef object _merge(self, NativeScoreIndex other)
     cdef int _wait_for_both(self, NativeScoreIndex other) except -1
     cdef object _as_portable(self)
+    cdef object _add_fractions(self, flags, scores, weights)
     cdef object _hand_over(self)
     cdef object _fill(self, groups)
     cdef object _emptied(self)

@@ -13,65 +13,11 @@ from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.object cimport PyObject
 from libc.math cimport NAN, sqrt
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint64_t
-from libcpp cimport bool as cbool
-from libcpp.vector cimport vector
+from libc.stdint cimport int64_t
 
 from streameval.states.confusion_parts.label_index import INDEX_BITS
 
 __all__ = ["NativeLabelSums"]
-
-
-cdef extern from "label_sums.hpp" namespace "streameval" nogil:
-    # 128 bits; named here to be handed on, never to be turned into a Python int.
-    ctypedef uint64_t Wide
-
-    cdef cppclass Whole:
-        int64_t high()
-        uint64_t low()
-        cbool equals(const Whole& other)
-        int sign()
-        cbool exact_as_double()
-        double as_double()
-
-    Whole whole(Wide value)
-
-    cdef cppclass ClassSums:
-        uint64_t truth
-        uint64_t predicted
-        uint64_t correct
-        Wide precision
-        Wide recall
-        Wide f1
-
-    cdef enum class Counted:
-        yes
-        too_large
-        negative
-
-    cdef cppclass Sums "streameval::LabelSums":
-        vector[ClassSums] classes
-        uint64_t total
-        uint64_t hits
-        int64_t active
-        int64_t with_true
-        int64_t with_predicted
-        Wide precision
-        Wide recall
-        Wide f1
-        Wide true_predicted
-        Wide true_squared
-        Wide predicted_squared
-        cbool watched
-        void grow(size_t count) except +
-        Counted count(size_t i, size_t j, int64_t weight)
-        cbool behind()
-        void recompute()
-        size_t bytes()
-        Whole covariance()
-        Whole rest_of_square(Wide sum)
-
-    cbool mean_of_scaled(Wide scaled, int64_t count, double* mean)
 
 
 cdef extern from "Python.h":
@@ -132,11 +78,6 @@ cdef class NativeLabelSums:
     (1.5, 8)
     """
 
-    cdef Sums _sums
-    cdef bint _retired
-    cdef dict _index
-    cdef dict _cells
-
     def __init__(self, size_t classes, cells):
         self._sums.grow(classes)
         for i, j, weight in cells:
@@ -180,34 +121,72 @@ cdef class NativeLabelSums:
         """Count an event of weight 1 between known labels, in its cell as well.
 
         Returns:
-            False, and nothing is counted, where a label or the cell is new or
-            the numbers become too large.
+            False, and nothing is counted, where a label is new or the numbers become too large.
         """
+        cdef size_t i = 0, j = 0
+        if not self.find(y_true, y_pred, &i, &j) or self._sums.total >= MOST_TOTAL:
+            return False
+        self.shift(i, j, 1)
+        return True
+
+    cdef bint find(self, y_true, y_pred, size_t* i, size_t* j) except -1:
+        """The indices of two labels; False where one is new, or is no label."""
         cdef PyObject* found
-        cdef size_t i, j
         if self._index is None or self._cells is None:
             return False
         found = PyDict_GetItemWithError(self._index, y_true)
         if found is not NULL:
-            i = <object>found
-            found = PyDict_GetItemWithError(self._index, y_pred)
-        if found is not NULL:
-            j = <object>found
-            if i < self._sums.classes.size() and j < self._sums.classes.size():
-                code = i << _BITS | j
-                found = PyDict_GetItemWithError(self._cells, code)
-            else:
-                found = NULL
+            i[0] = j[0] = <object>found
+            if y_pred is not y_true:
+                found = PyDict_GetItemWithError(self._index, y_pred)
+                if found is not NULL:
+                    j[0] = <object>found
         if found is NULL:
             # New, or not hashable and so no label: the caller finds out which.
             _forget_miss()
             return False
-        more = <object>found + 1
-        # Before the table: it can refuse, and setting a key that is there cannot.
-        if self._sums.count(i, j, 1) != Counted.yes:
-            return False
-        PyDict_SetItem(self._cells, code, more)
-        return True
+        return i[0] < self._sums.classes.size() and j[0] < self._sums.classes.size()
+
+    cdef int64_t cell(self, size_t i, size_t j) except -1:
+        """The weight of a cell."""
+        cdef PyObject* found = PyDict_GetItemWithError(self._cells, i << _BITS | j)
+        cdef int64_t weight = 0
+        if found is not NULL:
+            weight = <object>found
+        else:
+            _forget_miss()
+        return weight + (self._unsettled[2 * i + j] if i < 2 and j < 2 else 0)
+
+    cdef int shift(self, size_t i, size_t j, int weight) except -1:
+        """Count in the sums and in the cell, of which the caller knows that both can take it.
+
+        A negative weight leaves a cell with some.
+        """
+        if i < 2 and j < 2:
+            # Two classes have four cells, whose ints would be replaced with each event.
+            self._unsettled[2 * i + j] += weight
+            self._behind = True
+        else:
+            code = i << _BITS | j
+            found = PyDict_GetItemWithError(self._cells, code)
+            if found is NULL:
+                _forget_miss()
+            more = weight if found is NULL else <object>found + weight
+            PyDict_SetItem(self._cells, code, more)
+        self._sums.count(i, j, weight)
+        return 0
+
+    def settle(self):
+        """Bring the cells up to date with what :meth:`count_known` counted."""
+        cdef size_t place
+        if not self._behind:
+            return
+        for place in range(4):
+            if self._unsettled[place]:
+                code = (place >> 1) << _BITS | (place & 1)
+                self._cells[code] = self._cells.get(code, 0) + self._unsettled[place]
+                self._unsettled[place] = 0
+        self._behind = False
 
     def recompute(self):
         """Bring the ratios of the classes touched since the last time up to date."""
@@ -312,7 +291,7 @@ cdef class NativeLabelSums:
 
     # Metrics
 
-    cdef inline double _mean(self, Wide* scaled, int64_t classes) except? -2:
+    cdef double _mean(self, Wide* scaled, int64_t classes) except? -2:
         cdef double mean
         if self._retired or classes == 0:
             return NAN
@@ -323,25 +302,25 @@ cdef class NativeLabelSums:
             return mean
         return _integer(whole(scaled[0])) / classes * 0.5**64
 
-    def accuracy(self):
+    cpdef double accuracy(self) except? -2:
         """c / s; nan before the first event."""
         if self._retired or self._sums.total == 0:
             return NAN
         return _divide(whole(<Wide>self._sums.hits), whole(<Wide>self._sums.total))
 
-    def precision_macro(self):
+    cpdef double precision_macro(self) except? -2:
         """The mean precision of the classes that were predicted; nan before the first event."""
         return self._mean(&self._sums.precision, self._sums.with_predicted)
 
-    def recall_macro(self):
+    cpdef double recall_macro(self) except? -2:
         """The mean recall of the classes that occur; nan before the first event."""
         return self._mean(&self._sums.recall, self._sums.with_true)
 
-    def f1_macro(self):
+    cpdef double f1_macro(self) except? -2:
         """The mean F1 of the active classes; nan before the first event."""
         return self._mean(&self._sums.f1, self._sums.active)
 
-    def matthews_corrcoef(self):
+    cpdef double matthews_corrcoef(self) except? -2:
         """The correlation of the true and the predicted class; nan where one is constant."""
         cdef Whole covariance = self._sums.covariance()
         cdef Whole spread_true = self._sums.rest_of_square(self._sums.true_squared)
@@ -354,12 +333,46 @@ cdef class NativeLabelSums:
         value = sqrt(_divide(covariance, spread_true) * _divide(covariance, spread_predicted))
         return value if covariance.sign() >= 0 else -value
 
-    def cohen_kappa(self):
+    cpdef double cohen_kappa(self) except? -2:
         """Agreement beyond chance; nan where chance explains all."""
         cdef Whole beyond = self._sums.rest_of_square(self._sums.true_predicted)
         if self._retired or beyond.sign() == 0:
             return NAN
         return _divide(self._sums.covariance(), beyond)
+
+    # Of the label 1 against the rest, where a task is binary.
+
+    cdef ClassSums* _positive(self) except? NULL:
+        """The sums of the label 1; NULL before its first event."""
+        cdef size_t k
+        if self._retired or self._index is None:
+            return NULL
+        cdef PyObject* found = PyDict_GetItemWithError(self._index, _ONE)
+        if found is NULL:
+            return NULL
+        k = <object>found
+        return &self._sums.classes[k]
+
+    cpdef double precision_of_positive(self) except? -2:
+        """c / p; nan where it was never predicted."""
+        cdef ClassSums* of = self._positive()
+        if of is NULL or not of.predicted:
+            return NAN
+        return _divide(whole(<Wide>of.correct), whole(<Wide>of.predicted))
+
+    cpdef double recall_of_positive(self) except? -2:
+        """c / t; nan where it does not occur."""
+        cdef ClassSums* of = self._positive()
+        if of is NULL or not of.truth:
+            return NAN
+        return _divide(whole(<Wide>of.correct), whole(<Wide>of.truth))
+
+    cpdef double f1_of_positive(self) except? -2:
+        """2 c / (t + p); nan where it neither occurs nor was predicted."""
+        cdef ClassSums* of = self._positive()
+        if of is NULL or not of.truth + of.predicted:
+            return NAN
+        return _divide(whole(<Wide>(2 * of.correct)), whole(<Wide>(of.truth + of.predicted)))
 
     # The object
 

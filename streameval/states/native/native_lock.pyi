@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from typing import Self, final
 
 __all__ = ["NativeLock"]
@@ -7,4 +6,3 @@ __all__ = ["NativeLock"]
 class NativeLock:
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: object, error: object, traceback: object) -> None: ...
-    def reader(self, read: Callable[[], float]) -> Callable[[], float]: ...

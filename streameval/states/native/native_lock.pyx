@@ -37,8 +37,8 @@ cdef class NativeLock:
 
     >>> lock = NativeLock()
     >>> with lock, lock:
-    ...     lock.reader(lambda: 0.5)()
-    0.5
+    ...     print("held")
+    held
     """
 
     def __cinit__(self):
@@ -58,10 +58,6 @@ cdef class NativeLock:
 
     def __exit__(self, kind, error, traceback):
         self.leave()
-
-    def reader(self, read):
-        """``read``, a function of nothing, as one that holds the lock meanwhile."""
-        return _Reader(self, read).read
 
     cdef bint _taken(self) noexcept:
         # By another thread, or kept for one that has been woken.
@@ -98,20 +94,3 @@ cdef class NativeLock:
             self._passed_over = True
         self._waiting -= 1
         self._passed_over = False
-
-
-@cython.final
-cdef class _Reader:
-    cdef NativeLock _lock
-    cdef object _read
-
-    def __init__(self, NativeLock lock, read):
-        self._lock = lock
-        self._read = read
-
-    def read(self):
-        self._lock.enter()
-        try:
-            return self._read()
-        finally:
-            self._lock.leave()

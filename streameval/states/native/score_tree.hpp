@@ -150,6 +150,9 @@ class ScoreTree {
     // DeLong's variance of the AUC; nan where it is not kept, or does not fit 128 bits.
     double auc_variance() const;
 
+    // The largest |TPR - FPR| over all thresholds; nan while a class is missing.
+    double largest_gap() const;
+
     // Whether every weight takes at most 16 bits.
     bool is_narrow() const { return widest_ == 1; }
 
@@ -346,4 +349,5 @@ class ScoreTree {
 }  // namespace streameval
 
 #include "tree_delong.hpp"
+#include "tree_gap.hpp"
 #include "tree_shape.hpp"

@@ -35,6 +35,7 @@ from streameval.states.ranking.score_groups import (
     group_scores,
     groups_from_state,
     groups_to_state,
+    largest_gap,
     twice_wins,
 )
 from streameval.states.ranking.sorted_runs import WeightArray, count_at_or_below
@@ -220,6 +221,17 @@ class PortableScoreIndex:
         """
         pairs = self.positives * self.negatives
         return self.twice_wins / (2 * pairs) if pairs else None
+
+    @property
+    def largest_gap(self) -> float | None:
+        """The largest ``|TPR − FPR|`` over all thresholds, rounded once; O(n) at each read.
+
+        None while a class is missing.
+
+        >>> PortableScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).largest_gap
+        0.5
+        """
+        return largest_gap(self.groups())
 
     @property
     def distinct(self) -> int:

@@ -184,6 +184,26 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     return exact_dot(own, ranks * ranks, bound)
 
 
+def largest_gap(groups: ScoreGroups) -> float | None:
+    """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing.
+
+    >>> scores = np.array([0.1, 0.2, 0.3])
+    >>> largest_gap(ScoreGroups(scores, np.array([0, 1, 1]), np.array([1, 1, 0])))
+    0.5
+    """
+    below: list[Any] = [np.cumsum(column) for column in (groups.positives, groups.negatives)]
+    positives, negatives = (column[-1].item() if len(column) else 0 for column in below)
+    pairs = positives * negatives
+    if not pairs:
+        return None
+    if groups.positives.dtype == np.int64 and pairs >= 2**63:
+        below = [column.astype(object) for column in below]
+    most = np.abs(positives * below[1] - negatives * below[0]).max()
+    # As Python's numbers, whose division is rounded once.
+    gap: float = (most if isinstance(most, int) else most.item()) / pairs
+    return gap
+
+
 class _Ranked(Protocol):
     """What the variance needs of a score index."""
 

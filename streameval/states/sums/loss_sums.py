@@ -341,6 +341,8 @@ class LossSums:
         exact: False from the first weight that is not whole: all is float then.
         log_loss: Σ weight · term.
         brier: Σ weight · term.
+        outside: Weight of the events that are in none of these sums, as their score is no
+            probability.
 
     >>> sums = LossSums(10, UNIT)
     >>> sums.add(UNIT, UNIT // 4, 0.5, True, weight=2)
@@ -348,13 +350,14 @@ class LossSums:
     (0.5, 2)
     """
 
-    __slots__ = ("bins", "brier", "exact", "log_loss", "most_brier")
+    __slots__ = ("bins", "brier", "exact", "log_loss", "most_brier", "outside")
 
     def __init__(self, bins: int, most_brier: int) -> None:
         self.bins = ReliabilityBins(bins)
         self.exact = True
         self.log_loss: Weight = 0
         self.brier: Weight = 0
+        self.outside: Weight = 0
         self.most_brier = most_brier
 
     def add(self, loss: int, brier: int, probability: float, hit: bool, weight: Weight) -> None:
@@ -421,12 +424,14 @@ class LossSums:
             self.promote()
         self.log_loss += other.log_loss
         self.brier += other.brier
+        self.outside += other.outside  # float from here if either was
 
     def subtract(self, other: LossSums) -> None:
         """Take out all of another that was merged in; both exact."""
         self.bins.subtract(other.bins)
         self.log_loss -= other.log_loss
         self.brier -= other.brier
+        self.outside -= other.outside
 
     def promote(self) -> None:
         """Make all sums floats, for good."""
@@ -434,13 +439,14 @@ class LossSums:
         self.bins.promote()
         self.log_loss = float(self.log_loss)
         self.brier = float(self.brier)
+        self.outside = float(self.outside)
 
     def copy(self) -> LossSums:
         """Independent sums of the same events."""
         new = LossSums.__new__(LossSums)
         new.bins = self.bins.copy()
         new.exact, new.most_brier = self.exact, self.most_brier
-        new.log_loss, new.brier = self.log_loss, self.brier
+        new.log_loss, new.brier, new.outside = self.log_loss, self.brier, self.outside
         return new
 
     def write(self, hits: str) -> dict[str, Any]:

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from streameval.events.values import IntArray
-from streameval.service.join.entry_store.segments import SCHEMA, SegmentStore
+from streameval.service.join.entry_store.segments import SCHEMA, Appended, SegmentStore
 from streameval.service.join.rules import Entry
 from streameval.service.store.dialect import Connection
 from streameval.states.score_index import backend
@@ -47,11 +48,27 @@ class _Generation:
         """Keys and locations of the entries that were appended to the segments."""
 
 
+@dataclass(slots=True, eq=False)
+class EntryChanges:
+    """What one checkpoint writes of the entries."""
+
+    generation: _Generation
+    keys: list[str]
+    entries: list[Entry]
+    forgotten: list[int]
+    """Segments."""
+    appended: Appended | None = None
+    """What :meth:`EntryStore.write` has written."""
+
+
 class EntryStore:
     """The entries of a join, by id.
 
+    A checkpoint is :meth:`cut`, :meth:`write` and :meth:`wrote`, and one at a time.
+    :meth:`write` alone may be called by another thread than all other methods.
+
     Args:
-        connection: Of the store; its segments are read at once.
+        connection: Of the store; its segments are read at once, and looked up later.
         spread_us: Entries whose times are further apart do not share a segment.
         hot: Most entries that are held in memory besides those that are not written yet.
 
@@ -162,35 +179,48 @@ class EntryStore:
 
     # Writing
 
-    def write(self, connection: Connection) -> None:
-        """Append the changed entries to the segments, inside the caller's transaction."""
+    def cut(self, before: int | None = None) -> EntryChanges:
+        """Take the changes since the last call, for :meth:`write`.
+
+        Args:
+            before: Forget entries older than this moment, and the segments that hold no others.
+        """
         young = self._young
         keys, entries = young.entries.changes()
-        if not keys:
-            return
-        young.written.append((keys, self._disk.append(connection, keys, entries)))
-        if self.held > self._hot or 2 * len(young.entries) > self._hot:
-            self._drop_generation()
-        if self.held > self._hot:
-            self._drop_generation()
+        forgotten: list[int] = []
+        if before is not None:
+            self.forget_before(before)
+            forgotten = self._disk.forget_before(before)
+        if keys and (self.held > self._hot or 2 * len(young.entries) > self._hot):
+            # Between two checkpoints all of the older generation is on disk.
+            self._drop_old()
+            self._old, self._young = young, _Generation()
+            # A quarter of the limit: it will grow to half of it, in one step more.
+            self._young.entries.reserve(self._hot // 4)
+        return EntryChanges(young, keys, entries, forgotten)
 
-    def _drop_generation(self) -> None:
-        """Drop the older generation from memory; the younger one becomes the older one."""
+    def write(self, connection: Connection, changes: EntryChanges) -> None:
+        """Append the changed entries to the segments, inside the caller's transaction."""
+        if changes.keys:
+            changes.appended = self._disk.append(connection, changes.keys, changes.entries)
+        self._disk.delete(connection, changes.forgotten)
+
+    def wrote(self, changes: EntryChanges) -> None:
+        """Note that changes are committed: they may be dropped from memory."""
+        if changes.appended is None:
+            return
+        self._disk.added(changes.appended)
+        changes.generation.written.append((changes.keys, changes.appended.locations))
+        if self.held > self._hot:
+            self._drop_old()
+
+    def _drop_old(self) -> None:
+        """Drop the older generation from memory, all of which is on disk."""
         written = self._old.written
         if written:
             keys = [key for some, _ in written for key in some]
             self._disk.index(keys, np.concatenate([locations for _, locations in written]))
-        self._old, self._young = self._young, _Generation()
-        # A quarter of the limit: it will grow to half of it, in one step more.
-        self._young.entries.reserve(self._hot // 4)
-
-    def drop(self, connection: Connection, before: int) -> None:
-        """Forget entries older than a moment; delete the segments that hold no others.
-
-        Inside the caller's transaction.
-        """
-        self.forget_before(before)
-        self._disk.drop(connection, before)
+        self._old = _Generation()
 
 
 KeyTable: TypeAlias = "PortableKeyTable | NativeKeyTable"

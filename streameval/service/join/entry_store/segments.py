@@ -19,7 +19,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ import numpy as np
 from streameval.errors import StoreError
 from streameval.events.values import BoolArray, IntArray
 from streameval.service.join.rules import Entry
+from streameval.service.store.checksums import delete_rows, insert_rows
 from streameval.service.store.dialect import Connection, streamed
 
 SCHEMA = """
@@ -57,11 +58,23 @@ _RATIO = 4
 """A run is merged with the one before it unless that is so many times larger."""
 
 
+class Appended(NamedTuple):
+    """Segments that were written."""
+
+    locations: IntArray
+    """Of each entry, in their order."""
+    newest: dict[int, int]
+    """Number of a segment -> the newest time of its entries."""
+
+
 class SegmentStore:
     """The segments of a store, and where each entry lies in them.
 
+    :meth:`append` and :meth:`delete` may be called by another thread than all other methods:
+    they change the store, and nothing that is found depends on them.
+
     Args:
-        connection: Of the store; its ``join_segments`` are read at once.
+        connection: Of the store; its ``join_segments`` are read at once, and looked up later.
         spread_us: Entries whose times are further apart do not share a segment.
 
     Raises:
@@ -185,11 +198,10 @@ class SegmentStore:
 
     def append(
         self, connection: Connection, keys: Sequence[str], entries: Sequence[Entry]
-    ) -> IntArray:
+    ) -> Appended:
         """Write versions of entries, inside the caller's transaction.
 
-        Returns:
-            The location of each; :meth:`index` makes them findable.
+        :meth:`added` follows when it is committed, and :meth:`index` makes them findable.
         """
         newest = np.fromiter(map(attrgetter("newest"), entries), np.int64, len(entries))
         encoded = list(map(self._encode, zip(keys, entries, strict=True)))
@@ -201,22 +213,26 @@ class SegmentStore:
             encoded = [encoded[n] for n in order.tolist()]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         rows = []
+        added = {}
         written = np.empty(len(encoded), dtype=np.int64)
         for start, stop in cuts(sizes, newest, self._spread):
             ends = np.cumsum(sizes[start:stop])
             data = ends.astype("<u4").tobytes() + b"".join(encoded[start:stop])
-            last = int(newest[stop - 1])
+            last = added[self._next] = int(newest[stop - 1])
             rows.append((self._next, last, stop - start, zlib.crc32(data), data))
-            self._newest[self._next] = last
             written[start:stop] = np.arange(stop - start) + (self._next << _INDEX_BITS)
             self._next += 1
-        connection.executemany("INSERT INTO join_segments VALUES (?, ?, ?, ?, ?)", rows)
-        self._numbers = None
+        insert_rows(connection, "join_segments", rows)
         if order is None:
-            return written
+            return Appended(written, added)
         locations = np.empty_like(written)
         locations[order] = written
-        return locations
+        return Appended(locations, added)
+
+    def added(self, appended: Appended) -> None:
+        """Note segments that were committed."""
+        self._newest.update(appended.newest)
+        self._numbers = None
 
     def index(self, keys: Sequence[str], locations: IntArray) -> None:
         """Make appended entries findable."""
@@ -233,18 +249,21 @@ class SegmentStore:
         alive: BoolArray = self._numbers[rows] == segments
         return alive
 
-    def drop(self, connection: Connection, before: int) -> None:
-        """Delete the segments whose entries are all older than a moment, inside a transaction."""
-        gone = [(segment,) for segment, newest in self._newest.items() if newest < before]
-        if not gone:
-            return
-        connection.executemany("DELETE FROM join_segments WHERE segment = ?", gone)
-        self._numbers = None
-        for (number,) in gone:
+    def forget_before(self, before: int) -> list[int]:
+        """Forget the segments whose entries are all older than a moment; returns their numbers."""
+        gone = [segment for segment, newest in self._newest.items() if newest < before]
+        for number in gone:
             del self._newest[number]
             segment = self._cache.pop(number, None)
             if segment is not None:
                 self._cached_bytes -= segment.size
+        if gone:
+            self._numbers = None
+        return gone
+
+    def delete(self, connection: Connection, segments: Sequence[int]) -> None:
+        """Delete forgotten segments, inside the caller's transaction."""
+        delete_rows(connection, "join_segments", "segment", segments)
 
 
 def cuts(sizes: IntArray, newest: IntArray, spread_us: int) -> list[tuple[int, int]]:

@@ -1,0 +1,374 @@
+"""Large files, and many, counted in parts by several processes whose states are merged.
+
+States merge exactly, so that the result has the same bytes as that of one process. Where it
+might not have, or a record stops the run, nothing is returned and one process counts all
+records, which is also what words the error: there is one way to count, and a faster one for
+what is plain.
+
+The processes take tasks of some megabytes from one queue. The first task is counted before any
+other: the other processes begin with what it says of the labels and their types.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import replace
+from io import BytesIO
+from typing import Any, BinaryIO, NamedTuple
+
+from streameval.errors import InputError, OptionError, StreamevalError, shown
+from streameval.evaluator.evaluator import Evaluator
+from streameval.events.values import MAX_CLASSES
+from streameval.metrics.registry import find
+from streameval.records.chunk import KEPT, MAX_REASONS, BadRecords
+from streameval.records.csv_table import LabelTypes
+from streameval.records.feed import Feed
+from streameval.records.remote import is_remote
+from streameval.records.request import Request
+from streameval.records.sources import Source, Span, can_be_cut, column_names, lines_of, read_source
+from streameval.windows.cumulative import Cumulative
+
+LEAST_BYTES = 256 << 20
+"""Size of the files from which on several processes are worth their memory: one process takes
+some two seconds, of which another needs a quarter of a second before it counts."""
+
+_HEAD_BYTES = 4 << 20
+_LEAST_TASK = 4 << 20
+_LARGEST_TASK = 32 << 20
+
+_SERVE = "from streameval.records.parts import serve; serve()"
+
+
+class Piece(NamedTuple):
+    """A file, or a part of one."""
+
+    source: Source
+    span: Span | None
+    """None: all of the file."""
+
+
+def processes(workers: int | None, request: Request, sources: Sequence[Source]) -> int:
+    """How many processes count the records of files.
+
+    Args:
+        workers: The number that was given; None: as many as there are cores, and one for what
+            is small, or depends on the order of the records.
+        request: What to read.
+        sources: The files.
+
+    Raises:
+        InputError: It is no number of processes.
+        OptionError: Several were given, and something requires one.
+    """
+    option = request.wording.option
+    if workers is None:
+        small = sum(source.size or 0 for source in sources) < LEAST_BYTES
+        return 1 if small or _needs_one(request, sources) else _cores()
+    if type(workers) is not int or not 1 <= workers <= 1000:
+        where = request.wording.where("workers")
+        raise InputError(where, expected="a number from 1 to 1000", got=shown(workers))
+    reason = _needs_one(request, sources)
+    if workers > 1 and reason:
+        remedy = "one process counts it"
+        raise OptionError.conflicts(option("workers", str(workers)), reason, remedy=remedy)
+    return workers
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _needs_one(request: Request, sources: Sequence[Source]) -> str:
+    """What has to be counted by one process, as options name it; empty where nothing has."""
+    option = request.wording.option
+    if request.window is not None and not isinstance(request.window, Cumulative):
+        return f"{option('window')}, whose events depend on their order"
+    names = (*(request.metrics or ()), *request.also_kept)
+    ordered = [name for name in names if find(name, request.kind).ordered]
+    if ordered or request.arguments.get("temporal"):
+        return f"{(*ordered, 'temporal')[0]}, which is about the order of events"
+    if any(source.path == "-" or is_remote(source.path) for source in sources):
+        return "the standard input, or a URL"
+    return "" if sys.executable else "an interpreter that cannot be started"
+
+
+def counted_in_parts(
+    request: Request,
+    sources: Sequence[Source],
+    types: LabelTypes,
+    *,
+    skip: bool,
+    workers: int,
+    advance: Callable[[int], None] = lambda count: None,
+) -> Feed | None:
+    """The feed of all records, counted by several processes; None where one has to.
+
+    Args:
+        request: What to read, and how to evaluate it.
+        sources: The files.
+        types: Of the labels in CSV files.
+        skip: Skip and count bad records.
+        workers: How many processes.
+        advance: Called with the number of bytes that have been counted.
+
+    Cost:
+        That of one process, divided by their number; beside it a merge of their states.
+    """
+    if workers < 2:
+        return None
+    try:
+        tasks = _tasks(sources, workers)
+        if len(tasks) < 3:
+            return None
+        with _started(min(workers, len(tasks) - 1) - 1) as others:
+            return _Run(request, types, tasks, skip, advance).count(others)
+    except (StreamevalError, OSError, EOFError, pickle.PickleError):
+        # One process finds it again, at its place among the records.
+        return None
+
+
+def _tasks(sources: Sequence[Source], workers: int) -> list[list[Piece]]:
+    """The pieces of all files, in order: a few megabytes first, small ones last."""
+    left = sum(source.size or 0 for source in sources)
+    tasks: list[list[Piece]] = [[]]
+    room = _HEAD_BYTES
+    for source in sources:
+        size = source.size or 0
+        cut = size > room and can_be_cut(source)
+        of_csv = source.format in ("csv", "tsv")
+        columns = column_names(source) if cut and of_csv else None
+        begin = 0
+        while not begin or begin < size:
+            end = min(size, begin + room) if cut else max(size, 1)
+            span = Span(begin, end, size, columns) if cut else None
+            tasks[-1].append(Piece(source, span))
+            room -= end - begin
+            left -= end - begin
+            begin = end
+            if room <= 0:
+                tasks.append([])
+                # Shorter towards the end, where a process waits for the others.
+                room = max(_LEAST_TASK, min(_LARGEST_TASK, left // (4 * workers)))
+    return [task for task in tasks if task]
+
+
+def _count(feed: Feed, types: LabelTypes, task: Sequence[Piece]) -> BadRecords:
+    """Count the records of a task, and return the bad ones; raises what stops the run."""
+    wanted = feed.request.wanted()
+    for source, span in task:
+        for chunk in read_source(source, wanted, types, BytesIO(), span=span):
+            feed.add(chunk)
+    feed.flush()
+    return feed.take_bad()
+
+
+class _Run:
+    """The tasks of one call, and what became of them."""
+
+    def __init__(
+        self,
+        request: Request,
+        types: LabelTypes,
+        tasks: Sequence[Sequence[Piece]],
+        skip: bool,
+        advance: Callable[[int], None],
+    ) -> None:
+        self._feed = Feed(request, skip=skip)
+        self._request = request
+        self._types = deepcopy(types)  # the caller's may be needed again
+        self._tasks = deque(enumerate(tasks))
+        self._lock = threading.Lock()
+        self._advance = advance
+        self._found: dict[int, tuple[Sequence[Piece], BadRecords]] = {}
+        self._parts: list[Feed] = []
+        self._failed = False
+
+    def count(self, others: Sequence[_Other]) -> Feed | None:
+        """Count all tasks here and in the other processes; None where one has to count them."""
+        while self._feed.evaluator is None and (task := self._next()):
+            self._count_here(*task)
+        if not self._can_be_shared():
+            return None
+        start = pickle.dumps((self._feed, self._types), pickle.HIGHEST_PROTOCOL)
+        threads = [threading.Thread(target=self._count_there, args=(one, start)) for one in others]
+        for thread in threads:
+            thread.start()
+        try:
+            while task := self._next():
+                self._count_here(*task)
+        except BaseException:
+            self._failed = True  # the others take no further task
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+        return None if self._failed else self._whole()
+
+    def _next(self) -> tuple[int, Sequence[Piece]] | None:
+        with self._lock:
+            return self._tasks.popleft() if self._tasks and not self._failed else None
+
+    def _count_here(self, number: int, task: Sequence[Piece]) -> None:
+        self._note(number, task, _count(self._feed, self._types, task))
+
+    def _count_there(self, other: _Other, start: bytes) -> None:
+        """Have another process count tasks; its state is received when there are none left."""
+        try:
+            other.send(start)
+            while task := self._next():
+                other.send(pickle.dumps(task[1]))
+                found = other.receive()
+                if not isinstance(found, BadRecords):
+                    raise EOFError
+                self._note(*task, found)
+            other.send(pickle.dumps(None))
+            self._parts.append(other.receive())
+        except (StreamevalError, OSError, EOFError, pickle.PickleError):
+            self._failed = True
+
+    def _note(self, number: int, task: Sequence[Piece], bad: BadRecords) -> None:
+        with self._lock:
+            self._found[number] = task, bad
+            self._advance(
+                sum(
+                    (source.size or 0) if span is None else span.end - span.begin
+                    for source, span in task
+                )
+            )
+
+    def _can_be_shared(self) -> bool:
+        """Whether what has been counted says all that the other processes need to know."""
+        labels = {want.path for want in self._request.wanted() if want.kind == "label"}
+        of_text = any(
+            piece.source.format in ("csv", "tsv") or piece.source.partitions
+            for _, task in self._tasks
+            for piece in task
+        )
+        return self._has_whole_weights() and (not of_text or self._types.knows(labels))
+
+    def _has_whole_weights(self) -> bool:
+        # Sums of other weights depend on the order of the merges.
+        evaluator = self._feed.evaluator
+        return isinstance(evaluator, Evaluator) and evaluator.has_whole_weights
+
+    def _whole(self) -> Feed | None:
+        """The feed of all parts; None where one process might have counted otherwise."""
+        feed, request = self._feed, self._request
+        evaluator = feed.evaluator
+        assert isinstance(evaluator, Evaluator)
+        before = evaluator.labels
+        while self._parts:
+            feed.add_part(self._parts.pop())
+        feed.bad = bad = self._bad_records()
+        labels = evaluator.labels
+        surprising = (
+            not self._has_whole_weights(),
+            # A limit may have been reached by all parts together.
+            len(labels) > MAX_CLASSES,
+            evaluator.retained.get("slices", 0) >= request.max_slices,
+            len(bad.reasons) >= MAX_REASONS,
+            # The first records say which label is positive; there, more of them are looked at.
+            bad.count and request.binary and request.positive is None and request.labels is None,
+            request.proba is not None and labels != before,
+        )
+        return None if any(surprising) else feed
+
+    def _bad_records(self) -> BadRecords:
+        """Those of all tasks in order, with the lines of their files."""
+        total = BadRecords()
+        found = [self._found[number] for number in sorted(self._found)]
+        shown = {record.source for _, bad in found for record in bad.first}
+        before: Counter[str] = Counter()
+        for task, bad in found:
+            total.count_only(bad.reasons)
+            for record in bad.first[: KEPT - len(total.first)]:
+                total.first.append(replace(record, line=record.line + before[record.source]))
+            for source, span in task:
+                if span is not None and source.name in shown and len(total.first) < KEPT:
+                    before[source.name] += lines_of(source, span)
+        return total
+
+
+class _Other:
+    """Another process that counts tasks: see :func:`serve`."""
+
+    def __init__(self) -> None:
+        places = [os.path.abspath(place) for place in sys.path]
+        # Not multiprocessing: its processes import the caller's main module again, or are
+        # forks of a process that may have threads.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _SERVE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
+            pipesize=1 << 20,  # of the state that is received
+            start_new_session=True,  # an interrupt is for this process, which ends the others
+        )
+
+    def send(self, data: bytes) -> None:
+        """Send what is pickled; raises OSError if the process has ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(data)
+        self._process.stdin.flush()
+
+    def receive(self) -> Any:
+        """What the process has sent; raises EOFError if it has ended."""
+        return pickle.load(self._process.stdout)  # type: ignore[arg-type]
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@contextmanager
+def _started(count: int) -> Iterator[list[_Other]]:
+    others: list[_Other] = []
+    try:
+        for _ in range(count):
+            others.append(_Other())
+        yield others
+    finally:
+        for other in others:
+            other.end()
+
+
+def serve() -> None:
+    """Count tasks of another process: they are read from the standard input, results written.
+
+    First a feed and the types of labels are read, then tasks, then None, which is answered by
+    the feed of what was counted. A task that cannot be counted is answered by None.
+    """
+    results = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no result
+    with suppress(EOFError, BrokenPipeError):  # the other process has ended
+        answer(sys.stdin.buffer, results)
+
+
+def answer(tasks: BinaryIO, results: BinaryIO) -> None:
+    """As :func:`serve`, of other streams."""
+    # Pickles are those of the process that started this one.
+    whole, types = pickle.load(tasks)
+    feed = whole.part()
+    del whole
+    while (task := pickle.load(tasks)) is not None:
+        found: BadRecords | None
+        try:
+            found = _count(feed, types, task)
+        except Exception:  # whatever it is, one process will raise it again
+            found = None
+        pickle.dump(found, results)
+        results.flush()
+    pickle.dump(feed, results, pickle.HIGHEST_PROTOCOL)
+    results.flush()

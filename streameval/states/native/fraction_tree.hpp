@@ -1,0 +1,181 @@
+// FractionTree: a WideTree of weights that are doubles.
+//
+// A double is a whole number of 53 bits times a power of two. So the weights of a stream are
+// whole in units of the least power among them, and W2 of those integers is exact: it does
+// not depend on the order of the events, nor on where they were counted, and needs no sum
+// that has to be derived anew after an event. The weight *at* a score is what the written form
+// holds, a double: the sum in the order of arrival, rounded after each event.
+//
+// A finer weight than all before shifts the tree, which a stream of n random weights does
+// about log n times. Weights whose digits span more than 126 bits, the sum of all
+// included, do not fit: the caller then goes on with the portable index.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "exact128.hpp"
+
+#if defined(STREAMEVAL_INT128)
+#include "wide_tree.hpp"
+#endif
+
+namespace streameval {
+
+// The weights of both classes at one score: [0] negatives, [1] positives.
+struct FractionGroup {
+    double score;
+    double of[2];
+};
+
+#if defined(STREAMEVAL_INT128)
+
+class FractionTree {
+  public:
+    void copy_from(const FractionTree& other) {
+        tree_.copy_from(other.tree_);
+        exponent_ = other.exponent_;
+    }
+
+    // Rounded once from the exact sum.
+    double negatives() const { return scaled(tree_.negatives(), exponent_); }
+    double positives() const { return scaled(tree_.positives(), exponent_); }
+    double twice_wins() const { return scaled(tree_.twice_wins(), 2 * exponent_); }
+    double won_share() const { return tree_.won_share(); }
+    std::size_t distinct() const { return tree_.distinct(); }
+    std::size_t bytes() const { return tree_.bytes() + sizeof(exponent_); }
+    const char* broken() const { return tree_.broken(); }
+
+    // Adds to the weight of one class at a score, in doubles. False, and nothing changed, where
+    // it does not fit. `key` is finite and not -0.0, `weight` is positive and finite.
+    bool insert(bool positive, double key, double weight) {
+        const double more[2] = {positive ? 0.0 : weight, positive ? weight : 0.0};
+        if (!make_room(digits_of(weight).exponent, more)) return false;
+        tree_.insert_gain(positive, key, [&](Wide here) {
+            return here == 0 ? fixed(weight) : fixed(scaled(here, exponent_) + weight) - here;
+        });
+        return true;
+    }
+
+    // insert() of each weight of `groups`, which ascend; of equal scores the first is first.
+    bool insert_many(const std::vector<FractionGroup>& groups) {
+        int least = kNoDigits;
+        double more[2] = {0.0, 0.0};
+        for (const FractionGroup& group : groups)
+            for (int side = 0; side < 2; ++side) {
+                more[side] += group.of[side];
+                if (group.of[side] > 0.0) least = std::min(least, digits_of(group.of[side]).exponent);
+            }
+        if (groups.empty()) return true;
+        if (groups.size() * kOneByOne < tree_.distinct()) {
+            if (!make_room(least, more)) return false;
+            for (const FractionGroup& group : groups)
+                for (int side = 0; side < 2; ++side)
+                    if (group.of[side] > 0.0) insert(side == 1, group.score, group.of[side]);
+            return true;
+        }
+        const std::vector<FractionGroup> sums = merged(groups);
+        if (!make_room(least, more)) return false;
+        const FractionGroup* at = sums.data();
+        tree_.build(sums.size(), [&](double& score, Wide* weights) {
+            score = at->score;
+            for (int side = 0; side < 2; ++side) weights[side] = fixed(at->of[side]);
+            ++at;
+        });
+        return true;
+    }
+
+    // Writes the groups, ascending; each array has distinct() places.
+    void read_groups(double* scores, double* positives, double* negatives) const {
+        tree_.read_scaled(scores, positives, negatives, exponent_);
+    }
+
+  private:
+    static constexpr int kNoDigits = 1 << 20;
+    // Of the 127 bits of a class one is left for sums at a score that were rounded up.
+    static constexpr int kMostBits = 126;
+    // Inserting m weights one by one beats rewriting a tree of n scores up to this n/m.
+    static constexpr std::size_t kOneByOne = 16;
+
+    WideTree tree_;
+    int exponent_ = kNoDigits;  // of the unit, 2^exponent
+
+    struct Digits {
+        std::uint64_t digits;
+        int exponent;
+    };
+    // weight = digits * 2^exponent with odd digits, for any positive finite weight.
+    static Digits digits_of(double weight) {
+        int exponent;
+        const double half = std::frexp(weight, &exponent);  // in [1/2, 1)
+        const std::uint64_t digits = static_cast<std::uint64_t>(half * 0x1p53);
+        const int zeros = __builtin_ctzll(digits);
+        return {digits >> zeros, exponent - 53 + zeros};
+    }
+    // The weight in units, of which it is a multiple.
+    Wide fixed(double weight) const {
+        if (weight == 0.0) return 0;
+        const Digits parts = digits_of(weight);
+        return static_cast<Wide>(parts.digits) << (parts.exponent - exponent_);
+    }
+
+    // Whether weights that are multiples of 2^least fit beside those counted, in a class as
+    // much as `more`; makes the unit as fine. The sum at a score is a multiple of the unit too:
+    // rounding only drops digits. It may round up, to twice the gain at most.
+    bool make_room(int least, const double* more) {
+        const int exponent = std::min(least, exponent_);
+        for (int side = 0; side < 2; ++side) {
+            const double most = scaled(side ? tree_.positives() : tree_.negatives(), exponent_) +
+                                2.0 * more[side];
+            if (!(most <= std::ldexp(1.0, kMostBits + exponent))) return false;
+        }
+        if (exponent < exponent_) {
+            if (exponent_ != kNoDigits) tree_.shift_left(exponent_ - exponent);
+            exponent_ = exponent;
+        }
+        return true;
+    }
+
+    // The groups with others added to them, which ascend, in their order.
+    std::vector<FractionGroup> merged(const std::vector<FractionGroup>& more) const {
+        std::vector<FractionGroup> sums;
+        sums.reserve(tree_.distinct() + more.size());
+        auto next = more.begin();
+        const auto add_next = [&] {
+            if (sums.empty() || sums.back().score != next->score) sums.push_back({next->score, {0.0, 0.0}});
+            for (int side = 0; side < 2; ++side) sums.back().of[side] += next->of[side];
+            ++next;
+        };
+        tree_.each([&](double score, Wide negatives, Wide positives) {
+            while (next != more.end() && next->score < score) add_next();
+            sums.push_back({score, {scaled(negatives, exponent_), scaled(positives, exponent_)}});
+            while (next != more.end() && next->score == score) add_next();
+        });
+        while (next != more.end()) add_next();
+        return sums;
+    }
+};
+
+#else
+
+// Nothing fits where the compiler has no integer of 128 bits.
+class FractionTree {
+  public:
+    void copy_from(const FractionTree&) {}
+    double negatives() const { return 0.0; }
+    double positives() const { return 0.0; }
+    double twice_wins() const { return 0.0; }
+    double won_share() const { return NAN; }
+    std::size_t distinct() const { return 0; }
+    std::size_t bytes() const { return 0; }
+    const char* broken() const { return nullptr; }
+    bool insert(bool, double, double) { return false; }
+    bool insert_many(const std::vector<FractionGroup>&) { return false; }
+    void read_groups(double*, double*, double*) const {}
+};
+
+#endif
+
+}  // namespace streameval

@@ -1,0 +1,95 @@
+// Log loss, Brier terms and reliability bins of binary events of weight 1, in integers.
+//
+// The terms of states/probability.py, operation by operation: each is rounded once, so the
+// units are the same. Built without contraction (-ffp-contract=off), which would round less.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "label_sums.hpp"
+
+namespace streameval {
+
+constexpr double kUnits = 0x1p60;
+
+// See states/sums/loss_sums.py.
+inline double portable_log(double x) {
+    int k;
+    double mantissa = std::frexp(x, &k);
+    if (mantissa < 0.7071067811865476) {
+        mantissa += mantissa;
+        --k;
+    }
+    const double f = mantissa - 1.0;
+    const double s = f / (2.0 + f);
+    const double z = s * s;
+    const double w = z * z;
+    const double odd = 6.666666666666735130e-01 +
+                       w * (2.857142874366239149e-01 +
+                            w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01));
+    const double even = 3.999999999940941908e-01 +
+                        w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01);
+    const double remainder = z * odd + w * even;
+    const double half_square = 0.5 * f * f;
+    return s * (half_square + remainder) + k * 1.90821492927058770002e-10 - half_square + f +
+           k * 6.93147180369123816490e-01;
+}
+
+inline SignedWide loss_units(double given) {
+    constexpr double lowest = 0x1p-52;
+    given = std::min(std::max(given, lowest), 1.0 - lowest);
+    return static_cast<SignedWide>(-portable_log(given) * kUnits);
+}
+
+// The double nearest to over / (under * 2^60), halves to even; both above 0, `under` below 2^62.
+inline double mean_of_units(Wide over, std::uint64_t under) {
+    const std::uint64_t high = static_cast<std::uint64_t>(over >> 64);
+    const int shift = high ? __builtin_clzll(high)
+                           : 64 + __builtin_clzll(static_cast<std::uint64_t>(over));
+    over <<= shift;
+    // At least 65 bits, so that the lowest may stand for all that the division left over.
+    Wide quotient = over / under;
+    if (quotient * under != over) quotient |= 1;
+    return std::ldexp(static_cast<double>(quotient), -60 - shift);
+}
+
+struct Bin {
+    std::int64_t weight = 0, hits = 0;
+    SignedWide units = 0;
+};
+
+// What was counted since the last time that it was handed over; a removal counts negatively.
+class LossTally {
+  public:
+    std::int64_t weight = 0, outside = 0;
+    SignedWide log_loss = 0, brier = 0;
+    std::vector<double> edges;
+    std::vector<Bin> bins;
+
+    void count(bool positive, double score, int by) {
+        if (!(score >= 0.0 && score <= 1.0)) {
+            outside += by;
+            return;
+        }
+        const double rest = 1.0 - score;
+        const double given = positive ? score : rest, missed = positive ? rest : score;
+        log_loss += by * loss_units(given);
+        brier += by * static_cast<SignedWide>(missed * missed * kUnits);
+        weight += by;
+        Bin& bin = bins[std::lower_bound(edges.begin(), edges.end(), score) - edges.begin()];
+        bin.weight += by;
+        if (positive) bin.hits += by;
+        bin.units += by * static_cast<SignedWide>(score * kUnits);
+    }
+    void clear() {
+        weight = outside = 0;
+        log_loss = brier = 0;
+        std::fill(bins.begin(), bins.end(), Bin());
+    }
+};
+
+}  // namespace streameval

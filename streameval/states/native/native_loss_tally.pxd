@@ -1,0 +1,49 @@
+# What other compiled modules may know of the losses of binary events: see native_loss_tally.pyx.
+
+from libc.stdint cimport int64_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
+
+from streameval.states.native.native_label_sums cimport Whole, Wide
+
+
+cdef extern from "loss_tally.hpp" namespace "streameval" nogil:
+    # 128 bits; named here to be handed on, never to be turned into a Python int.
+    ctypedef int64_t SignedWide
+
+    cdef cppclass Bin:
+        int64_t weight
+        int64_t hits
+        SignedWide units
+
+    cdef cppclass LossTally:
+        int64_t weight
+        int64_t outside
+        SignedWide log_loss
+        SignedWide brier
+        vector[double] edges
+        vector[Bin] bins
+        void count(cbool positive, double score, int by)
+        void clear()
+
+    double mean_of_units(Wide over, uint64_t under)
+
+
+cdef class NativeLossTally:
+    cdef LossTally _tally
+    # The sums that it is handed over to, and what they hold, where that was looked up since.
+    cdef object _sums
+    cdef bint _known
+    cdef bint _open
+    cdef bint _empty
+    cdef int64_t _weight
+    cdef int64_t _outside
+    cdef SignedWide _log_loss
+    cdef SignedWide _brier
+
+    cdef bint ready(self) except -1
+    cdef bint _look_up(self) except -1
+    cdef void count(self, bint positive, double score, int by) noexcept
+    cdef double _mean(self, SignedWide held, SignedWide more) noexcept
+    cpdef double log_loss(self) except? -2
+    cpdef double brier_score(self) except? -2

@@ -1,0 +1,85 @@
+# How compiled code counts an event: see native_way.pyx.
+
+from cpython.object cimport PyObject
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t
+
+from streameval.states.native.event_ring cimport NativeEventRing
+from streameval.states.native.native_index cimport NativeScoreIndex
+from streameval.states.native.native_label_sums cimport NativeLabelSums
+from streameval.states.native.native_lock cimport NativeLock
+from streameval.states.native.native_loss_tally cimport NativeLossTally
+
+
+# A valid event of weight 1. References are borrowed.
+cdef struct PlainEvent:
+    # Binary: true and predicted class, and the score where it is `scored`.
+    bint positive
+    bint predicted
+    bint scored
+    double score
+    # Multi-class: the canonical labels.
+    PyObject* y_true
+    PyObject* y_pred
+    # In a window of time: the number of the newest bucket, which is the event's.
+    PyObject* bucket
+
+
+cdef class WindowWay:
+    cdef bint ready(self, PlainEvent* event) except -1
+    cdef int add(self, PlainEvent* event) except -1
+
+
+cdef class StateWay(WindowWay):
+    cdef bint _open
+    cdef bint _binary
+    cdef NativeScoreIndex _index
+    cdef NativeLossTally _losses
+    cdef tuple _others
+    cdef object _counts
+    cdef NativeLabelSums _sums
+    # The cell of the event that was last found ready.
+    cdef size_t _row
+    cdef size_t _column
+
+    cdef NativeLabelSums _current_sums(self)
+    cdef bint _find(self, PlainEvent* event, size_t* row, size_t* column) except -1
+    cdef int add_scores(self, PlainEvent* event) except -1
+    cdef int evict_scores(self, PlainEvent* event) except -1
+    cdef int add_labels(self) except -1
+    cdef int evict_labels(self, PlainEvent* event) except -1
+    cdef bint revert(self, PlainEvent* event) except -1
+    cdef bint has_room(self, size_t events) noexcept
+
+
+cdef class EvaluatorWay:
+    cdef public dict _readers
+    cdef public bint _plain_open
+    cdef NativeLock _held
+    cdef dict _truth
+    cdef bint _binary
+    # Whether True and False are labels, and True the positive one.
+    cdef bint _of_bools
+    cdef bint _true_is_positive
+    cdef double _threshold
+    cdef WindowWay _whole
+    # The same, where it is all that there is.
+    cdef StateWay _alone
+    cdef list _dimensions
+    cdef list _ways
+    cdef object _locate
+    cdef object _timeline
+    cdef bint _timed
+    cdef int64_t _width
+    cdef int64_t _scale
+    # The newest bucket when it was last looked at, and its start.
+    cdef object _bucket
+    cdef int64_t _start
+
+    cdef int _truth_of(self, label) except -2
+    cdef bint _read(self, PlainEvent* event, y_true, y_pred, score, proba) except -1
+    cdef bint _count(self, y_true, y_pred, score, proba, event_time, slices) except -1
+    cdef bint _count_few(self, y_true, y_pred, score) except -1
+    cdef bint _labels(self, column, Py_ssize_t size, int* labels) except -1
+    cdef bint _moment(self, event_time, int64_t* moment) except -1
+    cdef WindowWay _slice(self, Py_ssize_t n, dict slices)

@@ -1,0 +1,913 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: binding=False, embedsignature=False
+"""The compiled way of an event, from the arguments of a call to the states of each window.
+
+A *plain* event has known labels, weight 1, a float as score, and a time, as a number or a
+datetime of UTC, in the newest bucket.
+It is counted without any object in between. Whatever else an event has is left to the way in
+Python, which checks it, counts it or refuses it: nothing was changed before. Both ways give
+the same bits.
+"""
+
+cimport cython
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS,
+    PyBUF_FORMAT,
+    PyBUF_ND,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cpython.datetime cimport datetime, import_datetime
+from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.object cimport PyObject
+from libc.math cimport NAN, fabs, floor, rint
+from libc.stddef cimport size_t
+from libc.stdint cimport int64_t, uint8_t
+
+import datetime as calendar
+import functools
+
+import numpy as np
+
+from streameval.errors import InputError
+from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
+from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
+from streameval.states.native.native_label_sums cimport MOST_TOTAL
+
+__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "MergeReader", "RingWay", "StateWay"]
+
+
+cdef extern from "Python.h":
+    # Not as Cython has them, which would turn an error into an exception at once.
+    PyObject* lookup "PyDict_GetItemWithError"(object table, object key)
+    long long as_long_long "PyLong_AsLongLongAndOverflow"(object number, int* overflow)
+
+
+# Compared by identity: the default weight, and labels as binary states count them.
+cdef object _ONE = 1
+cdef object _ZERO = 0
+cdef object _FLOAT64 = np.float64
+cdef object _DATETIME = calendar.datetime
+cdef object _UTC = calendar.UTC
+cdef int64_t _EARLIEST = EARLIEST
+cdef int64_t _LATEST = LATEST
+
+cdef enum:
+    # So many events at most are counted one by one where they were given as columns.
+    FEW = 32
+    # The total and the slices of so many dimensions; an event of more is counted in Python.
+    MOST_WINDOWS = 8
+
+
+import_datetime()
+
+
+cdef int _forget_miss() except -1:
+    """After a lookup that found nothing: a key that cannot be hashed is no error here."""
+    if PyErr_Occurred() is not NULL:
+        if not PyErr_ExceptionMatches(TypeError):
+            return -1
+        PyErr_Clear()
+    return 0
+
+
+cdef class WindowWay:
+    """How a window counts a plain event.
+
+    ``ready`` says whether ``add`` will count it completely, and changes nothing. No other call is
+    made in between.
+    """
+
+    cdef bint ready(self, PlainEvent* event) except -1:
+        return False
+
+    cdef int add(self, PlainEvent* event) except -1:
+        return 0
+
+
+# One set of states --------------------------------------------------------
+
+
+@cython.final
+cdef class StateWay(WindowWay):
+    """Counts plain events in the states of one set, which calls :meth:`serve` when they change.
+
+    The methods named as metrics are those metrics, with the same bits; they return nan where
+    the metric has no value, or has to be read there.
+    """
+
+    def serve(
+        self, bint binary, NativeScoreIndex index, NativeLossTally losses, tuple others, counts
+    ):
+        """Count in these states from now on.
+
+        Args:
+            binary: The task.
+            index: The score index, or None.
+            losses: Counts for the probability sums, or None.
+            others: Further states of binary scores, which are not compiled.
+            counts: The confusion, or None.
+        """
+        self._open = True
+        self._binary = binary
+        self._index = index
+        self._losses = losses
+        self._others = others or None
+        self._counts = counts
+        self._sums = None
+
+    def close(self):
+        """Count nothing until :meth:`serve` is called: there are states of other kinds."""
+        self.serve(False, None, None, None, None)
+        self._open = False
+
+    cdef NativeLabelSums _current_sums(self):
+        """The compiled sums of the confusion; None where there can be none."""
+        if self._counts is None:
+            return None
+        if self._sums is None or self._sums._retired:
+            self._sums = None
+            table = self._counts._table
+            if table.exact:
+                sums = table.margins()
+                if type(sums) is NativeLabelSums:
+                    self._sums = sums
+        return self._sums
+
+    cdef bint _find(self, PlainEvent* event, size_t* row, size_t* column) except -1:
+        if self._binary:
+            return self._sums.find(
+                _ONE if event.positive else _ZERO, _ONE if event.predicted else _ZERO, row, column
+            )
+        return self._sums.find(<object>event.y_true, <object>event.y_pred, row, column)
+
+    cdef bint ready(self, PlainEvent* event) except -1:
+        cdef NativeScoreIndex index = self._index
+        if not self._open:
+            return False
+        if event.scored:
+            if index is not None and not (
+                index._plain and index._tree_total(event.positive) < MOST_TOTAL
+            ):
+                return False
+            if self._losses is not None and not self._losses.ready():
+                return False
+        elif self._counts is None:
+            return False
+        if self._counts is None:
+            return True
+        if self._sums is None or self._sums._retired:
+            if self._current_sums() is None:
+                return False
+        return self._sums._sums.total < MOST_TOTAL and self._find(event, &self._row, &self._column)
+
+    cdef int add(self, PlainEvent* event) except -1:
+        if event.scored:
+            self.add_scores(event)
+        if self._counts is not None:
+            self.add_labels()
+        return 0
+
+    cdef int add_scores(self, PlainEvent* event) except -1:
+        if self._index is not None:
+            self._index.insert(event.positive, event.score)
+        if self._losses is not None:
+            self._losses.count(event.positive, event.score, 1)
+        if self._others is not None:
+            for state in self._others:
+                state.update(bool(event.positive), event.score)
+        return 0
+
+    cdef int evict_scores(self, PlainEvent* event) except -1:
+        """Count an event less that is known to be inside."""
+        if self._index is not None and not self._index.take(event.positive, event.score):
+            raise RuntimeError("the window's oldest event is not in its score index")
+        if self._losses is not None:
+            self._losses.count(event.positive, event.score, -1)
+        if self._others is not None:
+            for state in self._others:
+                state.revert(bool(event.positive), event.score)
+        return 0
+
+    cdef int add_labels(self) except -1:
+        """Count the labels of the event that was last found ready."""
+        return self._sums.shift(self._row, self._column, 1)
+
+    cdef int evict_labels(self, PlainEvent* event) except -1:
+        """Count the labels of an event less that is known to be inside."""
+        cdef size_t row = 0, column = 0
+        self._find(event, &row, &column)
+        if self._sums.cell(row, column) > 1:
+            return self._sums.shift(row, column, -1)
+        # The cell, and perhaps a label, is removed.
+        if self._binary:
+            self._counts.revert(bool(event.positive), bool(event.predicted))
+        else:
+            self._counts.revert(<object>event.y_true, <object>event.y_pred)
+        return 0
+
+    cdef bint revert(self, PlainEvent* event) except -1:
+        """Count one earlier event less; False, and nothing is changed, where Python has to."""
+        if not self.ready(event) or self._others is not None:
+            return False
+        if self._counts is not None and self._sums.cell(self._row, self._column) <= 1:
+            return False
+        if event.scored:
+            if self._losses is not None and self._index is None:
+                return False  # the sums cannot tell whether it was counted
+            if self._index is not None and not self._index.take(event.positive, event.score):
+                return False
+            if self._losses is not None:
+                self._losses.count(event.positive, event.score, -1)
+        if self._counts is not None:
+            self._sums.shift(self._row, self._column, -1)
+        return True
+
+    cdef bint has_room(self, size_t events) noexcept:
+        """Whether no total weight is near the most that it can be."""
+        cdef NativeScoreIndex index = self._index
+        if index is not None and not (
+            index._plain and index._tree.positives() + index._tree.negatives() < MOST_TOTAL - events
+        ):
+            return False
+        return self._sums is None or self._sums._sums.total < MOST_TOTAL - events
+
+    # Metrics
+
+    def roc_auc(self):
+        if self._index is None:
+            return NAN
+        return self._index.roc_auc()
+
+    def accuracy(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.accuracy()
+
+    def precision_macro(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.precision_macro()
+
+    def recall_macro(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.recall_macro()
+
+    def f1_macro(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.f1_macro()
+
+    def matthews_corrcoef(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.matthews_corrcoef()
+
+    def cohen_kappa(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.cohen_kappa()
+
+    def precision(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.precision_of_positive()
+
+    def recall(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.recall_of_positive()
+
+    def f1(self):
+        cdef NativeLabelSums sums = self._current_sums()
+        return NAN if sums is None else sums.f1_of_positive()
+
+    def log_loss(self):
+        return NAN if self._losses is None else self._losses.log_loss()
+
+    def brier_score(self):
+        return NAN if self._losses is None else self._losses.brier_score()
+
+
+# Windows ------------------------------------------------------------------
+
+
+@cython.final
+cdef class RingWay(WindowWay):
+    """Counts plain binary events in a window of the last n, while its ring is the compiled one."""
+
+    cdef object _window
+    cdef NativeEventRing _ring
+    cdef StateWay _states
+
+    def __init__(self, window, NativeEventRing ring not None, StateWay states not None):
+        self._window = window
+        self._ring = ring
+        self._states = states
+
+    cdef bint ready(self, PlainEvent* event) except -1:
+        return self._window._ring is self._ring and self._states.ready(event)
+
+    cdef int add(self, PlainEvent* event) except -1:
+        cdef NativeEventRing ring = self._ring
+        cdef StateWay states = self._states
+        cdef bint full = ring._ring.size() >= ring._most
+        cdef PlainEvent old
+        cdef uint8_t flags
+        ring._ring.reserve(1)
+        if event.scored:
+            states.add_scores(event)
+        if full:
+            flags = ring._ring.flags(0)
+            old.positive = flags & TRUE != 0
+            old.predicted = flags & PREDICTED != 0
+            old.scored = flags & SCORED != 0
+            old.score = ring._ring.score(0)
+            if old.scored:
+                states.evict_scores(&old)
+            ring._ring.drop(1)
+        ring._ring.push(
+            (TRUE if event.positive else 0)
+            | (PREDICTED if event.predicted else 0)
+            | (SCORED if event.scored else 0),
+            event.score,
+        )
+        # The new event's labels often equal the old one's.
+        if states._counts is not None and not (
+            full and old.positive == event.positive and old.predicted == event.predicted
+        ):
+            states.add_labels()
+            if full:
+                states.evict_labels(&old)
+        return 0
+
+
+@cython.final
+cdef class DequeWay(WindowWay):
+    """Counts labels of several classes in a window of the last n."""
+
+    cdef object _window
+    cdef Py_ssize_t _most
+    cdef StateWay _states
+
+    def __init__(self, window, Py_ssize_t most, StateWay states not None):
+        self._window = window
+        self._most = most
+        self._states = states
+
+    cdef bint ready(self, PlainEvent* event) except -1:
+        if event.scored or not self._states.ready(event):
+            return False
+        ring = self._window._ring
+        if len(ring) < self._most:
+            return True
+        oldest = ring[0]
+        return oldest[1] is not None and oldest[2] is None and oldest[3] is _ONE
+
+    cdef int add(self, PlainEvent* event) except -1:
+        cdef PlainEvent old
+        cdef StateWay states = self._states
+        ring = self._window._ring
+        oldest = ring.popleft() if len(ring) >= self._most else None
+        y_true, y_pred = <object>event.y_true, <object>event.y_pred
+        ring.append((y_true, y_pred, None, _ONE))
+        if oldest is None:
+            states.add_labels()
+        elif oldest[0] != y_true or oldest[1] != y_pred:
+            states.add_labels()
+            old_true, old_pred = oldest[0], oldest[1]
+            old.y_true, old.y_pred = <PyObject*>old_true, <PyObject*>old_pred
+            states.evict_labels(&old)
+        return 0
+
+
+@cython.final
+cdef class BucketWay(WindowWay):
+    """Counts plain events in the newest bucket of a window, and in the merge of its buckets.
+
+    Args:
+        window: Has the merge as ``_merged``, and the number of the bucket that it was last
+            brought up to as ``_merged_at``.
+        buckets: From the number of a bucket to its state set, or to its bytes.
+    """
+
+    cdef object _window
+    cdef dict _buckets
+    cdef StateWay _bucket
+    cdef StateWay _merged
+
+    def __init__(self, window, dict buckets not None):
+        self._window = window
+        self._buckets = buckets
+
+    cdef bint ready(self, PlainEvent* event) except -1:
+        cdef PyObject* found
+        window = self._window
+        if window._merged_at != <object>event.bucket:
+            return False  # it has to drop what is too old first
+        found = lookup(self._buckets, <object>event.bucket)
+        if found is NULL:
+            _forget_miss()
+            return False
+        if type(<object>found) is bytes:
+            return False
+        self._bucket = _way_of(<object>found)
+        if self._bucket is None or not self._bucket.ready(event):
+            return False
+        self._merged = None
+        merged = window._merged
+        if merged is not None:
+            self._merged = _way_of(merged)
+            return self._merged is not None and self._merged.ready(event)
+        return True
+
+    cdef int add(self, PlainEvent* event) except -1:
+        self._bucket.add(event)
+        if self._merged is not None:
+            self._merged.add(event)
+        return 0
+
+
+@cython.final
+cdef class MergeReader:
+    """A metric of the merge of a window's buckets; nan where Python has to bring it up to date.
+
+    Args:
+        window: As :class:`BucketWay` has it, and the number of the newest bucket at the last
+            read as ``_read_at``.
+        timeline: Has the newest bucket.
+        metric: The name of a method of :class:`StateWay`.
+    """
+
+    cdef object _window
+    cdef object _timeline
+    cdef str _metric
+
+    def __init__(self, window, timeline, str metric not None):
+        self._window = window
+        self._timeline = timeline
+        self._metric = metric
+
+    def read(self):
+        newest, merged = self._timeline.newest, self._window._merged
+        if merged is None or self._window._merged_at != newest or self._window._read_at != newest:
+            return NAN
+        way = _way_of(merged)
+        return NAN if way is None else getattr(way, self._metric)()
+
+
+cdef int64_t _microseconds(moment):
+    """Of a datetime of UTC, since 1970."""
+    cdef datetime given = moment
+    # Days from the civil calendar, in years that begin in March.
+    cdef int64_t late = given.month > 2
+    cdef int64_t year = given.year - (not late)
+    cdef int64_t century = year // 100
+    cdef int64_t day = (153 * (given.month + (-3 if late else 9)) + 2) // 5 + given.day - 1
+    day += 365 * year + year // 4 - century + century // 4 - 719_468
+    cdef int64_t seconds = ((day * 24 + given.hour) * 60 + given.minute) * 60 + given.second
+    return seconds * 1_000_000 + given.microsecond
+
+
+cdef StateWay _way_of(state_set):
+    way = state_set._way
+    return state_set.way() if way is None else way
+
+
+# The evaluator ------------------------------------------------------------
+
+
+cdef class EvaluatorWay:
+    """The compiled part of an evaluator: what is called with each event.
+
+    A base class, because Python calls a method, and ``ev[name]`` above all, without a frame only
+    where it is a compiled type's.
+    """
+
+    def _lead(
+        self, NativeLock lock, dict truth, bint binary, double threshold, WindowWay whole,
+        dimensions, locate, timeline, time_unit, bint timed,
+    ):  # fmt: skip
+        """Count plain events in these windows from now on; without a lock or a window, none.
+
+        Args:
+            lock: Held meanwhile.
+            truth: From a known label to whether it is the positive one, or to the canonical one
+                of several; shared with the input, which adds labels.
+            binary: The task.
+            threshold: A score of at least this is predicted positive.
+            whole: That of all events.
+            dimensions: Tuples of the names of slices.
+            locate: From such a tuple, and the values of an event, to the way of their window
+                where it is open.
+            timeline: Of all windows, or None.
+            time_unit: Of numeric event times, or None.
+            timed: Whether windows take event times.
+        """
+        self._readers = {}
+        self._plain_open = False
+        self._held = lock
+        self._truth = truth
+        self._binary = binary
+        self._of_bools = binary and _ONE in truth and _ZERO in truth
+        self._true_is_positive = self._of_bools and truth[_ONE] is True
+        self._threshold = threshold
+        self._whole = whole
+        self._dimensions = list(dimensions)
+        self._ways = [{} for _ in self._dimensions]
+        self._locate = locate
+        self._timeline = timeline
+        self._timed = timed
+        self._bucket = None
+        if timeline is not None:
+            self._width = timeline.width
+        # 0 where a number is no time, −1 for nanoseconds.
+        self._scale = 0 if time_unit is None else TIME_UNITS[time_unit] or -1
+        alone = timeline is None and not self._dimensions
+        self._alone = whole if alone and type(whole) is StateWay else None
+        self._plain_open = (
+            lock is not None and whole is not None and len(self._dimensions) < MOST_WINDOWS
+        )
+
+    # One event
+
+    @cython.binding(True)
+    def update(
+        self, y_true, y_pred=None, *, score=None, proba=None, weight=1, event_time=None,
+        slices=None, unit=None,
+    ):  # fmt: skip
+        cdef bint done
+        if weight is _ONE and unit is None and self._plain_open:
+            self._held.enter()
+            try:
+                done = self._count(y_true, y_pred, score, proba, event_time, slices)
+            finally:
+                self._held.leave()
+            if done:
+                return
+        self._update_in_full(
+            y_true, y_pred, score=score, proba=proba, weight=weight, event_time=event_time,
+            slices=slices, unit=unit,
+        )
+
+    @cython.binding(True)
+    def revert(
+        self, y_true, y_pred=None, *, score=None, proba=None, weight=1, event_time=None,
+        slices=None, unit=None,
+    ):  # fmt: skip
+        cdef bint done = False
+        cdef PlainEvent event
+        if weight is _ONE and unit is None and self._plain_open and self._alone is not None:
+            self._held.enter()
+            try:
+                if self._read(&event, y_true, y_pred, score, proba):
+                    done = self._alone.revert(&event)
+            finally:
+                self._held.leave()
+            if done:
+                return
+        self._revert_in_full(
+            y_true, y_pred, score=score, proba=proba, weight=weight, event_time=event_time,
+            slices=slices, unit=unit,
+        )
+
+    cdef bint _count(self, y_true, y_pred, score, proba, event_time, slices) except -1:
+        """Count an event in all its windows; False, and nothing is changed, if it is not plain."""
+        cdef PlainEvent event
+        cdef PyObject* windows[MOST_WINDOWS]
+        cdef Py_ssize_t n, size = 1
+        cdef int64_t moment = 0
+        cdef WindowWay way
+        cdef Py_ssize_t arrival = 0
+        if not self._read(&event, y_true, y_pred, score, proba):
+            return False
+        if self._alone is not None:
+            if not self._alone.ready(&event):
+                return False
+            self._alone.add(&event)
+            return True
+        timeline, latest = self._timeline, None
+        if timeline is not None:
+            latest = timeline.latest
+            if latest is None:
+                return False
+            if self._timed:
+                if not self._moment(event_time, &moment):
+                    return False
+            else:
+                moment = <int64_t>latest + 1
+            newest = timeline.newest
+            if newest is not self._bucket:
+                self._bucket = newest
+                self._start = newest * self._width
+            if not self._start <= moment < self._start + self._width:
+                return False
+            event.bucket = <PyObject*>newest
+            if moment < <int64_t>latest:
+                arrival = timeline._arrival(moment, latest)
+                if arrival == len(timeline._counts) - 1:
+                    return False
+        windows[0] = <PyObject*>self._whole
+        if self._dimensions:
+            if type(slices) is not dict:
+                return False
+            for n in range(len(self._dimensions)):
+                way = self._slice(n, slices)
+                if way is None:
+                    return False
+                windows[size] = <PyObject*>way
+                size += 1
+        for n in range(size):
+            if not (<WindowWay>windows[n]).ready(&event):
+                return False
+        if timeline is not None:
+            (<list>timeline._counts)[arrival] += 1
+            if moment >= <int64_t>latest:
+                timeline.latest = moment
+        for n in range(size):
+            (<WindowWay>windows[n]).add(&event)
+        return True
+
+    cdef int _truth_of(self, label) except -2:
+        """1 for the positive label, 0 for the negative one, −1 for any other."""
+        cdef PyObject* found
+        if self._of_bools:
+            if label is True:
+                return self._true_is_positive
+            if label is False:
+                return not self._true_is_positive
+        found = lookup(self._truth, label)
+        if found is NULL:
+            _forget_miss()
+            return -1
+        return <object>found is True
+
+    cdef bint _read(self, PlainEvent* event, y_true, y_pred, score, proba) except -1:
+        """The event of these arguments; False where they are not plain."""
+        cdef int truth
+        cdef PyObject* found
+        cdef double value
+        event.scored = False
+        event.score = 0.0
+        if not self._binary:
+            if y_pred is None or score is not None or proba is not None:
+                return False
+            found = lookup(self._truth, y_true)
+            if found is not NULL:
+                event.y_true = found
+                found = lookup(self._truth, y_pred)
+                event.y_pred = found
+            if found is NULL:
+                _forget_miss()
+                return False
+            return True
+        truth = self._truth_of(y_true)
+        if truth < 0:
+            return False
+        event.positive = truth
+        if proba is not None:
+            if score is not None:
+                return False
+            score = proba
+        if score is not None:
+            if not PyFloat_CheckExact(score) and type(score) is not _FLOAT64:
+                return False
+            value = PyFloat_AS_DOUBLE(score) + 0.0  # -0.0 becomes 0.0
+            # The difference is nan for a score that is nan or infinite.
+            if value - value != 0.0 or (proba is not None and not 0.0 <= value <= 1.0):
+                return False
+            event.scored = True
+            event.score = value
+        elif y_pred is None:
+            return False
+        if y_pred is None:
+            event.predicted = value >= self._threshold
+            return True
+        truth = self._truth_of(y_pred)
+        event.predicted = truth > 0
+        return truth >= 0
+
+    cdef bint _moment(self, event_time, int64_t* moment) except -1:
+        """The microseconds of a number, or of a datetime of UTC; False for any other time, and
+        outside the years 1 to 9999."""
+        cdef int overflow = 0
+        cdef long long whole
+        cdef double number
+        if type(event_time) is _DATETIME:
+            if event_time.tzinfo is not _UTC:
+                return False
+            moment[0] = _microseconds(event_time)
+            return True
+        if self._scale == 0:
+            return False
+        if PyFloat_CheckExact(event_time) or type(event_time) is _FLOAT64:
+            number = PyFloat_AS_DOUBLE(event_time)
+            number = floor(number / 1000) if self._scale < 0 else rint(number * self._scale)
+            if not fabs(number) < 9e17:
+                return False
+            moment[0] = <int64_t>number
+        elif type(event_time) is int:
+            whole = as_long_long(event_time, &overflow)
+            if overflow:
+                return False
+            if self._scale < 0:
+                moment[0] = whole // 1000
+            elif -(_LATEST // self._scale) <= whole <= _LATEST // self._scale:
+                moment[0] = whole * self._scale
+            else:
+                return False
+        else:
+            return False
+        return _EARLIEST <= moment[0] <= _LATEST
+
+    cdef WindowWay _slice(self, Py_ssize_t n, dict slices):
+        """The window of the event's slice in a dimension; None where it is not plain or not open."""
+        cdef tuple names = self._dimensions[n]
+        cdef PyObject* found
+        cdef list values = None
+        cdef dict known = self._ways[n]
+        key = None
+        if len(names) > 1:
+            values = []
+        for name in names:
+            found = lookup(slices, name)
+            if found is NULL:
+                _forget_miss()
+                key = None
+            else:
+                key = <object>found
+                # True and 1.0 equal 1, and would find it.
+                if key is not None and type(key) is not str and type(key) is not int:
+                    return None
+            if values is not None:
+                values.append(key)
+        if values is not None:
+            key = tuple(values)
+        found = lookup(known, key)
+        if found is not NULL:
+            return <WindowWay>found
+        _forget_miss()
+        try:
+            way = self._locate(names, (key,) if values is None else key)
+        except InputError:
+            return None
+        if way is not None:
+            known[key] = way
+        return way
+
+    # A few events
+
+    @cython.binding(True)
+    def update_many(
+        self, y_true, y_pred=None, *, score=None, proba=None, weight=None, event_time=None,
+        slices=None, unit=None,
+    ):  # fmt: skip
+        cdef bint done
+        if (
+            proba is None
+            and weight is None
+            and unit is None
+            and self._plain_open
+            and self._alone is not None
+            and self._binary
+        ):
+            self._held.enter()
+            try:
+                done = self._count_few(y_true, y_pred, score)
+            finally:
+                self._held.leave()
+            if done:
+                return
+        self._update_many_in_full(
+            y_true, y_pred, score=score, proba=proba, weight=weight, event_time=event_time,
+            slices=slices, unit=unit,
+        )
+
+    cdef bint _count_few(self, y_true, y_pred, score) except -1:
+        cdef PlainEvent events[FEW]
+        cdef int labels[FEW]
+        cdef double scores[FEW]
+        cdef Py_ssize_t n, size
+        if type(y_true) is list:
+            size = len(<list>y_true)
+        elif type(y_true) is np.ndarray and y_true.ndim == 1:
+            size = len(y_true)
+        else:
+            return False
+        if size == 0 or size > FEW or not self._labels(y_true, size, labels):
+            return False
+        for n in range(size):
+            events[n].positive = labels[n]
+            events[n].scored = score is not None
+            events[n].score = 0.0
+        if score is not None:
+            if not _scores(score, size, scores):
+                return False
+            for n in range(size):
+                events[n].score = scores[n]
+                events[n].predicted = scores[n] >= self._threshold
+        elif y_pred is None:
+            return False
+        if y_pred is not None:
+            if not self._labels(y_pred, size, labels):
+                return False
+            for n in range(size):
+                events[n].predicted = labels[n]
+        # All of them before the first is counted.
+        for n in range(size):
+            if not self._alone.ready(&events[n]):
+                return False
+        if not self._alone.has_room(size):
+            return False
+        for n in range(size):
+            self._alone.ready(&events[n])
+            self._alone.add(&events[n])
+        return True
+
+    cdef bint _labels(self, column, Py_ssize_t size, int* labels) except -1:
+        """Truths of a list of known labels or an array of bools; False where it is neither."""
+        cdef Py_buffer view
+        cdef Py_ssize_t n
+        if type(column) is list:
+            if len(<list>column) != size:
+                return False
+            for n in range(size):
+                labels[n] = self._truth_of((<list>column)[n])
+                if labels[n] < 0:
+                    return False
+            return True
+        if type(column) is not np.ndarray or not self._of_bools:
+            return False
+        if not _column(column, size, b"?", &view):
+            return False
+        for n in range(size):
+            labels[n] = ((<uint8_t*>view.buf)[n] != 0) == self._true_is_positive
+        PyBuffer_Release(&view)
+        return True
+
+    # Reading
+
+    def __getitem__(self, name):
+        cdef PyObject* found
+        cdef double number
+        if self._held is not None:
+            found = lookup(self._readers, name)
+            if found is NULL:
+                _forget_miss()
+            else:
+                read = <object>found
+                self._held.enter()
+                try:
+                    value = read()
+                finally:
+                    self._held.leave()
+                if PyFloat_CheckExact(value):
+                    number = PyFloat_AS_DOUBLE(value)
+                    if number == number:
+                        return value
+        return self._read_and_cache(name)
+
+
+cdef bint _column(column, Py_ssize_t size, bytes format, Py_buffer* view) except -1:
+    """The memory of a column of one dimension and this type; False for any other."""
+    try:
+        PyObject_GetBuffer(column, view, PyBUF_ND | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS)
+    except (BufferError, ValueError):
+        return False
+    if view.ndim == 1 and view.shape[0] == size and <bytes>view.format == format:
+        return True
+    PyBuffer_Release(view)
+    return False
+
+
+cdef bint _scores(column, Py_ssize_t size, double* scores) except -1:
+    """Finite scores of a list of floats or an array of them; False where it is neither."""
+    cdef Py_buffer view
+    cdef Py_ssize_t n
+    cdef double value
+    if type(column) is list:
+        if len(<list>column) != size:
+            return False
+        for n in range(size):
+            score = (<list>column)[n]
+            if not PyFloat_CheckExact(score):
+                return False
+            scores[n] = PyFloat_AS_DOUBLE(score)
+    elif type(column) is np.ndarray and _column(column, size, b"d", &view):
+        for n in range(size):
+            scores[n] = (<double*>view.buf)[n]
+        PyBuffer_Release(&view)
+    else:
+        return False
+    for n in range(size):
+        scores[n] += 0.0
+        if scores[n] - scores[n] != 0.0:
+            return False
+    return True
+
+
+def compiled_methods(cls):
+    """The class with the compiled methods in front of its own, which are called in full then.
+
+    Signature and documentation are those of its own.
+    """
+    for name in ("update", "revert", "update_many"):
+        own = cls.__dict__[name]
+        setattr(cls, f"_{name}_in_full", own)
+        setattr(cls, name, functools.update_wrapper(getattr(EvaluatorWay, name), own))
+    del cls.__getitem__
+    return cls

@@ -1,0 +1,236 @@
+"""The compiled index of weights that are fractions, against exact rational sums.
+
+The weight at each score is the float sum of its events in the order of arrival; W2, P, N and
+the AUC are the exact numbers that follow from these weights, rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import InputError
+from streameval.events.values import MAX_WEIGHT
+from streameval.states.ranking.portable_index import PortableScoreIndex
+from tests.support.laws import assert_near, assert_same
+
+NativeScoreIndex = pytest.importorskip(
+    "streameval.states.native.native_index",
+    reason="NOT TESTED: compiled code, of which none was built",
+).NativeScoreIndex
+
+Event = tuple[bool, float, float]
+
+SCORES = st.one_of(st.sampled_from([0.0, 0.1, 0.25, 0.5, -7.5]), st.floats(-1e9, 1e9))
+# Of 53 digits, and within the 126 bits that sums are kept in.
+FITTING = st.one_of(st.just(1), st.sampled_from([0.1, 2.5, 1 / 3, 7]), st.floats(1e-9, 1e6))
+ANY = st.one_of(FITTING, st.floats(5e-324, MAX_WEIGHT), st.integers(1, MAX_WEIGHT))
+
+
+def stages(weights: st.SearchStrategy[float]) -> st.SearchStrategy[list[tuple[str, list[Event]]]]:
+    events = st.lists(st.tuples(st.booleans(), SCORES, weights), max_size=12)
+    return st.lists(st.tuples(st.sampled_from(["one by one", "batch", "merge"]), events))
+
+
+class Exact:
+    """The weights of both classes at each score, and what follows from them."""
+
+    def __init__(self) -> None:
+        self.weights: dict[float, list[float]] = {}
+
+    def add(self, positive: bool, score: float, weight: float) -> None:
+        here = self.weights.setdefault(score + 0.0, [0.0, 0.0])
+        here[positive] += float(weight)
+
+    def merge(self, other: Exact) -> None:
+        for score, (negatives, positives) in other.weights.items():
+            here = self.weights.setdefault(score, [0.0, 0.0])
+            here[0] += negatives
+            here[1] += positives
+
+    def groups(self) -> list[tuple[float, float, float]]:
+        return sorted((score, here[1], here[0]) for score, here in self.weights.items())
+
+    def totals(self) -> tuple[Fraction, Fraction, Fraction]:
+        """W2, P and N."""
+        wins = positives = negatives = Fraction(0)
+        for _, positive, negative in self.groups():
+            wins += Fraction(positive) * (2 * negatives + Fraction(negative))
+            negatives += Fraction(negative)
+            positives += Fraction(positive)
+        return wins, positives, negatives
+
+
+def feed(index: Any, exact: Exact, stage: str, events: list[Event]) -> None:
+    if stage == "batch":
+        columns = zip(*events, strict=True) if events else ([], [], [])
+        index.update_many(*(np.array(column) for column in columns))
+    elif stage == "merge":
+        more, more_exact = type(index)(), Exact()
+        feed(more, more_exact, "one by one", events)
+        index.merge(more)
+        exact.merge(more_exact)
+        return
+    for event in events:
+        exact.add(*event)
+        if stage == "one by one":
+            index.update(*event)
+
+
+def assert_exact(index: Any, exact: Exact) -> None:
+    index._check()
+    assert not index.exact
+    groups = index.groups()
+    assert list(zip(*(column.tolist() for column in groups), strict=True)) == exact.groups()
+    assert index.distinct == len(exact.weights)
+    wins, positives, negatives = exact.totals()
+    assert (index.positives, index.negatives) == (float(positives), float(negatives))
+    assert index.twice_wins == min(float(wins), 2 * (index.positives * index.negatives))
+    if positives and negatives:
+        assert index.roc_auc() == float(wins / (2 * positives * negatives)) == index.won_share
+    else:
+        assert math.isnan(index.roc_auc())
+        assert index.won_share is None
+
+
+def read(index: Any) -> list[Any]:
+    values = [index.twice_wins, index.positives, index.negatives, index.roc_auc()]
+    return [*values, index.distinct, *index.delong_sums()]
+
+
+@given(stages(FITTING))
+@settings(max_examples=100)
+def test_sums_are_exact_and_rounded_once(given_stages):
+    index, exact = NativeScoreIndex(), Exact()
+    index.update(True, 0.5, 0.5)
+    exact.add(True, 0.5, 0.5)
+    for stage, events in given_stages:
+        feed(index, exact, stage, events)
+        assert_exact(index, exact)
+
+
+@given(stages(ANY))
+@settings(max_examples=100)
+def test_it_agrees_with_the_portable_index_whatever_the_weights(given_stages):
+    native, portable = NativeScoreIndex(), PortableScoreIndex()
+    for stage, events in given_stages:
+        feed(native, Exact(), stage, events)
+        feed(portable, Exact(), stage, events)
+        native._check()
+        assert native.exact == portable.exact
+        assert_near([*native.groups()], [*portable.groups()])
+        for name in ("twice_wins", "positives", "negatives"):
+            left, right = getattr(native, name), getattr(portable, name)
+            assert type(left) is type(right)
+            assert math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-300)
+
+
+@given(st.lists(st.tuples(st.booleans(), SCORES, FITTING)), st.data())
+def test_batches_of_any_size_give_the_bytes_of_single_events(events, data):
+    single, batches = NativeScoreIndex(), NativeScoreIndex()
+    for event in [(False, 0.1, 0.3), *events]:
+        single.update(*event)
+    batches.update(False, 0.1, 0.3)
+    at = 0
+    while at < len(events):
+        size = data.draw(st.integers(1, len(events) - at))
+        feed(batches, Exact(), "batch", events[at : at + size])
+        at += size
+    assert_same(single.to_state(), batches.to_state())
+    assert_same(read(single), read(batches))
+
+
+@given(st.lists(st.tuples(st.booleans(), SCORES, FITTING)))
+def test_the_written_form_restores_every_number(events):
+    index = NativeScoreIndex([(True, 0.5), (False, 0.5)])
+    index.update(True, 0.7, 2.5)
+    for event in events:
+        index.update(*event)
+    for twin in (NativeScoreIndex.from_state(index.to_state()), index.copy()):
+        assert twin == index
+        assert_same(read(twin), read(index))
+        twin.update(True, 0.4, 0.5)
+        twin._check()
+        assert twin != index
+
+
+@pytest.mark.parametrize("order", ["random", "ascending", "descending", "few"])
+def test_a_tall_tree(order):
+    draw = random.Random(3)
+    scores = [draw.random() for _ in range(20_000)]
+    if order == "few":
+        scores = [round(score, 2) for score in scores]
+    elif order != "random":
+        scores.sort(reverse=order == "descending")
+    index, exact = NativeScoreIndex(), Exact()
+    for n, score in enumerate(scores):
+        # Finer and finer: the unit changes on the way.
+        weight = draw.choice((1, 2.5, draw.random() * 2.0 ** -(n // 1000)))
+        event = (draw.random() < 0.4, score, weight)
+        index.update(*event)
+        exact.add(*event)
+        if n % 4_000 == 0 and not index.exact:
+            assert_exact(index, exact)
+    assert_exact(index, exact)
+    block = [(draw.random() < 0.5, draw.random(), draw.random()) for _ in range(300)]
+    feed(index, exact, "batch", block)
+    feed(index, exact, "merge", block)
+    assert_exact(index, exact)
+
+
+@pytest.mark.parametrize("weights", [[1.5, 5e-324], [2.0**53, 1e-25 / 3], [0.1] * 3 + [1e-40]])
+def test_weights_of_more_than_126_bits_are_counted_all_the_same(weights):
+    expected = PortableScoreIndex()
+    for n, weight in enumerate(weights * 2):
+        expected.update(n % 2 == 0, n / 7, weight)
+    single, batch, merged = NativeScoreIndex(), NativeScoreIndex(), NativeScoreIndex()
+    for n, weight in enumerate(weights * 2):
+        single.update(n % 2 == 0, n / 7, weight)
+        part = NativeScoreIndex()
+        part.update(n % 2 == 0, n / 7, weight)
+        merged.merge(part)
+    places = np.arange(2 * len(weights))
+    batch.update_many(places % 2 == 0, places / 7, np.array(weights * 2))
+    for index in (single, batch, merged, NativeScoreIndex.from_state(single.to_state())):
+        index._check()
+        assert_near(index.to_state(), expected.to_state())
+        assert math.isclose(index.twice_wins, expected.twice_wins, rel_tol=1e-9)
+        assert math.isclose(index.roc_auc(), expected.won_share, rel_tol=1e-9)
+
+
+def test_no_value_of_a_perfect_ranking_passes_its_range():
+    draw = random.Random(8)
+    index = NativeScoreIndex()
+    for _ in range(200):
+        positive = draw.random() < 0.5
+        index.update(positive, draw.random() + positive, draw.random())
+        if index.positives and index.negatives:
+            assert index.roc_auc() == 1.0
+            assert index.twice_wins <= 2 * (index.positives * index.negatives)
+
+
+def test_refusals_change_nothing():
+    index = NativeScoreIndex([(True, 0.5), (False, 0.2)])
+    index.update(True, 0.7, 2.5)
+    before = index.to_state()
+    for call in (
+        lambda: index.update(True, math.nan, 2.5),
+        lambda: index.update(2, 0.5, 2.5),
+        lambda: index.update(True, 0.5, 0.0),
+        lambda: index.update(True, 0.5, math.inf),
+        lambda: index.update(True, 0.5, 2.0**54),
+        lambda: index.update_many([True, False], [0.5, math.inf], [0.5, 0.5]),
+        lambda: index.update_many([True, False], [0.5, 1.0], [0.5, -0.5]),
+        lambda: index.revert(True, 0.7, 2.5),
+        lambda: index.revert(True, 0.5),
+    ):
+        with pytest.raises(InputError):
+            call()
+    assert_same(index.to_state(), before)

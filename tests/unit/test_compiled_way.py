@@ -1,0 +1,615 @@
+"""The compiled way of an event: the bits, the errors and the file of the way in Python."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+import weakref
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.errors import InputError, MetricError
+from streameval.metrics.registry import METRICS
+from streameval.states.probability import ProbabilitySums
+from streameval.states.state_set import StatePlan, StateSet
+
+compiled = pytest.mark.skipif(
+    not hasattr(se.Evaluator, "_update_in_full"),
+    reason="NOT TESTED: compiled code, of which none was built",
+)
+
+START = 1_772_323_200.0
+WINDOWS: dict[str, Any] = {
+    "all": None,
+    "last 1": se.Last(1),
+    "last": se.Last(30),
+    "panes": se.Panes("40s", pane="10s", lateness="10s", retain="80s"),
+    "one pane": se.Panes("10s"),
+    "fading": se.Fading("50s"),
+    "fading by events": se.Fading(20),
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "auc": {"metrics": ["roc_auc"]},
+    "accuracy": {"metrics": ["accuracy"]},
+    "losses": {"metrics": ["log_loss"]},
+    "losses and labels": {"metrics": ["log_loss", "f1"], "bins": 3},
+    "spam": {"positive": "spam", "threshold": 0.4},
+    "one and two": {"positive": 1, "labels": [1, 2]},
+    "negated": {"positive": 0},
+    "squares": {"intervals": True},
+    "sliced": {"slices": ("country",)},
+    "few slices": {"slices": ("country", ("country", "model")), "max_slices": 3},
+    "classes": {"task": "multiclass"},
+    "listed classes": {"task": "multiclass", "labels": ["a", "b", "c"]},
+    "sliced classes": {"task": "multiclass", "metrics": ["f1_macro"], "slices": ("country",)},
+}
+READ = {
+    "binary": ["roc_auc", "f1", "accuracy", "log_loss", "brier_score", "recall", "precision"],
+    "multiclass": ["accuracy", "f1_macro", "cohen_kappa"],
+}
+
+
+def outcome(evaluator: se.Evaluator, how: str, **values: Any) -> str:
+    """What came of a call, in words: the refusal, or nothing."""
+    try:
+        getattr(evaluator, how)(**values)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def value(evaluator: se.Evaluator, name: str) -> str:
+    try:
+        number = evaluator[name]
+    except MetricError as error:
+        return str(error)
+    return float(number).hex() + getattr(number, "reason", "")
+
+
+class Stream:
+    """Events as users pass them: mostly plain, now and then anything."""
+
+    def __init__(self, seed: int, options: dict[str, Any], window: Any) -> None:
+        self.draw = random.Random(seed)
+        self.several = options.get("task") == "multiclass"
+        self.labels = {"spam": ("ham", "spam"), 1: (2, 1)}.get(
+            options.get("positive", True)
+            if "labels" in options or "spam" in str(options)
+            else None,  # type: ignore[arg-type]
+            (False, True),
+        )
+        self.timed = isinstance(window, se.Panes) or window == WINDOWS["fading"]
+        self.sliced = "slices" in options
+        self.now = START
+
+    def label(self) -> Any:
+        draw = self.draw
+        if self.several:
+            return draw.choice("aabbbc")
+        label = self.labels[draw.random() < 0.4]
+        if isinstance(label, bool) and draw.random() < 0.2:
+            return draw.choice([int(label), float(label), np.bool_(label), np.int64(label)])
+        return label
+
+    def event(self) -> dict[str, Any]:
+        draw = self.draw
+        values: dict[str, Any] = {"y_true": self.label()}
+        if self.several:
+            values["y_pred"] = self.label()
+            if draw.random() < 0.05:
+                values["proba"] = {"a": 0.25, "b": 0.5, "c": 0.25}
+        else:
+            score: Any = round(draw.random(), draw.choice((1, 2, 9)))
+            kind = draw.random()
+            if kind < 0.7:
+                values["score"] = score
+            elif kind < 0.77:
+                values["proba"] = score
+            elif kind < 0.84:
+                values["y_pred"] = self.label()
+            elif kind < 0.9:
+                values |= {"y_pred": self.label(), "score": np.float64(score)}
+            elif kind < 0.95:
+                values["score"] = draw.choice([-0.0, 1, 1.0, np.float32(0.5), True])
+            elif kind < 0.96:
+                values["score"] = draw.choice([-3.5, 1e300, 5e-324])
+            else:
+                values["proba"] = draw.choice([1.5, -0.1, {"x": 1.0}, float("nan")])
+        if self.timed:
+            self.now += draw.choice(
+                (0.0, 0.0, 0.1, 1.0, 2.5, 30.0 if draw.random() < 0.05 else 0.5)
+            )
+            time: Any = self.now - (draw.random() * 25 if draw.random() < 0.2 else 0.0)
+            values["event_time"] = draw.choice(
+                [time, time, time, int(time), datetime.fromtimestamp(time, UTC)]
+            )
+        if self.sliced:
+            place: Any = {"country": draw.choice("abcd"), "model": draw.choice([1, "1", "x"])}
+            if draw.random() < 0.1:
+                place = draw.choice(
+                    [{}, {"country": None}, {"country": 7}, {"country": True}, {"country": "7"}]
+                )
+            values["slices"] = place
+        if draw.random() < 0.03:
+            values["weight"] = draw.choice([1, 1.0, np.int64(1), True, 2, 3])
+        if draw.random() < 0.03:
+            values |= draw.choice(
+                [
+                    {"score": float("nan")},
+                    {"score": "0.5"},
+                    {"y_true": "eggs"},
+                    {"y_true": []},
+                    {"y_true": None},
+                    {"y_pred": {}},
+                    {"weight": 0},
+                    {"score": 0.5, "proba": 0.5},
+                    {"slices": 5},
+                    {"slices": {"country": []}},
+                    {"slices": {"country": "(missing)"}},
+                    {"event_time": "yesterday"},
+                    {"event_time": float("inf")},
+                    {"event_time": 10**30},
+                    {"event_time": None},
+                    {"unit": 3},
+                ]
+            )
+        return values
+
+    def columns(self, count: int) -> dict[str, Any]:
+        """A batch of plain events."""
+        draw = self.draw
+        values: dict[str, Any] = {"y_true": [self.label() for _ in range(count)]}
+        if self.several:
+            values["y_pred"] = [self.label() for _ in range(count)]
+        else:
+            values["score"] = [round(draw.random(), 2) for _ in range(count)]
+            if draw.random() < 0.3:
+                values["score"] = np.array(values["score"])
+                if self.labels == (False, True):
+                    values["y_true"] = np.array(values["y_true"], dtype=bool)
+            if draw.random() < 0.2:
+                values["y_pred"] = [self.label() for _ in range(count)]
+            if draw.random() < 0.1 and count:
+                values["score"][-1] = draw.choice([float("nan"), 1, 0.5])
+        if self.timed:
+            values["event_time"] = [self.now] * count
+        if self.sliced:
+            values["slices"] = {"country": [draw.choice("ab") for _ in range(count)]}
+        return values
+
+
+def in_python(evaluator: se.Evaluator) -> se.Evaluator:
+    """The evaluator with its compiled way closed."""
+    evaluator._plain_open = False  # type: ignore[attr-defined]
+    return evaluator
+
+
+def combinations() -> list[tuple[str, str]]:
+    """Every window with every setting that differs in it."""
+    few = {"default", "sliced", "classes"}
+    return [
+        (name, kind)
+        for name in WINDOWS
+        for kind in OPTIONS
+        if (kind in few or not name.startswith("fading")) and (kind != "squares" or name == "all")
+    ]
+
+
+@compiled
+@pytest.mark.parametrize(("name", "kind"), combinations(), ids="-".join)
+def test_random_operations_agree_with_the_way_in_python(name: str, kind: str) -> None:
+    options, window = OPTIONS[kind], WINDOWS[name]
+    given_options = {"window": window, "time_unit": "s", **options}
+    ev = se.Evaluator(**given_options)
+    twin = in_python(se.Evaluator(**given_options))
+    stream = Stream(len(name) + len(kind), options, window)
+    draw, came = stream.draw, []
+    several = stream.several
+    names = [n for n in READ[ev.task] if METRICS[n].state in ev.plan.keeps or not several]
+    for step in range(500):
+        act = draw.random()
+        if act < 0.88:
+            values = stream.event()
+            came.append(values)
+            assert outcome(ev, "update", **values) == outcome(twin, "update", **values), values
+        elif act < 0.93:
+            values = draw.choice(came[-8:] or [stream.event()])
+            assert outcome(ev, "revert", **values) == outcome(twin, "revert", **values), values
+        elif act < 0.95:
+            values = stream.columns(draw.choice((0, 1, 2, 5, 40)))
+            done = outcome(ev, "update_many", **values)
+            assert done == outcome(twin, "update_many", **values), values
+        elif act < 0.96:
+            if not isinstance(window, se.Last) and name != "fading by events":
+                shard = ev.emptied()
+                outcome(shard, "update", **stream.event())
+                ev.merge(shard, allow_overlap=True)
+                twin.merge(shard, allow_overlap=True)
+        elif act < 0.97:
+            ev, twin = se.from_bytes(ev.to_bytes()), in_python(se.from_bytes(twin.to_bytes()))
+        elif act < 0.98:
+            with (
+                ev.restricted((), labels=True, scores=False),
+                twin.restricted((), labels=True, scores=False),
+            ):
+                values = stream.event()
+                assert outcome(ev, "update", **values) == outcome(twin, "update", **values)
+            assert not twin._plain_open  # type: ignore[attr-defined]
+        else:
+            for name_of in names:
+                assert value(ev, name_of) == value(twin, name_of), name_of
+        name_of = draw.choice(names)
+        assert value(ev, name_of) == value(twin, name_of), name_of
+        if step % 25 == 0:
+            assert ev.to_bytes() == twin.to_bytes()
+            assert (ev.retained, ev.arrivals) == (twin.retained, twin.arrivals)
+            assert ev.slices_overflowed == twin.slices_overflowed
+            ev._check()
+    assert ev.to_bytes() == twin.to_bytes()
+    assert {key: view.report().to_dict() for key, view in ev.slices().items()} == {
+        key: view.report().to_dict() for key, view in twin.slices().items()
+    }
+
+
+@pytest.fixture
+def in_full(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the methods that were called in Python, as they are called."""
+    called: list[str] = []
+    for name in ("update", "revert", "update_many"):
+        own = getattr(se.Evaluator, f"_{name}_in_full")
+
+        def noted(self: Any, *args: Any, name: str = name, own: Any = own, **values: Any) -> Any:
+            called.append(name)
+            return own(self, *args, **values)
+
+        monkeypatch.setattr(se.Evaluator, f"_{name}_in_full", noted)
+    return called
+
+
+@compiled
+@pytest.mark.parametrize("kind", ["default", "sliced", "few slices", "losses", "classes"])
+@pytest.mark.parametrize("name", [name for name in WINDOWS if not name.startswith("fading")])
+def test_plain_events_are_counted_without_python(name: str, kind: str, in_full: list[str]) -> None:
+    ev = se.Evaluator(window=WINDOWS[name], time_unit="s", **OPTIONS[kind])
+    several = kind == "classes"
+    place = {"country": "a", "model": "x"}
+
+    def update(yes: bool, score: float) -> None:
+        if several:
+            ev.update("ab"[yes], "ab"[bool(score > 0.5)], event_time=START, slices=place)
+        else:
+            ev.update(yes, score=score, event_time=START, slices=place)
+
+    for yes in (True, False):
+        for score in (0.25, 0.75, 0.5):
+            update(yes, score)
+    if name == "last 1":
+        # Its label leaves with each event: only the same one again needs no Python.
+        update(True, 0.75)
+    assert in_full or kind == "losses"
+    for metric in READ[ev.task]:
+        if METRICS[metric].state in ev.plan.keeps or not several:
+            value(ev, metric)
+    in_full.clear()
+    for score in (0.75, 0.875, np.float64(1.0)):
+        update(True, score)  # type: ignore[arg-type]
+    if name != "last 1":
+        update(False, 0.75)
+    if not several:
+        ev.update(1, proba=0.75, event_time=int(START) + 1, slices=place)
+        ev.update(np.True_, score=0.75, event_time=START + 0.5, slices=place)
+        moment = datetime.fromtimestamp(START, UTC)
+        ev.update(True, score=0.75, event_time=moment, slices=place)
+    assert not in_full
+    ev._check()
+
+
+@compiled
+@given(
+    st.sampled_from(["s", "ms", "us", "ns"]),
+    st.lists(
+        st.one_of(
+            st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)),
+            st.datetimes(datetime(2026, 2, 1), datetime(2026, 3, 30), timezones=st.just(UTC)),
+            st.integers(-(2**70), 2**70),
+            st.integers(-(10**6), 10**6),
+            st.floats(),
+            st.floats(-1e6, 1e6).map(np.float64),
+            st.integers(-40, 40).map(lambda n: n / 2),
+        ),
+        max_size=12,
+    ),
+)
+def test_times_are_those_of_the_way_in_python(unit: str, times: list[Any]) -> None:
+    # Panes of about 200 years: the latest moment, which is written, is most of the state.
+    window = se.Panes("10000w", lateness="1000w")
+    scale = {"s": 1, "ms": 1_000, "us": 10**6, "ns": 10**9}[unit]
+    ev = se.Evaluator(window=window, time_unit=unit)
+    twin = in_python(se.Evaluator(window=window, time_unit=unit))
+    for time in [int(START) * scale, *times]:
+        near = not isinstance(time, datetime) and abs(time) <= 10**6
+        value = time + int(START) * scale if near else time
+        for one in {id(time): time, id(value): value}.values():
+            given = {"y_true": True, "score": 0.5, "event_time": one}
+            assert outcome(ev, "update", **given) == outcome(twin, "update", **given)
+            assert (ev.newest, ev.arrivals) == (twin.newest, twin.arrivals)
+
+
+@compiled
+def test_what_is_not_plain_is_counted_in_python(in_full: list[str]) -> None:
+    ev = se.Evaluator()
+    ev.update(True, score=0.5)
+    assert in_full == ["update"]  # its label is new
+    ev.update(True, score=0.5, weight=2)
+    ev.update(True, score=1)
+    ev.update(True, score=0.5, weight=1.0)
+    assert len(in_full) == 4
+    with pytest.raises(InputError, match="a finite number"):
+        ev.update(True, score=float("inf"))
+    with ev.restricted((), labels=False, scores=True):
+        ev.update(True, score=0.25)
+    assert len(in_full) == 6
+    ev.update(False, score=0.25)
+    in_full.clear()
+    ev.update(False, score=0.75)
+    assert not in_full
+    ev.update(True, score=0.5, weight=0.5)
+    ev.update(True, score=0.5)
+    assert len(in_full) == 2  # float weights are summed in Python
+    assert ev.confusion.total == 8.5
+
+
+@compiled
+def test_a_few_events_at_once_are_counted_or_none(in_full: list[str]) -> None:
+    ev, twin = se.Evaluator(), in_python(se.Evaluator())
+    for one in (ev, twin):
+        one.update_many([True, False, True], score=[0.75, 0.25, 0.125])
+    in_full.clear()
+    columns: list[tuple[Any, Any, Any]] = [
+        ([True, False], None, [0.5, -0.0]),
+        (np.array([True, False]), None, np.array([0.5, -0.0])),
+        ([1, 0, True], [True, False, False], [0.5, 0.5, 0.5]),
+        (np.array([True, False]), np.array([False, True]), None),
+    ]
+    for y_true, y_pred, score in columns:
+        ev.update_many(y_true, y_pred, score=score)
+    assert not in_full
+    for y_true, y_pred, score in columns:
+        twin.update_many(y_true, y_pred, score=score)
+    assert ev.to_bytes() == twin.to_bytes()
+    refused: list[tuple[Any, Any, Any]] = [
+        ([True, "x"], None, [0.5, 0.5]),
+        ([True, True], None, [0.5, float("nan")]),
+        ([True, True], None, [0.5]),
+        ([True, True], [True], [0.5, 0.5]),
+        ([True, True], [True, []], None),
+        (np.array([[True]]), None, [0.5]),
+        ([True], None, None),
+    ]
+    for y_true, y_pred, score in refused:
+        with pytest.raises(InputError):
+            ev.update_many(y_true, y_pred, score=score)
+        assert ev.to_bytes() == twin.to_bytes()
+
+
+@compiled
+def test_signature_and_documentation_are_those_of_the_method() -> None:
+    for name in ("update", "revert", "update_many"):
+        shown, own = getattr(se.Evaluator, name), getattr(se.Evaluator, f"_{name}_in_full")
+        assert inspect.signature(shown) == inspect.signature(own)
+        assert inspect.getdoc(shown) == inspect.getdoc(own)
+    with pytest.raises(TypeError, match="argument"):
+        se.Evaluator().update()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="scores"):
+        se.Evaluator().update(True, scores=0.5)  # type: ignore[call-arg]
+
+
+@compiled
+def test_a_subclass_may_have_its_own_update() -> None:
+    class Doubled(se.Evaluator):
+        def update(self, *args: Any, **values: Any) -> None:
+            super().update(*args, **values)
+            super().update(*args, **values)
+
+    ev = Doubled()
+    ev.update(True, score=0.5)
+    ev.update(False, score=0.25)
+    assert ev.total.support == 4
+    assert ev["roc_auc"] == 1.0
+    assert pickle.loads(pickle.dumps(ev)) == ev
+
+
+PROBABILITIES = st.one_of(
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 2.0**-50),
+    st.floats(1.0 - 2.0**-50, 1.0),
+    st.sampled_from([0.0, 0.1, 0.5, 0.7071067811865476, 1.0, 5e-324, 1.5, -1.0]),
+)
+
+
+@compiled
+@given(st.lists(st.tuples(st.booleans(), PROBABILITIES), max_size=30), st.integers(1, 12))
+def test_losses_are_those_of_the_way_in_python(events: list[Any], bins: int) -> None:
+    counted, plain = ProbabilitySums(bins), ProbabilitySums(bins)
+    tally = counted.tally()
+    assert tally is not None
+    for n, (positive, score) in enumerate(events):
+        assert tally.update(positive, score)
+        plain.update(positive, score)
+        for name in ("log_loss", "brier_score"):
+            number, expected = getattr(tally, name)(), getattr(se.metrics, name)(plain)
+            assert repr(number) == repr(float(expected)) or number != number != expected
+        if n % 5 == 4:
+            assert counted.to_state() == plain.to_state()
+            counted._check()
+    assert counted.to_state() == plain.to_state() == copy.deepcopy(counted).to_state()
+    assert pickle.loads(pickle.dumps(counted)) == plain
+
+
+@compiled
+def test_losses_of_large_sums_are_those_of_the_way_in_python() -> None:
+    sums = ProbabilitySums()
+    sums.update(True, 0.1, 2**53)
+    for _ in range(8):
+        sums.merge(sums.copy())
+    tally = sums.tally()
+    assert tally is not None
+    if tally.update(True, 0.3):
+        assert tally.log_loss() == se.metrics.log_loss(sums)
+    sums.update(True, 0.3, 0.5)
+    assert not tally.update(True, 0.3)
+    assert tally.log_loss() != tally.log_loss()
+
+
+@compiled
+def test_readers_are_the_metrics() -> None:
+    draw = random.Random(6)
+    state_set = StateSet(StatePlan.everything("binary"))
+    way = state_set.way()
+    assert way is not None
+    for _ in range(60):
+        state_set.update(int(draw.random() < 0.3), int(draw.random() < 0.4), draw.random())
+        for name in READ["binary"]:
+            metric = METRICS[name]
+            state = getattr(state_set, metric.state)
+            expected = metric.bind(positive=1, undefined=None)(state)
+            assert repr(getattr(way, name)()) == repr(float(expected)), name
+
+
+@compiled
+def test_nothing_leaks() -> None:
+    places = ["".join(["P", "T"]), "".join(["D", "E"])]
+    ev = se.Evaluator(slices=("country",), window=se.Panes("1h"), time_unit="s")
+    score = 0.123456
+
+    def work() -> None:
+        for n in range(500):
+            place = {"country": places[n % 2]}
+            ev.update(n % 2 == 0, score=score, event_time=START, slices=place)
+            assert ev["accuracy"] >= 0
+            outcome(ev, "update", y_true=[], score=score, event_time=START, slices={})
+
+    work()
+    gc.collect()
+    watched = [score, *places, ev._windows.total, ev._intake, None, True, False, 1]
+    before = [sys.getrefcount(item) for item in watched]
+    for _ in range(3):
+        work()
+    gc.collect()
+    after = [sys.getrefcount(item) for item in watched]
+    assert all(abs(a - b) < 30 for a, b in zip(after, before, strict=True)), (before, after)
+
+
+@pytest.mark.parametrize("window", [None, se.Last(5), se.Panes("1h")])
+def test_an_evaluator_is_freed_with_its_last_reference(window: Any) -> None:
+    ev = se.Evaluator(slices=("country",), window=window, time_unit="s")
+    for n in range(9):
+        ev.update(n % 2 == 0, score=n / 9, event_time=START, slices={"country": "PT"})
+        assert [ev["roc_auc"], ev["f1"]]
+    known = weakref.ref(ev), weakref.ref(ev._windows.total.current())
+    gc.disable()
+    try:
+        del ev
+        assert [one() for one in known] == [None, None]
+    finally:
+        gc.enable()
+
+
+_PROGRAM = """
+import hashlib, random
+import streameval as se
+draw = random.Random(8)
+seen = hashlib.sha256()
+for window in (None, se.Last(60), se.Panes("40s", pane="10s")):
+    for options in ({}, {"slices": ("country",)}, {"task": "multiclass"}):
+        ev = se.Evaluator(window=window, time_unit="s", **options)
+        names = ("accuracy", "f1_macro") if options.get("task") else ("roc_auc", "f1", "log_loss")
+        for step in range(900):
+            given = {"event_time": step / 10, "slices": {"country": draw.choice("ab")}}
+            if options.get("task"):
+                ev.update(draw.choice("abc"), draw.choice("abc"), **given)
+            else:
+                ev.update(draw.random() < 0.3, score=round(draw.random(), 2), **given)
+            if step % 7 == 0:
+                seen.update(repr([float(ev[name]) for name in names]).encode())
+            if step % 401 == 400:
+                seen.update(ev.to_bytes())
+                ev = se.from_bytes(ev.to_bytes())
+        seen.update(ev.to_bytes())
+print(seen.hexdigest())
+"""
+
+
+@compiled
+def test_both_backends_write_the_same_bytes() -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            env={**os.environ, "STREAMEVAL_BACKEND": backend},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for backend in ("portable", "native")
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.usefixtures("forced_switches")
+@pytest.mark.parametrize("way", ["first", "in python"])
+@pytest.mark.parametrize("window", [None, se.Last(50), se.Panes("40s", pane="10s")])
+def test_a_read_beside_a_writer_sees_whole_events(window: Any, way: str) -> None:
+    # Each event is right and of the highest score so far among the positives: any prefix of
+    # them has accuracy and AUC 1, and no mixture of two events has.
+    ev = se.Evaluator(window=window, time_unit="s")
+    if way == "in python":
+        in_python(ev)
+    twin = ev.emptied()
+    seen: set[float] = set()
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            for name in ("accuracy", "roc_auc", "f1", "log_loss"):
+                number = ev[name]
+                seen.add(number if name != "log_loss" or number != number else 1.0)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    events = [
+        {"y_true": yes, "score": 0.75 if yes else 0.25, "event_time": n / 10}
+        for n in range(400)
+        for yes in (n % 2 == 0,)
+    ]
+    for values in events:
+        twin.update(**values)  # type: ignore[arg-type]
+    for reader in readers:
+        reader.start()
+    try:
+        for n, values in enumerate(events):
+            ev.update(**values)  # type: ignore[arg-type]
+            if n % 50 == 0 and window is None:
+                ev.update(True, score=0.75, weight=2)
+                ev.revert(True, score=0.75, weight=2)
+                ev.update(True, score=0.75)
+                ev.revert(True, score=0.75)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+    assert {number for number in seen if number == number} <= {1.0}
+    ev._check()
+    assert ev.to_bytes() == twin.to_bytes()

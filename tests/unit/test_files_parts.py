@@ -1,0 +1,415 @@
+"""Files counted in parts by several processes: the same bytes, errors and counts as by one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pickle
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.errors import InputError, OptionError, StateError
+from streameval.records import parts
+from streameval.records.blocks import LinesWithin
+from streameval.records.csv_table import LabelTypes
+from streameval.records.feed import Feed
+from streameval.records.request import CALL, Request
+from streameval.records.sources import find_sources, read_source
+
+ROWS = 3_000
+
+
+class InThisProcess:
+    """Counts tasks as another process does, in a thread."""
+
+    def __init__(self) -> None:
+        (read, write), (read_back, write_back) = os.pipe(), os.pipe()
+        self._tasks, self._results = os.fdopen(write, "wb"), os.fdopen(read_back, "rb")
+        ends = os.fdopen(read, "rb"), os.fdopen(write_back, "wb")
+        self._thread = threading.Thread(target=self._answer, args=ends)
+        self._thread.start()
+
+    @staticmethod
+    def _answer(tasks: Any, results: Any) -> None:
+        with suppress(EOFError, BrokenPipeError), tasks, results:
+            parts.answer(tasks, results)
+
+    def send(self, data: bytes) -> None:
+        self._tasks.write(data)
+        self._tasks.flush()
+
+    def receive(self) -> Any:
+        return pickle.load(self._results)
+
+    def end(self) -> None:
+        self._results.close()
+        with suppress(BrokenPipeError):
+            self._tasks.close()
+        self._thread.join()
+
+
+@pytest.fixture
+def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of some kilobytes are cut into several tasks, which threads count."""
+    monkeypatch.setattr(parts, "_HEAD_BYTES", 1_000)
+    monkeypatch.setattr(parts, "_LEAST_TASK", 2_000)
+    monkeypatch.setattr(parts, "_LARGEST_TASK", 9_000)
+    monkeypatch.setattr(parts, "_Other", InThisProcess)
+
+
+def rows_of(seed: int, rows: int = ROWS) -> dict[str, list[Any]]:
+    rng = np.random.default_rng(seed)
+    return {
+        "y_true": rng.choice(["spam", "ham"], rows).tolist(),
+        "score": rng.random(rows).round(3).tolist(),
+        "weight": rng.integers(1, 4, rows).tolist(),
+        "country": rng.choice(["PT", "DE", 'a "b",\nc'], rows).tolist(),
+        "user": rng.integers(0, 50, rows).tolist(),
+    }
+
+
+def write_jsonl(path: Path, table: dict[str, list[Any]]) -> None:
+    lines = (
+        json.dumps(dict(zip(table, row, strict=True))) for row in zip(*table.values(), strict=True)
+    )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_csv(path: Path, table: dict[str, list[Any]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\r\n")
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+
+
+def write_parquet(path: Path, table: dict[str, list[Any]]) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="NOT TESTED: Parquet, without pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    pyarrow.parquet.write_table(pyarrow.table(table), path, row_group_size=200)
+
+
+WRITERS: dict[str, Callable[[Path, dict[str, list[Any]]], None]] = {
+    "jsonl": write_jsonl,
+    "csv": write_csv,
+    "parquet": write_parquet,
+}
+
+
+def in_parts(request: Request, paths: list[str], *, skip: bool = False) -> Feed | None:
+    sources = find_sources(paths)
+    return parts.counted_in_parts(request, sources, LabelTypes(), skip=skip, workers=2)
+
+
+def by_one(request: Request, paths: list[str], *, skip: bool = False) -> Feed:
+    feed, types = Feed(request, skip=skip), LabelTypes()
+    for source in find_sources(paths):
+        for chunk in read_source(source, request.wanted(), types, io.BytesIO()):
+            feed.add(chunk)
+    feed.finish()
+    return feed
+
+
+def assert_same(feed: Feed | None, other: Feed) -> None:
+    assert feed is not None
+    evaluators = feed.finish(), other.finish()
+    assert evaluators[0].to_bytes() == evaluators[1].to_bytes()
+    assert evaluators[0].provenance == evaluators[1].provenance
+    assert feed.rows == other.rows
+    assert feed.slices_without_value == other.slices_without_value
+    assert feed.bad.first == other.bad.first
+    assert feed.bad.most_common() == other.bad.most_common()
+
+
+REQUESTS = {
+    "scores": Request(score="score", positive="spam", wording=CALL),
+    "labels": Request(y_pred="y_true", wording=CALL),
+    "weights and slices": Request(
+        score="score", positive="spam", weight="weight", slices=(("country",), ("country", "user"))
+    ),
+    "bootstrap": Request(
+        score="score", positive="spam", unit="user", more={"bins": 4}, metrics=("accuracy",)
+    ),
+    "limited scores": Request(score="weight", positive="spam", max_scores=1024),
+}
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+def test_parts_have_the_bytes_of_the_whole(
+    small_tasks: None, tmp_path: Path, ending: str, request_: Request
+) -> None:
+    table = rows_of(7)
+    if ending == "csv":  # a row that is cut inside its quotes has another test
+        table["country"] = [name.replace("\n", " ") for name in table["country"]]
+    path = tmp_path / f"a.{ending}"
+    WRITERS[ending](path, table)
+    assert_same(in_parts(request_, [str(path)]), by_one(request_, [str(path)]))
+
+
+def test_many_files_of_several_formats(small_tasks: None, tmp_path: Path) -> None:
+    for number, ending in enumerate([*WRITERS] * 5):
+        folder = tmp_path / f"country={'NO' if number % 2 else 'SE'}"
+        folder.mkdir(exist_ok=True)
+        table = rows_of(number, 20 + 40 * number)
+        del table["country"]
+        WRITERS[ending](folder / f"{number:02}.{ending}", table)
+    request = Request(score="score", positive="spam", slices=(("country",),))
+    assert_same(in_parts(request, [str(tmp_path)]), by_one(request, [str(tmp_path)]))
+
+
+BYTES = st.lists(
+    st.sampled_from(
+        [
+            *(b"\n", b"\r\n", b"\xef\xbb\xbf", b"\xff", b" ", b'"', b",,", b"y_true,score\n"),
+            *(b"a,1\n", b"b,.5\n", b'"a","2"\n', b'"a\nb",3\n', b"b,x\n", b'a"b,4\n'),
+            *(b'{"y_true": "a", "score": 1}\n', b'{"y_true": "b", "score": "x"}\n', b"{}\n"),
+        ]
+    ),
+    max_size=40,
+).map(b"".join)
+
+
+@contextmanager
+def cut_at(size: int, processes: type[Any]) -> Any:
+    """Tasks of so many bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_HEAD_BYTES", "_LEAST_TASK", "_LARGEST_TASK"):
+            patch.setattr(parts, name, size)
+        patch.setattr(parts, "_Other", processes)
+        yield
+
+
+@given(data=BYTES, size=st.integers(1, 60), ending=st.sampled_from(["csv", "jsonl"]))
+@settings(max_examples=150)
+def test_whatever_the_bytes_are_and_wherever_they_are_cut(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, size: int, ending: str
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / f"a.{ending}"
+    head = b"y_true,score\na,1\nb,2\n"
+    path.write_bytes((head if ending == "csv" else b'{"y_true": "a", "score": 1}\n' * 2) + data)
+    request = Request(score="score", positive="a", slices=(("y_true",),))
+    with cut_at(size, InThisProcess):
+        feed = in_parts(request, [str(path)], skip=True)
+    if feed is not None:
+        assert_same(feed, by_one(request, [str(path)], skip=True))
+
+
+@given(
+    lengths=st.lists(st.sampled_from([0, 1, 20_000]), max_size=9),
+    cuts=st.lists(st.integers(0, 90_000), max_size=5),
+    ends=st.booleans(),
+)
+def test_lines_within_ranges_that_meet_are_all_lines_once(
+    lengths: list[int], cuts: list[int], ends: bool
+) -> None:
+    data = b"\n".join(b"a" * length for length in lengths) + b"\n" * ends
+    borders = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
+    found = []
+    for begin, end in pairwise(borders):
+        lines = LinesWithin(io.BytesIO(data), begin, end)
+        found.append(b"".join(iter(lambda one=lines: one.read(1_000), b"")))  # type: ignore[misc]
+        so_far = b"".join(found)
+        assert so_far == data or so_far[-1:] in (b"\n", b"")
+    assert b"".join(found) == data
+
+
+def test_bad_records_have_the_lines_of_their_files(small_tasks: None, tmp_path: Path) -> None:
+    for name, ending in (("a", "csv"), ("b", "jsonl"), ("c", "csv")):
+        table = rows_of(ord(name))
+        table["country"] = ["PT"] * ROWS
+        for row in range(700, ROWS, 900):
+            table["score"][row] = "none"
+        table["y_true"][800] = "eggs"
+        WRITERS[ending](tmp_path / f"{name}.{ending}", table)
+    request = Request(score="score", positive="spam", negative="ham")
+    feed = in_parts(request, [str(tmp_path)], skip=True)
+    whole = by_one(request, [str(tmp_path)], skip=True)
+    assert_same(feed, whole)
+    assert whole.bad.count == 12
+    assert [(os.path.basename(record.source), record.line) for record in whole.bad.first[:4]] == [
+        ("a.csv", 702),
+        ("a.csv", 802),
+        ("a.csv", 1602),
+        ("a.csv", 2502),
+    ]
+
+
+def changed(path: Path, **at: tuple[int, Any]) -> list[str]:
+    """A file of 3,000 records, in which one value is another."""
+    table = rows_of(3)
+    for name, (row, value) in at.items():
+        table[name][row] = value
+    write_jsonl(path, table)
+    return [str(path)]
+
+
+SCORES = Request(score="score", positive="spam", weight="weight", slices=(("user",),))
+ONLY_BY_ONE = {
+    "a bad record stops the run": (SCORES, {"score": (2_900, "x")}),
+    "a record that the evaluator refuses": (SCORES, {"y_true": (2_900, 3)}),
+    "a weight that is not whole": (SCORES, {"weight": (2_900, 0.5)}),
+    "a weight that is not whole, in the first records": (SCORES, {"weight": (1, 0.5)}),
+    "more slices than are kept": (
+        Request(score="score", positive="spam", slices=(("user",),), max_slices=50),
+        {"user": (2_900, "other")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("request_", "change"), ONLY_BY_ONE.values(), ids=ONLY_BY_ONE)
+def test_what_is_left_to_one_process(
+    small_tasks: None, tmp_path: Path, request_: Request, change: dict[str, Any]
+) -> None:
+    assert in_parts(request_, changed(tmp_path / "a.jsonl", **change)) is None
+
+
+def test_labels_that_parts_discover(small_tasks: None, tmp_path: Path) -> None:
+    """Each part finds the negative label by itself."""
+    path = tmp_path / "a.jsonl"
+    request = Request(score="score", positive="spam")
+    table = rows_of(1)
+    table["y_true"][:100] = ["spam"] * 100
+    write_jsonl(path, table)
+    assert_same(in_parts(request, [str(path)]), by_one(request, [str(path)]))
+    table["y_true"] = ["spam"] * ROWS
+    table["y_true"][1_200], table["y_true"][1_201] = "ham", "eggs"
+    write_jsonl(path, table)
+    feed = in_parts(request, [str(path)], skip=True)
+    assert_same(feed, by_one(request, [str(path)], skip=True))
+
+
+def test_parts_that_discover_other_labels_are_refused(tmp_path: Path) -> None:
+    request = Request(score="score", positive="spam")
+
+    def count(feed: Feed, name: str) -> Feed:
+        write_jsonl(tmp_path / name, {"y_true": ["spam", name], "score": [0.5, 0.5]})
+        (source,) = find_sources([str(tmp_path / name)], "jsonl")
+        parts._count(feed, LabelTypes(), [parts.Piece(source, None)])
+        return feed
+
+    head = count(Feed(request, skip=True), "spam")
+    ham, eggs = count(head.part(), "ham"), count(head.part(), "eggs")
+    head.add_part(ham)
+    with pytest.raises(StateError, match="different negative labels"):
+        head.add_part(eggs)
+
+
+def test_labels_that_only_some_parts_have(small_tasks: None, tmp_path: Path) -> None:
+    table = rows_of(1)
+    table["y_true"][2_900] = "eggs"
+    write_jsonl(tmp_path / "a.jsonl", table)
+    request = Request(y_pred="country")
+    with pytest.raises(InputError, match="some of the labels"):
+        by_one(request, [str(tmp_path)])
+    feed = in_parts(request, [str(tmp_path)])
+    assert feed is not None
+    with pytest.raises(InputError, match="some of the labels"):
+        feed.finish()
+    table["country"][1_500] = "eggs"
+    write_jsonl(tmp_path / "a.jsonl", table)
+    assert_same(in_parts(request, [str(tmp_path)]), by_one(request, [str(tmp_path)]))
+
+
+def test_rows_that_are_cut_inside_their_quotes(small_tasks: None, tmp_path: Path) -> None:
+    table = rows_of(5)
+    table["country"] = ["a\n" * 300, "b"] * (ROWS // 2)
+    write_csv(tmp_path / "a.csv", table)
+    request = Request(score="score", positive="spam")
+    feed = in_parts(request, [str(tmp_path)])
+    assert feed is None
+    assert se.evaluate(str(tmp_path), score="score", positive="spam").total.support == ROWS
+
+
+class Killed(InThisProcess):
+    """A process that ends before its first answer."""
+
+    def receive(self) -> Any:
+        raise EOFError
+
+
+def test_a_process_that_ends_leaves_the_records_to_one(
+    small_tasks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_Other", Killed)
+    paths = changed(tmp_path / "a.jsonl")
+    assert in_parts(SCORES, paths) is None
+
+
+def test_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_HEAD_BYTES", 1_000)
+    monkeypatch.setattr(parts, "_LEAST_TASK", 2_000)
+    paths = changed(tmp_path / "a.jsonl")
+    given: dict[str, Any] = {"score": "score", "positive": "spam", "by": ["country", "user"]}
+    one = se.evaluate(paths, workers=1, **given)
+    started = []
+    popen = subprocess.Popen
+
+    def start(*args: Any, **more: Any) -> Any:
+        started.append(popen(*args, **more))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    assert se.evaluate(paths, workers=3, **given).to_bytes() == one.to_bytes()
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"window": se.Last(100)},
+            "workers=2 conflicts with window=, whose events depend on their order; "
+            "one process counts it",
+        ),
+        ({"temporal": True}, "workers=2 conflicts with temporal, which is about the order"),
+        (
+            {"metrics": "kappa_temporal", "score": None, "y_pred": "y_true"},
+            "workers=2 conflicts with kappa_temporal, which is about the order",
+        ),
+    ],
+)
+def test_what_depends_on_order_conflicts(
+    tmp_path: Path, given: dict[str, Any], message: str
+) -> None:
+    paths = changed(tmp_path / "a.jsonl")
+    columns = {"score": "score", "positive": "spam"} | given
+    se.evaluate(paths, **columns)  # says nothing
+    se.evaluate(paths, workers=1, **columns)
+    with pytest.raises(OptionError) as caught:
+        se.evaluate(paths, workers=2, **columns)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True])
+def test_numbers_of_processes(tmp_path: Path, workers: Any) -> None:
+    paths = changed(tmp_path / "a.jsonl")
+    with pytest.raises(InputError, match=r"^workers: expected a number from 1 to 1000"):
+        se.evaluate(paths, score="score", positive="spam", workers=workers)
+
+
+def test_workers_are_about_files() -> None:
+    with pytest.raises(InputError, match=r"^workers: expected files"):
+        se.evaluate({"y_true": [1], "score": [1]}, score="score", workers=2)
+
+
+def test_small_files_are_counted_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = Request(score="score", positive="spam")
+    sources = find_sources(changed(tmp_path / "a.jsonl"))
+    monkeypatch.setattr(parts, "_cores", lambda: 8)
+    assert parts.processes(None, request, sources) == 1
+    monkeypatch.setattr(parts, "LEAST_BYTES", 1_000)
+    assert parts.processes(None, request, sources) == 8
+    assert parts.processes(None, Request(score="score", window=se.Last(9)), sources) == 1
