@@ -262,7 +262,8 @@ class ClassProbabilitySums:
         probabilities: Whether scores are probabilities. Else only ranks are counted.
 
     Cost:
-        About 3 µs and 0.4 µs a class an event; 20 ns a cell of a batch.
+        An event 0.1 µs and 10 ns a class where compiled, else 3 µs and 0.4 µs a class; a
+        cell of a batch 2 ns, else 20 ns. The first read after them 1 µs and 0.3 µs a bin.
         Memory: the bins, and one weight for each rank that occurred.
 
     >>> sums = ClassProbabilitySums()

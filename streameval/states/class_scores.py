@@ -380,6 +380,15 @@ class ScoreColumns:
             return known
         return true in codes and codes.keys() >= scores.keys()
 
+    def unknown(self, labels: Iterable[Label]) -> list[Label]:
+        """Those of some labels that are new; among the others some may occur no more."""
+        return [label for label in labels if label not in self._codes]
+
+    @property
+    def labels_most(self) -> int:
+        """At least the number of labels; O(1)."""
+        return len(self._codes)
+
     def code(self, label: Label) -> int:
         """The code of a label that occurs, until the next :meth:`fold`."""
         return self._codes[label]
@@ -1227,14 +1236,15 @@ class ClassScores:
 
     def _check_capacity(self, labels: Sequence[Label], weight: Weight) -> None:
         scores = self._scores
-        known = set(scores.labels())
-        new = [label for label in labels if label not in known]
+        new = scores.unknown(labels)
         if new and scores.counts:
             for label in new:
                 check_same_kind(next(iter(scores.counts)), label, "y_true")
         total = scores.total() + weight
-        if not new and total <= MAX_TOTAL // MAX_CLASSES:
+        if scores.labels_most + len(new) <= MAX_CLASSES and total <= MAX_TOTAL // MAX_CLASSES:
             return
+        known = set(scores.labels())
+        new = scores.unknown(labels)
         classes = len(known | set(new))
         if classes > MAX_CLASSES:
             raise InputError(
