@@ -206,8 +206,10 @@ SANITIZED := \
   tests/properties/test_class_events.py \
   tests/properties/test_class_scores_oracle.py \
   tests/properties/test_delong_sums.py \
+  tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
   tests/unit/test_compiled_way.py \
+  tests/unit/test_fading.py \
   tests/unit/test_group_blocks.py \
   tests/unit/test_key_table.py \
   tests/unit/test_lock.py \

@@ -40,10 +40,11 @@ def _compile_flags() -> tuple[list[str], list[str]]:
     # No -ffast-math: the index relies on x + 0.0 turning -0.0 into 0.0. No contraction: a
     # product and a sum in one operation round once, and so have other bits than Python's.
     level = os.environ.get("STREAMEVAL_OPTIMISE", "3")
-    flags = [f"-O{level}", "-std=c++17", "-g0", "-fvisibility=hidden", "-ffp-contract=off"]
+    exact = ["-std=c++17", "-ffp-contract=off"]
+    flags = [f"-O{level}", *exact, "-g0", "-fvisibility=hidden"]
     if os.environ.get("STREAMEVAL_SANITIZE"):
         sanitisers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-        return ["-O1", "-g", "-std=c++17", "-fno-omit-frame-pointer", *sanitisers], sanitisers
+        return ["-O1", "-g", *exact, "-fno-omit-frame-pointer", *sanitisers], sanitisers
     return flags, []
 
 
@@ -60,6 +61,7 @@ def _extensions() -> list[Extension]:
     compile_flags, link_flags = _compile_flags()
     # Microsoft's compiler has no 128-bit integers, which the sums need.
     wide = [
+        "fading_sums",
         "native_class_events",
         "native_csv",
         "native_label_sums",

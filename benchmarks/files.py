@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -133,3 +134,82 @@ def evaluate_tables(rows: int, repeats: int) -> list[Row]:
         )
         for name, table in tables.items()
     ]
+
+
+def evaluate_formats(rows: int, repeats: int) -> list[Row]:
+    """``streameval.evaluate`` of a file in one process, against pandas and scikit-learn on it."""
+    import pandas
+    from sklearn import metrics
+
+    readers: dict[str, Callable[[Path], pandas.DataFrame]] = {
+        "csv": partial(pandas.read_csv, usecols=["label", "score"]),
+        "parquet": partial(pandas.read_parquet, columns=["label", "score"]),
+        "jsonl": partial(pandas.read_json, lines=True),
+    }
+
+    def peer(path: Path) -> list[float]:
+        frame = readers[path.suffix[1:]](path)
+        labels, scores = frame["label"].to_numpy(), frame["score"].to_numpy()
+        predicted = scores >= 0.5
+        return [
+            metrics.accuracy_score(labels, predicted),
+            metrics.f1_score(labels, predicted),
+            metrics.roc_auc_score(labels, scores),
+            metrics.log_loss(labels, scores),
+        ]
+
+    def ours(path: Path) -> list[float]:
+        ev = se.evaluate(path, y_true="label", score="score", workers=1)
+        return [ev[name] for name in ("accuracy", "f1", "roc_auc", "log_loss")]
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"predictions.{ending}" for ending in readers]
+        _write_formats(paths, rows)
+        for path in paths:
+            np.testing.assert_allclose(ours(path), peer(path), rtol=1e-9)
+        return [
+            faster(
+                f"evaluate() of {path.suffix[1:]}, {rows:,} rows: accuracy, F1, AUC, log loss",
+                partial(ours, path),
+                partial(peer, path),
+                target=3,
+                repeats=repeats,
+                peer_name="pandas and scikit-learn on the file",
+            )
+            for path in paths
+        ]
+
+
+def _write_formats(paths: Sequence[Path], rows: int) -> None:
+    """One table in each format: an id, a text, a label and a score."""
+    import pandas
+
+    rng = np.random.default_rng(7)
+    columns = {"id": range(rows), "model": "v7", "label": (rng.random(rows) < 0.3).astype(int)}
+    frame = pandas.DataFrame({**columns, "score": rng.random(rows)})
+    for path in paths:
+        if path.suffix == ".csv":
+            frame.to_csv(path, index=False)
+        elif path.suffix == ".parquet":
+            frame.to_parquet(path, index=False, row_group_size=200_000)
+        else:
+            frame.to_json(path, orient="records", lines=True, double_precision=15)
+
+
+def evaluate_in_parts(rows: int, repeats: int) -> list[Row]:
+    """``streameval.evaluate`` of one file by two processes, against one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "predictions.jsonl"
+        write_predictions(path, rows)
+        count = partial(se.evaluate, path, y_true="label", score="score")
+        assert count(workers=2) == count(workers=1)
+        return [
+            faster(
+                f"evaluate() of one file of {rows:,} lines by two processes",
+                partial(count, workers=2),
+                partial(count, workers=1),
+                target=1.8,
+                repeats=repeats,
+                peer_name="one process",
+            )
+        ]

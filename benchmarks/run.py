@@ -74,7 +74,10 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     yield "Bounded memory", bounded.parts(quick)
     yield "Windows", windows.parts(quick)
     yield "Files", [partial(files.evaluate_file, many, 1 if quick else 3)]
-    yield "Tables", [partial(files.evaluate_tables, 500_000 if quick else 2_000_000, repeats)]
+    rows = 500_000 if quick else 2_000_000
+    yield "Formats", [partial(files.evaluate_formats, rows, 1 if quick else 3)]
+    yield "Processes", [partial(files.evaluate_in_parts, 5 * rows, 1 if quick else 3)]
+    yield "Tables", [partial(files.evaluate_tables, rows, repeats)]
     yield "The service", service.parts(quick)
 
 

@@ -68,7 +68,8 @@ def _twin(metric: Any) -> RiverMetric:
     if "fbeta" in _COUNTERPARTS[type(metric).__name__]:
         options["beta"] = metric.beta
     if isinstance(metric, metrics.base.BinaryMetric):
-        options |= {"task": "binary", "positive": metric.pos_val}
+        # Where a metric has none, probabilities are of True.
+        options |= {"task": "binary", "positive": getattr(metric, "pos_val", True)}
     else:
         options["task"] = "multiclass"
     return RiverMetric(_COUNTERPARTS[type(metric).__name__], **options)

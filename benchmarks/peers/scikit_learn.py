@@ -350,7 +350,9 @@ def install(ledger: Ledger) -> None:
         ) -> Any:
             if _name in reasons:
                 raise NotCovered(reasons[_name])
-            bound = inspect.signature(_of).bind(*args, **more)
+            # By name: deprecated ones may be given by position, which the signature rules out.
+            signature = inspect.signature(_of)
+            bound = signature.bind(**dict(zip(signature.parameters, args, strict=False)), **more)
             bound.apply_defaults()
             return _ADAPTERS[_name](Call(_name, theirs, bound.arguments))
 

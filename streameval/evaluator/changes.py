@@ -200,7 +200,7 @@ class ComparisonChanges:
     >>> found = comparison_changes(before, after, ["accuracy"])
     >>> print(found.difference_table("challenger").to_text())
     metric    before  after  difference  low       high      differs
-    accuracy  -0.5    0      0.5         0.395961  0.594232  yes
+    accuracy  -0.5    0      0.5         0.386157  0.594917  yes
     """
 
     models: Mapping[str, Changes]

@@ -332,6 +332,7 @@ def _value_of(metric: Metric, of_states: Callable[..., float], state_set: StateS
 class _Unchanging:
     """A window of events that are given once."""
 
+    reader = None
     series = None
 
     def __init__(self, state_set: StateSet) -> None:
@@ -409,12 +410,18 @@ class View:
             read = compiled_reader(metric.name, window, binary=context.plan.binary)
             if read is not None:
                 return read
-        if metric.also or metric.state not in ("confusion", "index", "class_scores"):
+        if metric.also:
+            return None
+        function = metric.bind(positive=context.positive, undefined=context.undefined)
+        if window.reader is not None and context.undefined is None:
+            read = window.reader(metric.name, metric.state, function)
+            if read is not None:
+                return read
+        if metric.state not in ("confusion", "index", "class_scores"):
             return None
         if state_set is None:
             return lambda: of_state_set(current())
         if window.plain:
-            function = metric.bind(positive=context.positive, undefined=context.undefined)
             return functools.partial(function, getattr(state_set, metric.state))
         return functools.partial(of_state_set, state_set)
 

@@ -70,6 +70,7 @@ def whole_counts(counts: ConfusionCounts) -> WholeCounts:
     >>> whole_counts(counts)
     WholeCounts(labels=['cat', 'dog'], correct=[2, 0], true=[2, 1], predicted=[3, 0], total=3)
     """
+    counts = counts.whole
     if counts.exact:
         return WholeCounts(*counts.per_class(), counts.total)  # type: ignore[arg-type]
     labels = counts.labels
@@ -87,6 +88,7 @@ def whole_counts(counts: ConfusionCounts) -> WholeCounts:
 
 def whole_cells(counts: ConfusionCounts) -> Iterable[tuple[Label, Label, int]]:
     """The cells ``(true, predicted, weight)`` on the same scale as :func:`whole_counts`."""
+    counts = counts.whole
     return counts.cells() if counts.exact else _scaled_cells(counts)  # type: ignore[return-value]
 
 

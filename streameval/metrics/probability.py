@@ -70,11 +70,13 @@ def _spelled(weight: Weight) -> str:
     return str(int(weight)) if weight == int(weight) else f"{weight:.6g}"
 
 
-def _mean(units: Weight, sums: AnySums, what: str, undefined: float | None) -> float:
+def _mean(units: str, sums: AnySums, what: str, undefined: float | None) -> float:
     reason = missing_probability(sums, what)
     if reason:
         return undefined_value(reason, undefined)
-    return units / (sums.weight * UNIT)
+    if isinstance(sums, ProbabilitySums):
+        sums = sums.whole
+    return float(getattr(sums, units) / (sums.weight * UNIT))
 
 
 def log_loss(sums: AnySums, *, undefined: float | None = None) -> float:
@@ -96,7 +98,7 @@ def log_loss(sums: AnySums, *, undefined: float | None = None) -> float:
     >>> round(log_loss(sums), 12)
     0.458145365937
     """
-    return _mean(sums.log_loss_units, sums, "log loss", undefined)
+    return _mean("log_loss_units", sums, "log loss", undefined)
 
 
 def brier_score(sums: AnySums, *, undefined: float | None = None) -> float:
@@ -118,7 +120,7 @@ def brier_score(sums: AnySums, *, undefined: float | None = None) -> float:
     >>> brier_score(sums)
     0.15625
     """
-    return _mean(sums.brier_units, sums, "the Brier score", undefined)
+    return _mean("brier_units", sums, "the Brier score", undefined)
 
 
 def normalized_entropy(

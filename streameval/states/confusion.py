@@ -180,6 +180,8 @@ class CellTable:
         quick: The compiled sums' way to count an event of weight 1 under its
             labels, the cell included; it returns False, nothing done, for new labels.
             None while there are no such sums.
+        whole: Integers of which the float weights are a multiple, each rounded; None where
+            there are none, and from the next event on.
 
     Cost:
         An event O(1). The sums are made at the first read, in
@@ -194,7 +196,16 @@ class CellTable:
     (5, 3, [5, 0])
     """
 
-    __slots__ = ("_cells", "_correct", "_label_index", "_sums", "_total", "exact", "quick")
+    __slots__ = (
+        "_cells",
+        "_correct",
+        "_label_index",
+        "_sums",
+        "_total",
+        "exact",
+        "quick",
+        "whole",
+    )
 
     def __init__(self, index: LabelIndex) -> None:
         self._label_index = index
@@ -206,6 +217,7 @@ class CellTable:
         self._correct: Weight = 0
         self._sums: LabelSums | None = None
         self.quick: Callable[[object, object], bool] | None = None
+        self.whole: ConfusionCounts | None = None
 
     @property
     def cells(self) -> dict[int, Weight]:
@@ -233,7 +245,7 @@ class CellTable:
             self.sum_up(i, j, weight)
         else:
             self.cells[code] = self.cells.get(code, 0.0) + weight
-            self._sums = None
+            self._sums = self.whole = None
 
     def sum_up(self, i: int, j: int, weight: Weight) -> None:
         """Add an integer weight, in its cell already, to the sums."""
@@ -326,6 +338,7 @@ class CellTable:
         if self.exact:
             twin._total = self.total
             twin._correct = self.correct
+        twin.whole = None if self.whole is None else self.whole.copy()
         return twin
 
     def __getstate__(self) -> object:
@@ -584,6 +597,35 @@ class ConfusionCounts:
 
         self._add(list(true), list(predicted), pairs, find)
 
+    def add_whole(self, y_true: Label, y_pred: Label, weight: int) -> None:
+        """Count validated labels with a weight of any size; a negative one takes it back.
+
+        Raises:
+            InputError: As :meth:`update`. Nothing is counted.
+        """
+        i, j = self._index.get(y_true), self._index.get(y_pred)
+        if i is None or j is None:
+            true, predicted = canonical_label(y_true), canonical_label(y_pred)
+            self._add([true], [predicted], [(0, 0, weight)], None)
+        elif weight < 0:
+            self._take(i, j, -weight)
+        else:
+            self._table.add_one(i, j, weight)
+
+    def add_multiple(self, other: ConfusionCounts, factor: int) -> None:
+        """Count all of another, whose weights are whole, so many times; negative to take it back.
+
+        Raises:
+            InputError: Labels of two kinds, or more than 100,000. Nothing is counted.
+        """
+        labels = other._label_index.labels
+        cells = [(i, j, weight * factor) for i, j, weight in other._table.coded()]
+        if factor > 0:
+            self._add(labels, labels, cells, None)
+            return
+        for i, j, weight in cells:
+            self.add_whole(labels[i], labels[j], weight)  # type: ignore[arg-type]
+
     def revert(self, y_true: object, y_pred: object, weight: Weight = 1) -> None:
         """Remove one earlier event, exactly.
 
@@ -684,7 +726,9 @@ class ConfusionCounts:
         twin = ConfusionCounts(
             None if closed is None else [new for old, new in names.items() if old in closed]
         )
-        return twin._filled(form._replace(labels=[names[label] for label in form.labels]))
+        twin._filled(form._replace(labels=[names[label] for label in form.labels]))
+        whole = self._table.whole
+        return twin if whole is None else twin.stands_for(whole.renamed(names))
 
     # copy.copy() would share the tables within.
     __copy__ = copy
@@ -701,6 +745,16 @@ class ConfusionCounts:
     def exact(self) -> bool:
         """Whether every weight was whole, so that all sums are integers."""
         return self._table.exact
+
+    @property
+    def whole(self) -> ConfusionCounts:
+        """The counts that a ratio is computed of: integers where these are a multiple of some."""
+        return self._table.whole or self
+
+    def stands_for(self, whole: ConfusionCounts) -> ConfusionCounts:
+        """This one, whose float weights are a multiple of whole ones, until it changes."""
+        self._table.whole = whole
+        return self
 
     @property
     def total(self) -> Weight:
@@ -720,7 +774,7 @@ class ConfusionCounts:
             O(1) for each class touched since the last read; O(K + cells)
             the first time and, with float weights, after each event.
         """
-        return self._table.current_sums()
+        return self.whole._table.current_sums()
 
     def cell(self, y_true: object, y_pred: object) -> Weight:
         """Weight of the events of one label predicted as another; 0 for labels never seen.

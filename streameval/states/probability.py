@@ -82,11 +82,12 @@ class ProbabilitySums:
     0.15625
     """
 
-    __slots__ = ("_held", "_tally")
+    __slots__ = ("_held", "_tally", "_whole")
 
     def __init__(self, bins: int = 10) -> None:
         self._held = LossSums(bins, UNIT)
         self._tally: NativeLossTally | None = None
+        self._whole: ProbabilitySums | None = None
 
     @property
     def _sums(self) -> LossSums:
@@ -134,6 +135,16 @@ class ProbabilitySums:
         return self._sums.brier
 
     @property
+    def whole(self) -> ProbabilitySums:
+        """The sums that a mean is computed of: integers where these are a multiple of some."""
+        return self._whole or self
+
+    def stands_for(self, whole: ProbabilitySums) -> ProbabilitySums:
+        """This state, whose floats are a multiple of whole sums, until it changes."""
+        self._whole = whole
+        return self
+
+    @property
     def bin_edges(self) -> list[float]:
         """The ``bins + 1`` edges from 0 to 1."""
         return [0.0, *self._sums.bins.edges, 1.0]
@@ -175,11 +186,23 @@ class ProbabilitySums:
             weight = canonical_weight(weight)
             if type(weight) is float:
                 self._promote()
+        self.add_whole(positive, probability, weight)
+
+    def add_whole(self, positive: bool, probability: float, weight: Weight) -> None:
+        """:meth:`update` with validated values; whole weights of any size, negative to take back.
+
+        Neither is checked.
+        """
+        self._whole = None
         if 0.0 <= probability <= 1.0:
             loss, brier = binary_terms(positive, probability)
             self._sums.add(loss, brier, probability, positive, weight)
         else:
             self._sums.outside += weight
+
+    def add_multiple(self, other: ProbabilitySums, factor: int) -> None:
+        """Count all of another, whose sums are whole, so many times; negative to take it back."""
+        self._sums.add_multiple(other._sums, factor)
 
     def update_many(
         self, positive: object, probability: object, weight: object | None = None
@@ -203,6 +226,7 @@ class ProbabilitySums:
     def _add_many(
         self, positive: BoolArray, scores: FloatArray, weight: WeightArray | None
     ) -> None:
+        self._whole = None
         if weight is not None and weight.dtype.kind == "f":
             self._promote()
         inside = (scores >= 0.0) & (scores <= 1.0)
@@ -274,6 +298,7 @@ class ProbabilitySums:
         if not isinstance(other, ProbabilitySums):
             raise StateError(f"merge: expected ProbabilitySums, got {shown(other)}")
         self._sums.merge(other._sums)
+        self._whole = None
 
     def subtract(self, other: ProbabilitySums) -> None:
         """Remove all of another that was merged; both exact."""
@@ -288,6 +313,7 @@ class ProbabilitySums:
         """An independent state of the same events."""
         new = ProbabilitySums.__new__(ProbabilitySums)
         new._held, new._tally = self._sums.copy(), None
+        new._whole = None if self._whole is None else self._whole.copy()
         return new
 
     def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:

@@ -561,16 +561,22 @@ class StateSet:
     # Reading
 
     @classmethod
-    def later(cls, plan: StatePlan, make: Callable[[str], Any]) -> StateSet:
+    def later(
+        cls, plan: StatePlan, make: Callable[[str], Any], has_fed: Callable[[str], bool]
+    ) -> StateSet:
         """A state set for reading, whose states are made when they are first read.
 
         Args:
             plan: What it keeps.
-            make: From the name of a state to the state.
+            make: From the name of a state to the state; None for one that is derived from
+                another, as far as the plan serves it.
+            has_fed: Whether an event is in it that counts in the states that ``"labels"`` or
+                ``"scores"`` feed: so much is known without a state.
         """
         new = _DerivedStateSet.__new__(_DerivedStateSet)
         new.plan = plan
         new._make = make
+        new._known_fed = has_fed
         return new
 
     def support(self, state: str) -> Weight:
@@ -606,14 +612,15 @@ class StateSet:
     @property
     def has_labels(self) -> bool:
         """Whether an event with a predicted label is in it."""
-        return self._has_fed("labels")
+        return self.has_fed("labels")
 
     @property
     def has_scores(self) -> bool:
         """Whether an event with a score is in it."""
-        return self._has_fed("scores")
+        return self.has_fed("scores")
 
-    def _has_fed(self, kind: str) -> bool:
+    def has_fed(self, kind: str) -> bool:
+        """Whether an event is in it that states of this :attr:`StateRow.fed_by` count."""
         return any(self.support(row.name) for row in self.plan.rows if row.fed_by == kind)
 
     def labels(self) -> list[Label]:
@@ -758,6 +765,10 @@ class _DerivedStateSet(StateSet):
     """
 
     _make: Callable[[str], Any]
+    _known_fed: Callable[[str], bool]
+
+    def has_fed(self, kind: str) -> bool:
+        return self._known_fed(kind)
 
     def _sort(self) -> None:
         """No event is counted, so that no state needs to be made."""
@@ -766,9 +777,9 @@ class _DerivedStateSet(StateSet):
         return getattr(self, row.name)
 
     def _missing(self, row: StateRow) -> Any:
-        if row.name not in self.plan.keeps:
-            return super()._missing(row)
         state = self._make(row.name)
+        if state is None:
+            return super()._missing(row)
         setattr(self, row.name, state)
         return state
 

@@ -54,6 +54,7 @@ class CumulativeWindow:
     __slots__ = ("state_set",)
 
     plain = True
+    reader = None
     series = None
     compiled_reader = None
 

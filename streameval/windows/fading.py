@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -26,10 +26,16 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
+from streameval.states.ranking.wide_ranking import ScaledIndex
 from streameval.states.registry import STATES
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.fading_sums import FadingSums
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import Undo, WindowKey, WindowKind
+
+if TYPE_CHECKING:
+    from streameval.states.native.fading_sums import NativeFadingSums
 
 EPOCHS = 64
 """Half-lives that are kept."""
@@ -113,8 +119,11 @@ class Fading:
     whose probabilities are kept).
 
     Cost:
-        An event: that of its states. A read after an event: O(content of the
-        states that the metric needs, over 64 half-lives).
+        An event: that of its states, and once more what was read before: O(log n) for the
+        ranking of binary scores, O(1) for labels, log loss and Brier score. A read is then
+        that of the metric. O(content of the states over 64 half-lives) for the
+        first read, after a merge or a large batch, and always for probabilities of several
+        classes, moments of scores, weights that are not whole, and ``max_scores``.
 
     >>> Fading("6h").needs_time, Fading(1000).needs_time
     (True, False)
@@ -173,7 +182,7 @@ class Fading:
     ) -> FadingWindow:
         """The window of a saved state; raises StateError."""
         window = FadingWindow(self, plan, timeline)
-        window.buckets.restore(data)
+        window.restore(data)
         return window
 
     def to_options(self) -> dict[str, Any]:
@@ -182,29 +191,157 @@ class Fading:
         return {"kind": "fading", "half_life": self.span, "clock": clock}
 
 
-class FadingWindow:
-    """A state set in whole units for each epoch; their weighted sum at each read."""
+_NO_EPOCH = 2**63 - 1
 
-    __slots__ = ("_current", "_forms", "_plan", "_spec", "_timeline", "buckets")
+_FEW = 64
+_ONE_BY_ONE = 16
+"""Counting so few events in the sums, or one for so many scores, beats summing all anew."""
+
+_SUMMED = ("confusion", "index", "probability")
+"""States whose sum over the epochs is kept current once it was read."""
+
+_LOSSES = frozenset({"brier_score", "log_loss"})
+
+
+class FadingWindow:
+    """A state set in whole units for each epoch, and their weighted sum.
+
+    :class:`FadingSums` keep current what was read. Compiled ones take plain events too, and keep
+    them waiting until the state sets are needed (:attr:`buckets`).
+    """
+
+    __slots__ = (
+        "_buckets",
+        "_current",
+        "_fed",
+        "_forms",
+        "_plan",
+        "_spec",
+        "_summed",
+        "_sums",
+        "_timeline",
+        "_way",
+    )
 
     state_set = None
     plain = False
-    compiled_way = None
-    compiled_reader = None
     series = None
 
     def __init__(self, spec: Fading, plan: StatePlan, timeline: BucketTimeline) -> None:
-        self.buckets = TimeBuckets(plan, timeline, "epoch")
+        self._buckets = TimeBuckets(plan, timeline, "epoch")
         self._spec = spec
         self._plan = plan
         self._timeline = timeline
         # Written forms of states, by epoch: those of the past are written once.
         self._forms: dict[int, dict[str, Any]] = {}
         self._current: tuple[int | None, StateSet] | None = None
+        # Whether an event has labels, or a score, as far as that is known.
+        self._fed: dict[str, bool] = {}
+        # Cells of coarsened scores cannot be split again when an epoch is dropped.
+        bounded = plan.max_scores is not None
+        self._summed = frozenset(() if bounded else filter(plan.serves, _SUMMED))
+        self._way = None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
+        self._sums: Any = FadingSums(plan) if self._way is None else self._way
+
+    def compiled_way(self) -> NativeFadingSums | None:
+        """Counts events that are not late, which then wait for their epochs' states."""
+        return self._way
+
+    def compiled_reader(self, metric: str) -> Callable[[], float] | None:
+        """A metric of the compiled sums; nan while they are not kept."""
+        read: Callable[[], float] | None = getattr(self._way, metric, None)
+        return read
+
+    def reader(
+        self, name: str, state: str, function: Callable[[Any], float]
+    ) -> Callable[[], float] | None:
+        """A metric as a function of nothing, which gives nan where it has to be read in full.
+
+        Args:
+            name: Of the metric.
+            state: What it is a function of.
+            function: That function.
+        """
+        if name not in _LOSSES and (state != "confusion" or name == "support"):
+            return None
+
+        def read_whole() -> float:
+            # A ratio of weights is that of their units.
+            self._advance()
+            whole = self._whole(state)
+            return math.nan if whole is None else function(whole)
+
+        return read_whole
+
+    @property
+    def buckets(self) -> TimeBuckets:
+        """The epochs, each with all of its events."""
+        if self._way is not None and self._way.waiting:
+            self._settle(self._way)
+        return self._buckets
+
+    def _settle(self, way: NativeFadingSums) -> None:
+        """Count the events that compiled code has kept waiting in their epochs."""
+        for number, *columns in way.take():
+            state_set = self._buckets.live(number)
+            batch = EventBatch(*columns)
+            if len(batch) <= _FEW:
+                for event in batch.events():
+                    state_set.add(*event)
+            else:
+                state_set.add_many(batch)
+            self._forms.pop(number, None)
+            way.oldest_held = min(way.oldest_held, number)
+        self._current = None
+        self._fed.clear()
+
+    def restore(self, data: object) -> None:
+        """Take over the epochs of a saved state; raises StateError."""
+        self._buckets.restore(data)
+        for number in self._buckets:
+            self._changed(number)
 
     def _changed(self, number: int) -> None:
         self._forms.pop(number, None)
         self._current = None
+        if self._way is not None:
+            self._way.hold(number)
+
+    def _allow(self, number: int) -> None:
+        """Say how much one class of an epoch may still weigh, where compiled code counts in it."""
+        index = self._buckets.read(number).index
+        if self._way is not None and index is not None and index.exact:
+            self._way.allow(number, MAX_TOTAL - max(index.positives, index.negatives))
+
+    def _changed_by(self, number: int, event: EventFields, sign: int) -> None:
+        """Note that an event was counted in its epoch (1), or taken back (−1)."""
+        self._changed(number)
+        _, predicted, score, weight = event
+        if predicted is not None:
+            self._fed.pop("labels", None)
+        if score is not None:
+            self._fed.pop("scores", None)
+        if type(weight) is int:
+            self._sums.count(event, number, sign)
+        else:
+            self._sums.forget()
+
+    def _forget_sums(self) -> None:
+        """Have the next read sum all epochs: after changes that are rare, or of many events."""
+        self._current = None
+        self._fed.clear()
+        self._sums.forget()
+
+    def _advance(self) -> None:
+        """Where a new epoch has begun: take what has faded out of the sums, and drop it."""
+        newest = self._timeline.newest
+        if newest != self._sums.advanced_to:
+            buckets = self.buckets
+            self._fed.clear()
+            _drop_faded(buckets, self._timeline, self._plan, self._sums)
+            self._sums.advanced_to = newest
+            if self._way is not None:
+                self._way.oldest_held = min(buckets, default=_NO_EPOCH)
 
     def _weighed(self, event: EventFields, event_time: int | None) -> tuple[int, EventFields]:
         """An event's epoch, and the event with the whole units that it weighs there."""
@@ -225,8 +362,10 @@ class FadingWindow:
             self.buckets.update(number, weighed)
         except InputError as error:
             raise self._refusal(error, number, event[2] or ()) from None
-        self._changed(number)
-        self.buckets.prune()
+        self._changed_by(number, weighed, 1)
+        newest = self._timeline.newest
+        self._allow(number if newest is None else max(number, newest))
+        self._advance()
 
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
@@ -247,8 +386,18 @@ class FadingWindow:
             # Epochs that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
                 self.buckets.live(number).add_many(part)
-                self._changed(number)
-        self.buckets.prune()
+                self._count_part(number, part)
+        self._advance()
+
+    def _count_part(self, number: int, part: EventBatch) -> None:
+        """Count in the sums what was counted in an epoch."""
+        self._changed(number)
+        whole = part.weight is None or part.weight.dtype.kind != "f"
+        if whole and len(part) <= max(_FEW, self._sums.distinct // _ONE_BY_ONE):
+            for event in part.events():
+                self._changed_by(number, event, 1)
+        else:
+            self._forget_sums()
 
     def _refusal(self, error: InputError, number: int, labels: Collection[Any]) -> InputError:
         """A refusal for too much weight, in terms of events instead of units."""
@@ -267,7 +416,7 @@ class FadingWindow:
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
         assert event_time is not None
-        self.buckets.prune()
+        self._advance()
         number, weighed = self._weighed(event, event_time)
         if number not in self.buckets:
             raise InputError(
@@ -276,7 +425,7 @@ class FadingWindow:
                 got="one that was not counted or has faded out",
             )
         self.buckets.live(number).revert(*weighed)
-        self._changed(number)
+        self._changed_by(number, weighed, -1)
         self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
@@ -285,30 +434,83 @@ class FadingWindow:
 
         A state is summed when it is first read, and kept until the next event.
         """
-        latest = self._timeline.latest
+        latest, buckets = self._timeline.latest, self.buckets
         if self._current is None or self._current[0] != latest:
-            self.buckets.prune()
-            if len(self.buckets) and latest is not None:
-                total = StateSet.later(self._plan, self._sums(latest))
+            self._advance()
+            if len(buckets) and latest is not None:
+                total = StateSet.later(self._plan, self._states(latest), self._has_fed)
             else:
                 total = StateSet(self._plan)
             self._current = (latest, total)
         return self._current[1]
 
-    def _sums(self, latest: int) -> Callable[[str], Any]:
-        numbers = list(self.buckets)
-        oldest = numbers[0]
+    def _has_fed(self, kind: str) -> bool:
+        """As :meth:`StateSet.later` asks."""
+        known = self._fed.get(kind)
+        if known is None:
+            newest_first = reversed(list(self.buckets))
+            known = any(self.buckets.read(number).has_fed(kind) for number in newest_first)
+            self._fed[kind] = known
+        return known
+
+    def _states(self, latest: int) -> Callable[[str], Any]:
+        """From the name of a state to its weighted sum over the epochs."""
         newest, phase = divmod(latest, self._spec.span)
-        unit = units(phase, self._spec.span) << (newest - oldest)
-        self._forms = {number: self._forms.get(number, {}) for number in numbers}
+        weight = units(phase, self._spec.span)
 
         def state(name: str) -> Any:
+            whole = self._whole(name)
+            if whole is None:
+                return (
+                    self._sum_of_forms(name, newest, weight) if name in self._plan.keeps else None
+                )
+            bits = newest - self._sums.base
+            if name == "index":
+                return ScaledIndex(whole, weight, bits)
             row = STATES[name]
             assert row.weighted_sum is not None
-            forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
-            return row.restored(self._plan, row.weighted_sum(forms, unit))
+            form = row.weighted_sum([(row.write(whole), 1)], weight << bits)
+            return row.restored(self._plan, form).stands_for(whole)
 
         return state
+
+    def _whole(self, name: str) -> Any:
+        """The sum over the epochs in whole units, kept current from now on.
+
+        None where weights are not whole, and of states for which nothing is kept current.
+        """
+        if name not in self._summed:
+            return None
+        if not self._sums.keeps(name):
+            source = name if name in self._plan.direct else str(STATES[name].source)
+            sets = [(number, self.buckets.read(number)) for number in self.buckets]
+            if not all(getattr(state_set, source).exact for _, state_set in sets):
+                return None
+
+            def begin() -> bool:
+                parts = ((n, _part(state_set, self._plan, name)) for n, state_set in sets)
+                return bool(self._sums.begin(name, self._timeline.oldest, parts))
+
+            if not begin() and self._way is not None and not self._way.retired:
+                self._retire(self._way)
+                begin()
+        return self._sums.whole(name)
+
+    def _retire(self, way: NativeFadingSums) -> None:
+        """Go on with integers of any size."""
+        way.retired = True
+        self._sums = FadingSums(self._plan)
+        self._sums.advanced_to = way.advanced_to
+
+    def _sum_of_forms(self, name: str, newest: int, weight: int) -> Any:
+        """The weighted sum of a state's written forms; O(content of all epochs)."""
+        numbers = list(self.buckets)
+        oldest = numbers[0]
+        self._forms = {number: self._forms.get(number, {}) for number in numbers}
+        row = STATES[name]
+        assert row.weighted_sum is not None
+        forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
+        return row.restored(self._plan, row.weighted_sum(forms, weight << (newest - oldest)))
 
     def _form(self, number: int, name: str) -> dict[str, Any]:
         forms = self._forms.setdefault(number, {})
@@ -334,21 +536,70 @@ class FadingWindow:
         for number, part in self.buckets.kept_of(other.buckets):
             self.buckets.live(number).merge(part)
             self._changed(number)
-        self.buckets.prune()
+        self._forget_sums()
+        self._advance()
 
     def retained(self) -> dict[str, Any]:
         """Half-lives that hold events, and the most there can be."""
-        self.buckets.prune()
+        self._advance()
         return {"half_lives": len(self.buckets), "half_lives_at_most": EPOCHS}
 
     def to_state(self) -> dict[str, Any]:
         """The kept epochs, ascending."""
-        self.buckets.prune()
+        self._advance()
         return self.buckets.to_state()
 
     def _check(self) -> None:
-        self.buckets.prune()
+        self._advance()
         self.buckets._check()
+        kept = [name for name in self._summed if self._sums.keeps(name)]
+        fresh = FadingSums(self._plan)
+        for name in kept:
+            parts = [
+                (number, _part(self.buckets.read(number), self._plan, name))
+                for number in self.buckets
+            ]
+            fresh.begin(name, self._sums.base, parts)
+            fresh.check_equal(self._sums, name)
+        if self._way is not None:
+            self._way._check()
+
+
+def _part(state_set: StateSet, plan: StatePlan, name: str) -> Any:
+    """A state of an epoch; what would be derived is, and not kept there."""
+    row = STATES[name]
+    if name in plan.direct or row in state_set.derived:
+        return getattr(state_set, name)
+    return row.derive(getattr(state_set, str(row.source)), plan)
+
+
+def _drop_faded(buckets: TimeBuckets, timeline: BucketTimeline, plan: StatePlan, sums: Any) -> None:
+    """Take the epochs that have faded out out of the sums, and drop them."""
+    for number in buckets:
+        if number >= timeline.oldest:
+            break
+        sums.drop(number, functools.partial(_part, buckets.read(number), plan))
+    buckets.prune()
+
+
+def compiled_sums(
+    plan: StatePlan, span: int, timeline: BucketTimeline, buckets: TimeBuckets
+) -> NativeFadingSums | None:
+    """Compiled sums for a window of such state sets; None where they are kept in Python.
+
+    That is: nothing was compiled, or there are more than two classes.
+    """
+    module = compiled("fading_sums")
+    if plan.task != "binary" or plan.ordered or module is None:
+        return None
+
+    def advance(sums: NativeFadingSums) -> None:
+        _drop_faded(buckets, timeline, plan, sums)
+        sums.oldest_held = min(buckets, default=_NO_EPOCH)
+
+    tables = _COARSE, _MIDDLE, _FINE
+    sums: NativeFadingSums = module.NativeFadingSums(plan, span, EPOCHS, timeline, tables, advance)
+    return sums
 
 
 def _too_heavy(weight: object, position: int | None) -> InputError:

@@ -109,6 +109,7 @@ class LastWindow:
     __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "state_set")
 
     plain = False
+    reader = None
     series = None
     compiled_reader = None
 

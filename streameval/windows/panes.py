@@ -164,6 +164,7 @@ class PanesWindow:
 
     state_set = None
     plain = False
+    reader = None
 
     def __init__(self, spec: Panes, plan: StatePlan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "pane")

@@ -202,6 +202,7 @@ class ReplicatedWindow:
 
     plain = False
     compiled_way = None
+    reader = None
     compiled_reader = None
 
     def __init__(self, windows: list[Window], unit: str) -> None:

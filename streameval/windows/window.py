@@ -71,6 +71,18 @@ class Window(Protocol):
         ...
 
     @property
+    def reader(
+        self,
+    ) -> Callable[[str, str, Callable[[Any], float]], Callable[[], float] | None] | None:
+        """Makes a function that reads a metric at once; None where :meth:`current` is all.
+
+        From the name of a metric without parameters, of the one state that it is a function of,
+        and that function. What is made returns nan where the metric has no value, or has to be
+        read from :meth:`current`.
+        """
+        ...
+
+    @property
     def series(self) -> PaneSeries | None:
         """The panes of which a series is made; None where there are none."""
         ...

@@ -48,6 +48,7 @@ class EveryKthWindow:
 
     plain = False
     compiled_way = None
+    reader = None
     compiled_reader = None
     series = None
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from streameval.windows.fading import EPOCHS, units, units_many
+from streameval.events.time import event_time
+from streameval.metrics import class_metrics
+from streameval.windows.fading import EPOCHS, FadingWindow, units, units_many
+from tests.support.fading_oracle import Given, Oracle
 from tests.support.window_model import Item, batches, binary_stream, class_stream, columns, plain
 
 
@@ -169,6 +173,71 @@ def test_weights_are_bounded_and_nothing_is_counted() -> None:
             [True] * 4000, score=[0.5] * 4000, weight=[2**20] * 4000, event_time=[4000] + [9] * 3999
         )
     assert ev.to_bytes() == before
+
+
+def test_numbers_that_compiled_sums_do_not_hold() -> None:
+    ev = opened(metrics=["accuracy", "f1"])
+    oracle = Oracle(3600 * 10**6)
+    for start in (1_700_000_000, 1_700_003_600):
+        times = [start + n for n in range(3000)]
+        true, predicted = [n % 3 == 0 for n in times], [n % 5 < 2 for n in times]
+        ev.update_many(true, predicted, weight=[2**20] * 3000, event_time=times)
+        for moment, *labels in zip(times, true, predicted, strict=True):
+            oracle.add(Given(moment * 10**6, *labels, weight=2**20))
+    for seconds in (0, 1, 7200, 64 * 3600):
+        moment = 1_700_010_000 + seconds
+        ev.update(True, seconds != 1, event_time=moment)
+        oracle.add(Given(moment * 10**6, True, seconds != 1))
+        expected = oracle.values()
+        assert (ev["accuracy"], ev["f1"]) == (expected["accuracy"], expected["f1"])
+    ev._check()
+
+
+def test_a_restored_window_drops_what_fades_out() -> None:
+    ev = opened("1m", metrics=["accuracy", "roc_auc"])
+    start = 1_700_000_000
+    for n in range(90):
+        ev.update(n % 3 == 0, score=n / 90, event_time=start + n)
+    ev = se.from_bytes(ev.to_bytes())
+    assert ev["accuracy"] < 0.5
+    # The minutes that hold the 90 events fade out one after the other.
+    for n, known in enumerate((True, True, False)):
+        ev.update(True, score=n / 3, event_time=start + (63 + n) * 60)
+        assert math.isnan(ev["roc_auc"]) is not known
+        assert math.isnan(ev.value("roc_auc")) is not known
+        ev._check()
+    assert ev.retained["half_lives"] == 3
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.datetimes(timezones=st.just(UTC)), st.timedeltas(timedelta(0), timedelta(days=900)))
+def test_the_moment_of_a_datetime(start: datetime, later: timedelta) -> None:
+    assume(start <= datetime.max.replace(tzinfo=UTC) - later)
+    ev = opened()
+    ev.update(True, score=0.5, event_time=start)
+    ev.update(False, score=0.25, event_time=start + later)
+    assert ev.newest == event_time(start + later)
+
+
+def test_metrics_of_labels_sum_no_scores() -> None:
+    ev = opened()
+    ev.update_many([True, False], score=[0.75, 0.25], event_time=[0, 9])
+    assert (ev.value("accuracy"), ev["f1"]) == (1.0, 1.0)
+    window = ev._windows.total
+    assert isinstance(window, FadingWindow)
+    assert not window._sums.keeps("index")
+    assert ev.value("roc_auc") == 1.0
+    assert window._sums.keeps("index")
+
+
+def test_a_copy_of_the_confusion_stays_as_it_is() -> None:
+    ev = opened()
+    ev.update_many([True, False, True], [True, True, False], event_time=[0, 1800, 3600])
+    copied, before = ev.confusion, ev["f1"]
+    ev.update(True, True, event_time=3700)
+    assert class_metrics.f1(copied, positive=True) == before != ev["f1"]
+    copied.update(True, True)
+    assert math.isclose(class_metrics.accuracy(copied), copied.correct / copied.total)
 
 
 def test_fractional_weights_fade_too() -> None:

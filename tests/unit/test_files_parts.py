@@ -28,6 +28,7 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import Feed
 from streameval.records.request import CALL, Request
 from streameval.records.sources import find_sources, read_source
+from tests.support.command_runs import in_process
 
 ROWS = 3_000
 
@@ -413,3 +414,25 @@ def test_small_files_are_counted_by_one(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(parts, "LEAST_BYTES", 1_000)
     assert parts.processes(None, request, sources) == 8
     assert parts.processes(None, Request(score="score", window=se.Last(9)), sources) == 1
+
+
+@pytest.mark.parametrize("format", ["table", "json"])
+def test_the_command_prints_and_saves_the_same_with_any_number_of_processes(
+    small_tasks: None, tmp_path: Path, capfd: pytest.CaptureFixture[str], format: str
+) -> None:
+    run = in_process(capfd)
+    paths = changed(tmp_path / "a.jsonl", score=(2_900, "x"), y_true=(1_500, "eggs"))
+    command = ["evaluate", *paths, "--score", "score", "--positive", "spam", "--negative", "ham"]
+    command += ["--slice", "country", "--on-bad", "skip", "--format", format]
+    command += ["--threshold", "f1", "--save"]
+    one = run(*command, tmp_path / "1", "--workers", "1")
+    several = run(*command, tmp_path / "3", "--workers", "3")
+    assert several == one
+    assert one.code == 0
+    assert "a.jsonl:1501: y_true" in one.err
+    assert (tmp_path / "3").read_bytes() == (tmp_path / "1").read_bytes()
+    stopped = [word for word in command[:-1] if word not in ("--on-bad", "skip")]
+    assert run(*stopped, "--workers", "3") == run(*stopped, "--workers", "1")
+    refused = run(*stopped[:6], "--workers", "3", "--window", "last:9")
+    assert refused.code == 2
+    assert "--workers 3 conflicts with --window, whose events depend on their order" in refused.err

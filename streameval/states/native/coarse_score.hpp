@@ -54,6 +54,40 @@ inline void coarsen_column(double* scores, std::ptrdiff_t count, int level) {
     for (std::ptrdiff_t n = 0; n < count; ++n) scores[n] = coarse(scores[n], level);
 }
 
+constexpr int kMostLevel = 55;  // of so few cells that every limit is kept
+
+// Whether ascending scores have no more than `limit` cells.
+inline bool cells_fit(const std::vector<double>& scores, int level, std::size_t limit) {
+    std::size_t cells = 0;
+    double last = 0.0;
+    for (const double score : scores) {
+        const double cell = coarse(score, level);
+        if (cells == 0 || cell != last) {
+            if (++cells > limit) return false;
+            last = cell;
+        }
+    }
+    return true;
+}
+
+// The lowest level from `level` on at which ascending scores have no more than `limit`
+// cells. Their number falls with the level; the next levels are tried first.
+inline int fitting_level(const std::vector<double>& scores, int level, std::size_t limit) {
+    int low = level, high = level;
+    for (int step = 1; !cells_fit(scores, high, limit); step *= 2) {
+        low = high + 1;
+        high = std::min(high + step, kMostLevel);
+    }
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (cells_fit(scores, middle, limit))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return high;
+}
+
 // Raises the level to `least` at least, and on until no more than `limit` cells are
 // left; returns it. The tree is built anew from the cells, its W2 with their ties.
 inline int fit(ScoreTree& tree, int level, int least, std::size_t limit) {
@@ -62,28 +96,23 @@ inline int fit(ScoreTree& tree, int level, int least, std::size_t limit) {
     std::vector<double> scores(tree.distinct());
     std::vector<std::int64_t> positives(tree.distinct()), negatives(tree.distinct());
     tree.read_groups(scores.data(), positives.data(), negatives.data());
-    std::size_t count = scores.size();
-    level = std::max(level, least);
-    for (;; ++level) {
-        std::size_t cells = 0;
-        for (std::size_t n = 0; n < count; ++n) {
-            const double cell = coarse(scores[n], level);
-            if (cells > 0 && scores[cells - 1] == cell) {
-                positives[cells - 1] += positives[n];
-                negatives[cells - 1] += negatives[n];
-            } else {
-                scores[cells] = cell;
-                positives[cells] = positives[n];
-                negatives[cells] = negatives[n];
-                ++cells;
-            }
+    level = fitting_level(scores, std::max(level, least), limit);
+    std::size_t cells = 0;
+    for (std::size_t n = 0; n < scores.size(); ++n) {
+        const double cell = coarse(scores[n], level);
+        if (cells > 0 && scores[cells - 1] == cell) {
+            positives[cells - 1] += positives[n];
+            negatives[cells - 1] += negatives[n];
+        } else {
+            scores[cells] = cell;
+            positives[cells] = positives[n];
+            negatives[cells] = negatives[n];
+            ++cells;
         }
-        count = cells;
-        if (count <= limit) break;
     }
     ScoreTree coarser;
     build_from_groups(coarser, scores.data(), positives.data(), negatives.data(),
-                      static_cast<std::ptrdiff_t>(count));
+                      static_cast<std::ptrdiff_t>(cells));
     tree.swap(coarser);
     return level;
 }

@@ -21,11 +21,17 @@ cdef struct PlainEvent:
     # Multi-class: the canonical labels.
     PyObject* y_true
     PyObject* y_pred
-    # In a window of time: the number of the newest bucket, which is the event's.
+    # In a window of time: the number of the newest bucket, which is the event's; it begins
+    # with the event where `begins`, and `bucket` is then NULL.
     PyObject* bucket
+    int64_t number
+    bint begins
+    int64_t moment
 
 
 cdef class WindowWay:
+    # Whether it counts an event that begins a new bucket.
+    cdef readonly bint advances
     cdef bint ready(self, PlainEvent* event) except -1
     cdef int add(self, PlainEvent* event) except -1
 

@@ -594,9 +594,18 @@ cdef class EvaluatorWay:
             if newest is not self._bucket:
                 self._bucket = newest
                 self._start = newest * self._width
-            if not self._start <= moment < self._start + self._width:
+            if moment < self._start:
                 return False
             event.bucket = <PyObject*>newest
+            event.moment = moment
+            event.begins = moment >= self._start + self._width
+            if event.begins:
+                if not self._whole.advances:
+                    return False
+                event.bucket = NULL
+                event.number = moment // self._width
+            else:
+                event.number = newest
             if moment < <int64_t>latest:
                 arrival = timeline._arrival(moment, latest)
                 if arrival == len(timeline._counts) - 1:
@@ -616,7 +625,9 @@ cdef class EvaluatorWay:
                 return False
         if timeline is not None:
             (<list>timeline._counts)[arrival] += 1
-            if moment >= <int64_t>latest:
+            if event.begins:
+                timeline.reach(moment)
+            elif moment >= <int64_t>latest:
                 timeline.latest = moment
         for n in range(size):
             (<WindowWay>windows[n]).add(&event)

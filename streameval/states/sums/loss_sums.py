@@ -257,6 +257,12 @@ class ReliabilityBins:
             *([-value for value in each] for each in (other.weights, other.hits, other.units))
         )
 
+    def add_multiple(self, other: ReliabilityBins, factor: int) -> None:
+        """Add the other's integers so many times."""
+        self._add_lists(
+            *([value * factor for value in own] for own in (other.weights, other.hits, other.units))
+        )
+
     def _add_lists(
         self,
         weights: list[Weight],
@@ -432,6 +438,13 @@ class LossSums:
         self.log_loss -= other.log_loss
         self.brier -= other.brier
         self.outside -= other.outside
+
+    def add_multiple(self, other: LossSums, factor: int) -> None:
+        """Add the other's integers so many times; negative to take them out."""
+        self.bins.add_multiple(other.bins, factor)
+        self.log_loss += other.log_loss * factor
+        self.brier += other.brier * factor
+        self.outside += other.outside * factor
 
     def promote(self) -> None:
         """Make all sums floats, for good."""

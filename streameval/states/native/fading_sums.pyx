@@ -1,0 +1,537 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: binding=True, embedsignature=False, cdivision=True
+"""The compiled sums of a fading window of binary events, and its short way in."""
+
+cimport cython
+from libc.math cimport NAN
+from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
+
+import numpy as np
+
+from streameval.states.native.native_way cimport PlainEvent, WindowWay
+from streameval.states.native.wide_tree cimport U256, Wide, WideTree
+from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.ranked_weights import MAX_TOTAL
+from streameval.states.ranking.score_groups import ScoreGroups
+
+__all__ = ["NativeFadingSums"]
+
+cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
+    cdef cppclass FadingUnits:
+        vector[double] coarse
+        vector[double] middle
+        vector[double] fine
+        uint64_t at(int64_t phase, int64_t span)
+
+    cdef cppclass WaitingEvent:
+        double score
+        uint64_t units
+        int64_t epoch
+        uint8_t flags
+
+    cdef cppclass Bin "streameval::FadingSums::Bin":
+        Wide weight
+        Wide hits
+        U256 units
+
+    cdef cppclass FadingSums:
+        cbool counts
+        cbool ranks
+        cbool loses
+        int64_t base
+        Wide cells[4]
+        WideTree tree
+        U256 log_loss
+        U256 brier
+        Wide inside
+        Wide outside
+        vector[double] edges
+        vector[Bin] bins
+        cbool any()
+        void forget() except +
+        Wide weight_of(uint64_t units, int64_t epoch, int64_t oldest)
+        void add(uint8_t flags, double score, Wide weight) except +
+        cbool remove(uint8_t flags, double score, Wide weight)
+        void rebase(int64_t oldest)
+        size_t waiting()
+        const WaitingEvent& waiting_at(size_t at)
+        void reserve() except +
+        void wait(uint8_t flags, double score, uint64_t units, int64_t epoch)
+        void clear_waiting()
+        cbool drop_before(int64_t oldest)
+        double accuracy()
+        double precision()
+        double recall()
+        double f1()
+        double mean_log_loss()
+        double mean_brier()
+
+    void change(U256& sum, const U256& by, cbool less)
+    void change(Wide& sum, Wide by, cbool less)
+
+
+cdef enum:
+    TRUE = 1
+    PREDICTED = 2
+    SCORED = 4
+    LABELLED = 8
+
+cdef object _ONE = 1
+# The same of all windows: 100 KB.
+cdef FadingUnits _UNITS
+cdef uint64_t _MOST_UNITS = MAX_TOTAL
+cdef object _LOW_BITS = 2**64 - 1
+cdef object _LOW_WIDE = 2**128 - 1
+# Events that wait before the full way takes them into their epochs' states.
+cdef size_t _MOST_WAITING = 8192
+# A weight of all events that the sums do not hold.
+cdef object _TOO_WIDE = 2**125
+
+
+cdef inline Wide _wide(object number):
+    cdef uint64_t high = number >> 64, low = number & _LOW_BITS
+    return (<Wide>high << 64) | <Wide>low
+
+
+cdef inline object _integer(Wide number):
+    cdef uint64_t high = <uint64_t>(number >> 64), low = <uint64_t>number
+    return low if high == 0 else (<object>high << 64) | low
+
+
+cdef inline U256 _long(object number):
+    cdef U256 value
+    value.high = _wide(number >> 128)
+    value.low = _wide(number & _LOW_WIDE)
+    return value
+
+
+cdef inline object _long_integer(const U256& number):
+    return (_integer(number.high) << 128) | _integer(number.low)
+
+
+@cython.final
+cdef class NativeFadingSums(WindowWay):
+    """:class:`~streameval.windows.fading_sums.FadingSums` of binary events, compiled.
+
+    The same integers, in 128 and 256 bits; what does not fit is refused, and the window goes on
+    with the other ones.
+
+    A plain event of the newest epoch, or one that begins a new one, is weighed, added to the
+    sums, and waits until the state of its own epoch is needed (:meth:`take`). An epoch that has
+    faded out before then never has one. The methods from :meth:`roc_auc` on are the metrics of
+    these names, with the same bits; nan where the sum is not kept, is behind or has no value.
+
+    Args:
+        plan: What the epochs keep.
+        span: The half-life in microseconds, or in events.
+        epochs: How many are kept.
+        timeline: The window's; its latest moment advances.
+        tables: Powers of two, of which units are made.
+        advance: Drops epochs that have faded out, and takes them out of these sums.
+
+    Cost:
+        A plain event O(log n), O(1) where nothing of the ranking is read. 40 bytes a distinct
+        score and 32 an event that waits, at most 8,192 of these.
+    """
+
+    cdef FadingSums _sums
+    cdef object _plan
+    cdef object _advance
+    cdef object _timeline
+    cdef int64_t _span
+    cdef int64_t _epochs
+    cdef bint _labels
+    cdef bint _scores
+    cdef bint _limited
+    # The newest epoch for which what has faded out is no longer in the sums.
+    cdef object _advanced_to
+    # The oldest epoch that has a state, the newest in which anything was counted, and what one
+    # class of an epoch may still weigh.
+    cdef public int64_t oldest_held
+    cdef public int64_t newest_seen
+    cdef uint64_t _room
+    cdef int64_t _room_of
+    cdef public bint retired
+
+    def __init__(self, plan, span, epochs, timeline, tables, advance):
+        self._plan = plan
+        self._advance = advance
+        self._span = span
+        self._epochs = epochs
+        self._timeline = timeline
+        if _UNITS.coarse.empty():
+            _UNITS.coarse, _UNITS.middle, _UNITS.fine = tables
+        self._labels = "confusion" in plan.keeps
+        self._scores = bool(plan.fed["scores"])
+        self._limited = "index" in plan.keeps
+        self.advances = True
+        self.oldest_held = INT64_MAX
+        self.newest_seen = INT64_MIN
+        self._room_of = INT64_MAX
+
+    # The sums -------------------------------------------------------------
+
+    @property
+    def base(self):
+        """The epoch whose units these are."""
+        return self._sums.base
+
+    @property
+    def advanced_to(self):
+        """The newest epoch for which what has faded out has been taken out; None before one."""
+        return self._advanced_to
+
+    @advanced_to.setter
+    def advanced_to(self, number):
+        self._advanced_to = number
+
+    cdef int64_t _oldest(self) except? -1:
+        """The oldest epoch of which anything is in the sums."""
+        if self._advanced_to is None:
+            return self._sums.base
+        return <int64_t>self._advanced_to - self._epochs + 1
+
+    def keeps(self, name):
+        """Whether a state's sum is kept current."""
+        if name == "confusion":
+            return self._sums.counts
+        return self._sums.ranks if name == "index" else self._sums.loses
+
+    def whole(self, name):
+        """A state's sum; None where it is not kept."""
+        cdef size_t at
+        if not self.keeps(name):
+            return None
+        if name == "index":
+            return self
+        if name == "confusion":
+            counts = self._plan.confusion()
+            for at in range(4):
+                if self._sums.cells[at] != 0:
+                    counts.add_whole(at // 2, at % 2, _integer(self._sums.cells[at]))
+            return counts
+        bins = range(self._sums.bins.size())
+        return ProbabilitySums.from_state({
+            "bins": len(bins),
+            "exact": True,
+            "log_loss_units": _long_integer(self._sums.log_loss),
+            "brier_units": _long_integer(self._sums.brier),
+            "bin_weights": [_integer(self._sums.bins[n].weight) for n in bins],
+            "bin_positives": [_integer(self._sums.bins[n].hits) for n in bins],
+            "bin_probability_units": [_long_integer(self._sums.bins[n].units) for n in bins],
+            "outside": _integer(self._sums.outside),
+        })
+
+    def begin(self, name, int64_t oldest, parts):
+        """Sum a state of all epochs; False, and nothing is kept, where the numbers are too large."""
+        if not self._sums.any():
+            self._sums.base = oldest
+        elif oldest > self._sums.base:
+            self._sums.rebase(oldest)
+        if name == "confusion":
+            self._sums.counts = True
+        elif name == "index":
+            self._sums.ranks = True
+        else:
+            self._sums.loses = True
+            self._sums.edges = ProbabilitySums(self._plan.bins).bin_edges[1 : self._plan.bins]
+            self._sums.bins.resize(self._plan.bins)
+        for number, part in parts:
+            if not self._add_part(name, number, part):
+                self.forget()
+                return False
+        return True
+
+    def forget(self):
+        """Keep nothing current, until it begins again."""
+        self._sums.forget()
+
+    def count(self, event, number, int sign):
+        """Count an event with the units that it weighs in its epoch, or (−1) take it back."""
+        cdef uint8_t flags = 0
+        cdef double score = 0.0
+        cdef Wide weight
+        if not self._sums.any():
+            return
+        true, predicted, value, units = event
+        if true:
+            flags = TRUE
+        if predicted is not None:
+            flags |= LABELLED | PREDICTED if predicted else LABELLED
+        if value is not None:
+            flags |= SCORED
+            score = value
+        weight = self._sums.weight_of(units, number, self._oldest())
+        if weight == 0:
+            self.forget()
+        elif sign > 0:
+            self._sums.add(flags, score, weight)
+        elif not self._sums.remove(flags, score, weight):
+            raise RuntimeError("a fading window's event is not in its sums")
+
+    def drop(self, number, part):
+        """Take out an epoch, given as the function from the name of a state to its part in it."""
+        for name in ("confusion", "index", "probability"):
+            if self.keeps(name):
+                self._drop_part(name, number, part(name))
+
+    cdef bint _add_part(self, name, int64_t number, part) except -1:
+        cdef const double[::1] scores
+        cdef const int64_t[::1] positives, negatives
+        cdef Py_ssize_t at
+        cdef Wide weight
+        if name == "index":
+            groups = part.groups()
+            scores, positives, negatives = groups.scores, groups.positives, groups.negatives
+            for at in range(scores.shape[0]):
+                if positives[at]:
+                    weight = self._sums.weight_of(positives[at], number, self._sums.base)
+                    if weight == 0:
+                        return False
+                    self._sums.tree.insert(True, scores[at], weight)
+                if negatives[at]:
+                    weight = self._sums.weight_of(negatives[at], number, self._sums.base)
+                    if weight == 0:
+                        return False
+                    self._sums.tree.insert(False, scores[at], weight)
+            return True
+        factor = _ONE << (number - self._sums.base)
+        if name == "confusion":
+            if part.total * factor >= _TOO_WIDE:
+                return False
+            for true, predicted, held in part.cells():
+                self._sums.cells[2 * true + predicted] += _wide(held * factor)
+            return _integer(self._sums.cells[0]) + _integer(self._sums.cells[1]) + _integer(
+                self._sums.cells[2]) + _integer(self._sums.cells[3]) < _TOO_WIDE
+        if (part.weight + part.outside) * factor >= _TOO_WIDE:
+            return False
+        self._change_losses(part, factor, False)
+        return _integer(self._sums.inside) + _integer(self._sums.outside) < _TOO_WIDE
+
+    cdef object _change_losses(self, part, factor, bint less):
+        cdef size_t at
+        cdef Bin* bin
+        cdef object weights = part.bin_weights, hits = part.bin_positives
+        cdef object units = part.bin_probability_units
+        change(self._sums.log_loss, _long(part.log_loss_units * factor), less)
+        change(self._sums.brier, _long(part.brier_units * factor), less)
+        change(self._sums.inside, _wide(part.weight * factor), less)
+        change(self._sums.outside, _wide(part.outside * factor), less)
+        for at in range(self._sums.bins.size()):
+            bin = &self._sums.bins[at]
+            change(bin.weight, _wide(weights[at] * factor), less)
+            change(bin.hits, _wide(hits[at] * factor), less)
+            change(bin.units, _long(units[at] * factor), less)
+
+    cdef object _drop_part(self, name, int64_t number, part):
+        cdef int64_t bits = number - self._sums.base
+        if name == "index":
+            groups = part.groups()
+            self._remove_column(groups.scores, groups.positives, True, bits)
+            self._remove_column(groups.scores, groups.negatives, False, bits)
+        elif name == "confusion":
+            for true, predicted, held in part.cells():
+                self._sums.cells[2 * true + predicted] -= _wide(held << bits)
+        else:
+            self._change_losses(part, _ONE << bits, True)
+
+    cdef object _remove_column(
+        self, const double[::1] scores, const int64_t[::1] weights, bint positive, int64_t bits
+    ):
+        cdef Py_ssize_t at
+        for at in range(scores.shape[0]):
+            if weights[at] and not self._sums.tree.remove(
+                positive, scores[at], <Wide>weights[at] << bits
+            ):
+                raise RuntimeError("a fading window's epoch is not in its sums")
+
+    # The sum of the score index --------------------------------------------
+
+    @property
+    def distinct(self):
+        """Number of distinct scores, where they are kept."""
+        return self._sums.tree.distinct()
+
+    @property
+    def totals(self):
+        """The weight of the negatives and of the positives."""
+        return [_integer(self._sums.tree.negatives()), _integer(self._sums.tree.positives())]
+
+    @property
+    def twice_wins(self):
+        """W2."""
+        return _long_integer(self._sums.tree.twice_wins())
+
+    @property
+    def won_share(self):
+        """W2 / (2·P·N), the AUC, divided once; None while a class is missing."""
+        cdef double share = self._sums.tree.won_share()
+        return share if share == share else None
+
+    def groups(self):
+        """Score, weight of positives and weight of negatives, ascending."""
+        size = self._sums.tree.distinct()
+        scores = np.empty(size)
+        columns = np.empty((2, size, 2), dtype=np.uint64)
+        cdef double[::1] to_scores = scores
+        cdef uint64_t[::1] positives = columns[0].reshape(-1), negatives = columns[1].reshape(-1)
+        if size:
+            self._sums.tree.read_groups(&to_scores[0], &positives[0], &negatives[0])
+        weights = [
+            [low | high << 64 for low, high in column] for column in columns.tolist()
+        ]
+        return zip(scores.tolist(), *weights)
+
+    def scaled(self, units, bits):
+        """The groups with weights over ``units * 2**bits``, as floats; rounded twice."""
+        size = self._sums.tree.distinct()
+        columns = np.empty(size), np.empty(size), np.empty(size)
+        cdef double[::1] scores, positives, negatives
+        scores, positives, negatives = columns
+        if size:
+            self._sums.tree.read_scaled(&scores[0], &positives[0], &negatives[0], -bits)
+        return ScoreGroups(columns[0], columns[1] / units, columns[2] / units)
+
+    # Plain events ----------------------------------------------------------
+
+    def hold(self, int64_t number):
+        """Note that an epoch has a state, in which something was just counted elsewhere."""
+        self.oldest_held = min(self.oldest_held, number)
+        self.newest_seen = max(self.newest_seen, number)
+        self._room = 0
+
+    def allow(self, int64_t number, uint64_t units):
+        """Let one class of an epoch weigh so much more, until :meth:`hold` is called."""
+        self._room_of = number
+        self._room = units
+
+    @property
+    def waiting(self):
+        """How many events are not yet in their epochs' states."""
+        return self._sums.waiting()
+
+    def take(self):
+        """The events that wait, which do so no more, in runs of one epoch.
+
+        Each is its epoch, and columns of true labels, predicted ones, scores (or None) and units.
+        """
+        cdef size_t at, size = self._sums.waiting()
+        epochs, flags = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.uint8)
+        scores, units = np.empty(size), np.empty(size, dtype=np.int64)
+        cdef int64_t[::1] to_epochs = epochs, to_units = units
+        cdef uint8_t[::1] to_flags = flags
+        cdef double[::1] to_scores = scores
+        for at in range(size):
+            to_epochs[at] = self._sums.waiting_at(at).epoch
+            to_flags[at] = self._sums.waiting_at(at).flags
+            to_scores[at] = self._sums.waiting_at(at).score
+            to_units[at] = <int64_t>self._sums.waiting_at(at).units
+        self._sums.clear_waiting()
+        scored = flags & SCORED
+        # Columns of a batch have scores for all events or none.
+        borders = np.flatnonzero((np.diff(epochs) != 0) | (np.diff(scored) != 0)) + 1
+        starts = [0, *borders.tolist()]
+        return [
+            (
+                int(epochs[start]),
+                (flags[start:end] & TRUE).astype(np.bool_),
+                (flags[start:end] & PREDICTED).astype(np.bool_),
+                scores[start:end] if scored[start] else None,
+                units[start:end],
+            )
+            for start, end in zip(starts, [*starts[1:], size])
+            if end > start
+        ]
+
+    cdef bint ready(self, PlainEvent* event) except -1:
+        if self.retired or self._sums.waiting() >= _MOST_WAITING:
+            return False
+        if not (event.scored and self._scores) and not self._labels:
+            return False  # nothing of it would be counted
+        if not (self._limited and event.scored) or event.number > self.newest_seen:
+            return True
+        # A class of an epoch may weigh 2^62 units.
+        return self._room_of == event.number and self._room >= self._units_of(event)
+
+    cdef uint64_t _units_of(self, PlainEvent* event) noexcept:
+        return _UNITS.at(event.moment - event.number * self._span, self._span)
+
+    cdef int add(self, PlainEvent* event) except -1:
+        cdef uint64_t units = self._units_of(event)
+        cdef uint8_t flags = LABELLED
+        cdef int64_t oldest = event.number - self._epochs + 1
+        cdef Wide weight
+        if event.positive:
+            flags |= TRUE
+        if event.predicted:
+            flags |= PREDICTED
+        if event.scored and self._scores:
+            flags |= SCORED
+        self._sums.reserve()
+        if event.number > self.newest_seen:
+            self.newest_seen = event.number
+            self._room_of = event.number
+            self._room = _MOST_UNITS
+        if self._limited and flags & SCORED:
+            self._room -= units
+        if self._behind():
+            if not self._sums.drop_before(oldest):
+                raise RuntimeError("a fading window's event is not in its sums")
+            if self.oldest_held < oldest:
+                self._advance(self)
+            self._advanced_to = self._timeline.newest
+        self._sums.wait(flags, event.score, units, event.number)
+        if self._sums.any():
+            weight = self._sums.weight_of(units, event.number, oldest)
+            if weight == 0:
+                self._sums.forget()
+            else:
+                self._sums.add(flags, event.score, weight)
+        return 0
+
+    # Metrics ------------------------------------------------------------------
+
+    cdef bint _behind(self) except -1:
+        """Whether an epoch has faded out that is still in the sums."""
+        newest = self._timeline.newest
+        return newest is not self._advanced_to and newest != self._advanced_to
+
+    def roc_auc(self):
+        """W2 / (2·P·N)."""
+        return NAN if not self._sums.ranks or self._behind() else self._sums.tree.won_share()
+
+    def accuracy(self):
+        """Share of the weight predicted rightly."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.accuracy()
+
+    def precision(self):
+        """TP / (TP + FP)."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.precision()
+
+    def recall(self):
+        """TP / (TP + FN)."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.recall()
+
+    def f1(self):
+        """2 TP / (2 TP + FP + FN)."""
+        return NAN if not self._sums.counts or self._behind() else self._sums.f1()
+
+    def log_loss(self):
+        """Mean of −ln of the probability given to what happened."""
+        return NAN if not self._sums.loses or self._behind() else self._sums.mean_log_loss()
+
+    def brier_score(self):
+        """Mean squared distance of probability and outcome."""
+        return NAN if not self._sums.loses or self._behind() else self._sums.mean_brier()
+
+    # The object
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self._sums.tree.bytes() + 32 * self._sums.waiting()
+
+    def _check(self):
+        """Assert every invariant of the ranking."""
+        cdef const char* broken = self._sums.tree.broken()
+        assert broken is NULL, broken.decode()

@@ -1,0 +1,180 @@
+"""After any sequence of calls a fading window's answers are those of all its events anew."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from typing import Any
+from unittest import mock
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from tests.support.fading_oracle import Given, Oracle
+
+HOUR = 3600 * 10**6
+START = 1_700_000_000 * 10**6
+NAMES = ["roc_auc", "accuracy", "precision", "recall", "f1", "log_loss", "brier_score"]
+
+SCORES = st.one_of(
+    st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0, 1), st.floats(0, 1), st.floats(-2, 2)
+)
+
+
+@st.composite
+def events(draw: Any, moments: st.SearchStrategy[int]) -> Given:
+    score = draw(st.one_of(st.none(), SCORES))
+    true = draw(st.booleans())
+    predicted = draw(st.booleans()) if score is None else score >= 0.5
+    score = None if score is None else score + 0.0
+    weight = draw(st.sampled_from([1, 1, 1, 2, 7, 2**20]))
+    return Given(draw(moments), true, predicted, score, weight)
+
+
+@st.composite
+def timed_calls(draw: Any) -> list[tuple[str, Any]]:
+    """Calls of an evaluator: mostly in order, some late, some far ahead, some by columns."""
+    calls: list[tuple[str, Any]] = []
+    now = START
+    for _ in range(draw(st.integers(1, 25))):
+        now += draw(st.sampled_from([0, 1, HOUR // 7, HOUR, 5 * HOUR, 40 * HOUR]))
+        late = st.sampled_from([now - d for d in (0, 0, 0, 1, HOUR // 3, 3 * HOUR, 70 * HOUR)])
+        kind = draw(st.sampled_from(["one"] * 8 + ["many", "revert", "merge", "restore", "read"]))
+        if kind == "one":
+            calls.append((kind, draw(events(late))))
+        elif kind in ("many", "merge"):
+            calls.append((kind, draw(st.lists(events(late), min_size=1, max_size=5))))
+        else:
+            calls.append((kind, draw(st.integers(0, 100))))
+    return calls
+
+
+def feed(ev: se.Evaluator, event: Given, *, timed: bool, revert: bool = False) -> None:
+    call = ev.revert if revert else ev.update
+    given = {"y_true": event.true, "score": event.score, "weight": event.weight}
+    if event.score is None:
+        given["y_pred"] = event.predicted
+    call(**given, **({"event_time": event.moment} if timed else {}))
+
+
+def check(ev: se.Evaluator, oracle: Oracle, names: list[str]) -> None:
+    if oracle.latest is None:
+        return
+    expected = oracle.values()
+    for name in names:
+        try:
+            value = ev[name]
+        except se.MetricError:  # no event has a score yet
+            value = math.nan
+        assert repr(float(value)) == repr(float(expected[name])), name
+        if not math.isnan(value):
+            assert ev.value(name) == value
+            assert ev.report([name]).rows[0].value == value
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    timed_calls(), st.sampled_from([["roc_auc"], ["accuracy", "f1"], ["log_loss"], None]),
+    st.booleans(),
+)  # fmt: skip
+def test_the_answers_are_those_of_all_events_anew(
+    calls: list[tuple[str, Any]], metrics: list[str] | None, every: bool
+) -> None:
+    def opened() -> se.Evaluator:
+        window = se.Fading("1h")
+        return se.Evaluator(window=window, time_unit="us", metrics=metrics, slices=())
+
+    names = metrics or NAMES
+    ev, oracle = opened(), Oracle(HOUR)
+    scored = metrics in (["roc_auc"], ["log_loss"])
+    for kind, what in calls:
+        if kind == "one" and (what.score is not None or not scored):
+            feed(ev, what, timed=True)
+            oracle.add(what)
+        elif kind == "many":
+            run = [event for event in what if event.score is not None]
+            if run:
+                ev.update_many(
+                    [event.true for event in run],
+                    score=[event.score for event in run],
+                    weight=[event.weight for event in run],
+                    event_time=[event.moment for event in run],
+                )
+                for event in run:
+                    oracle.add(event)
+        elif kind == "merge":
+            shard = opened()
+            run = [event for event in what if event.score is not None or not scored]
+            for event in run:
+                feed(shard, event, timed=True)
+                oracle.add(event)
+            ev.merge(shard)
+        elif kind == "revert":
+            kept = oracle.kept() if oracle.events else []
+            if kept:
+                event = kept[what % len(kept)][0]
+                feed(ev, event, timed=True, revert=True)
+                oracle.events.remove(event)
+        elif kind == "restore":
+            ev = se.from_bytes(ev.to_bytes())
+        if every or kind == "read":
+            check(ev, oracle, names)
+    check(ev, oracle, names)
+    ev._check()
+    check(se.from_bytes(ev.to_bytes()), oracle, names)
+
+
+@st.composite
+def plain_calls(draw: Any) -> list[Given]:
+    """Events in order, most of them plain, at moments that pass from epoch to epoch."""
+    moment, run = START, []
+    for _ in range(draw(st.integers(1, 150))):
+        moment += draw(st.sampled_from([0, 1, HOUR // 5, HOUR // 5, HOUR, 3 * HOUR, 66 * HOUR]))
+        run.append(draw(events(st.just(moment))))
+    return run
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    plain_calls(), st.sampled_from([1, 2, 5, 40, "1h"]), st.integers(2, 30), st.booleans(),
+    st.booleans(),
+)  # fmt: skip
+def test_plain_events_are_counted_as_all_others_are(
+    run: list[Given], half_life: Any, stride: int, sliced: bool, portable: bool
+) -> None:
+    timed = isinstance(half_life, str)
+    options: dict[str, Any] = {"window": se.Fading(half_life), "time_unit": "us"}
+    options |= {"slices": ("part",)} if sliced else {}
+    one = se.Evaluator(**options)
+    compiled = mock.patch("streameval.windows.fading.compiled", return_value=None)
+    with compiled if portable else nullcontext():
+        other = se.Evaluator(**options)
+    oracle = Oracle(HOUR if timed else half_life)
+    for n, event in enumerate(run):
+        where = {"slices": {"part": n % 3}} if sliced else {}
+        if timed:
+            where["event_time"] = event.moment
+        if n % 5 == 0:
+            score, weight = event.score, event.weight
+        else:
+            score, weight = event.score, 1
+        given = {"score": score} if score is not None else {"y_pred": event.predicted}
+        one.update(event.true, **given, weight=weight, **where)
+        columns = {name: [value] for name, value in (given | where).items() if name != "slices"}
+        columns |= {"slices": {"part": [n % 3]}} if sliced else {}
+        other.update_many([event.true], **columns, weight=[weight])
+        moment = event.moment if timed else n
+        oracle.add(Given(moment, event.true, event.predicted, score, weight))
+        if n % stride == 0:
+            check(one, oracle, NAMES)
+            for key, view in one.slices().items():
+                for name in ("accuracy", "f1"):
+                    assert repr(view[name]) == repr(other.slices()[key][name])
+        if n % (3 * stride) == 0:
+            check(other, oracle, NAMES)
+    assert one.to_bytes() == other.to_bytes()
+    assert one.arrivals == other.arrivals
+    check(one, oracle, NAMES)
+    one._check()
+    other._check()
