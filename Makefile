@@ -203,6 +203,8 @@ fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some min
 # Tests of what is compiled.
 SANITIZED := \
   tests/properties/test_bounded_index.py \
+  tests/properties/test_class_events.py \
+  tests/properties/test_class_scores_oracle.py \
   tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \

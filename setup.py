@@ -60,7 +60,14 @@ def _extensions() -> list[Extension]:
         return []
     compile_flags, link_flags = _compile_flags()
     # Microsoft's compiler has no 128-bit integers, which the sums need.
-    wide = ["fading_sums", "native_csv", "native_label_sums", "native_loss_tally", "native_way"]
+    wide = [
+        "fading_sums",
+        "native_class_events",
+        "native_csv",
+        "native_label_sums",
+        "native_loss_tally",
+        "native_way",
+    ]
     names = ["native_index", "event_ring", "native_key_table", "native_lock", *wide]
     required = {name for name in names if REQUIRED}
     if sys.platform == "win32":

@@ -60,6 +60,7 @@ from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, Thre
 from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import Provenance
+from streameval.states.class_events import plain_event
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
@@ -186,7 +187,9 @@ class Evaluator(EvaluatorWay):
             notes = {"positive": binary.positive, "threshold": binary.threshold}
             classes = tuple(binary.labels) if binary.closed else None
         else:
-            self._intake = several = ClassIntake(declared, probabilities=probabilities)
+            self._intake = several = ClassIntake(
+                declared, probabilities=probabilities, plain=plain_event
+            )
             classes = several.classes if several.closed else None
         plan = plan_of(
             task,

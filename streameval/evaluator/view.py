@@ -417,7 +417,7 @@ class View:
             read = window.reader(metric.name, metric.state, function)
             if read is not None:
                 return read
-        if metric.state not in ("confusion", "index"):
+        if metric.state not in ("confusion", "index", "class_scores"):
             return None
         if state_set is None:
             return lambda: of_state_set(current())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields, first_position, nothing_given
 from streameval.events.values import (
     MAX_CLASSES,
+    SUM_TOLERANCE,
     BoolArray,
     FloatArray,
     IntArray,
@@ -46,16 +47,33 @@ class ClassIntake:
         probabilities: Whether events bring probabilities, as ``proba``; else any finite
             scores of every class, as ``score``. That requires `labels`.
 
+        plain: A quick way: the fields of a plain event with probabilities, or None for any
+            other; see ``plain_event`` of ``states/native/native_class_events.pyx``.
+
     Attributes:
         pending: New labels of the latest event or batch, until :meth:`learn` or
             :meth:`forget`; one of the two follows where there are any.
     """
 
-    __slots__ = ("_field", "_known", "_texts", "classes", "closed", "pending", "probabilities")
+    __slots__ = (
+        "_field",
+        "_known",
+        "_plain",
+        "_texts",
+        "classes",
+        "closed",
+        "pending",
+        "probabilities",
+    )
 
     def __init__(
-        self, labels: Iterable[object] | None = None, *, probabilities: bool = True
+        self,
+        labels: Iterable[object] | None = None,
+        *,
+        probabilities: bool = True,
+        plain: Callable[..., EventFields | None] | None = None,
     ) -> None:
+        self._plain = plain if probabilities else None
         self.closed = labels is not None
         self.probabilities = probabilities
         self._field = "proba" if probabilities else "score"
@@ -164,6 +182,10 @@ class ClassIntake:
     ) -> EventFields:
         """Validate one event or raise InputError; its new labels are :attr:`pending`."""
         known = self._known
+        if self._plain is not None and score is None and proba is not None:
+            fields = self._plain(known, y_true, y_pred, proba, weight, SUM_TOLERANCE)
+            if fields is not None:
+                return fields
         shares: dict[Label, float] | None = None
         fresh = False
         try:
@@ -364,7 +386,8 @@ class ClassIntake:
             )
         if array.shape != (length, len(self.classes)):
             raise InputError(self._field, expected=expected, got=f"shape {array.shape}")
-        matrix = array.astype(np.float64) + 0.0
+        matrix = array.astype(np.float64)
+        matrix += 0.0
         if not np.isfinite(matrix).all():
             position, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
             canonical_score(float(matrix[position, column]), self._field, position)

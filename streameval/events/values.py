@@ -447,7 +447,11 @@ def most_probable(proba: Mapping[Label, float]) -> Label:
 def most_probable_columns(proba: FloatArray, labels: Sequence[Label]) -> IntArray:
     """The column of :func:`most_probable` of each row; columns in any order."""
     order = np.asarray(sorted(range(len(labels)), key=labels.__getitem__), dtype=np.int64)
-    columns: IntArray = order[np.argmax(proba[:, order], axis=1)]
+    columns: IntArray
+    if (order[1:] > order[:-1]).all():
+        columns = np.argmax(proba, axis=1)
+    else:
+        columns = order[np.argmax(proba[:, order], axis=1)]
     return columns
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +18,14 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch
 from streameval.events.values import (
     MAX_CLASSES,
+    BoolArray,
     FloatArray,
     IntArray,
     Label,
     Weight,
     check_same_kind,
 )
+from streameval.states.class_events import COMPILED
 from streameval.states.fields import (
     MOST_WEIGHT,
     array_field,
@@ -45,6 +47,7 @@ from streameval.states.ranking.coarse_score import (
     coarse_column,
     least_level,
 )
+from streameval.states.ranking.keyed_scores import Entries, KeyedScores
 from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
@@ -54,7 +57,7 @@ from streameval.states.ranking.score_groups import (
 )
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.score_index import ScoreIndex
-from streameval.states.sums.fixed_point import total_weight
+from streameval.states.sums.fixed_point import total_weight, total_weight_by_group
 
 # The written form of class scores: one dict for one content, and none other accepted.
 #
@@ -74,43 +77,21 @@ from streameval.states.sums.fixed_point import total_weight
 # Where the scores are bounded: also ``max_scores``, the most of one multiset, and
 # ``level``, that of the cells of all.
 
-Columns: TypeAlias = dict[Label, dict[Label, RankedWeights]]
-"""Column -> true class -> its scores above 0."""
-
 _NAME = "class_scores"
 _SIGNED = "probabilities"
 _KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
 
-
-def write_form(
-    labels: list[Label], counts: dict[Label, Weight], columns: Columns, exact: bool
-) -> dict[str, Any]:
-    """The dict of class scores; ``labels`` ascend."""
-    index = {label: n for n, label in enumerate(labels)}
-    parts = [
-        (index[column], index[true], *columns[column][true].arrays())
-        for column in labels
-        for true in sorted(columns.get(column, ()))
-    ]
-    zero: Weight = 0 if exact else 0.0
-    dtype = np.int64 if exact else np.float64
-    return {
-        "exact": exact,
-        "labels": labels,
-        "counts": [counts.get(label, zero) for label in labels],
-        "columns": np.array([part[0] for part in parts], dtype=np.int64),
-        "true": np.array([part[1] for part in parts], dtype=np.int64),
-        "lengths": np.array([len(part[2]) for part in parts], dtype=np.int64),
-        "scores": np.concatenate([np.zeros(0), *(part[2] for part in parts)]),
-        "weights": np.concatenate([np.zeros(0, dtype), *(part[3] for part in parts)]),
-    }
+# The key of a multiset: the code of its column, and that of its true class in the low bits.
+_SHIFT = 26
+_LOW = (1 << _SHIFT) - 1
 
 
 class ScoresForm(NamedTuple):
     """What a written form holds."""
 
+    labels: list[Label]
     counts: dict[Label, Weight]
-    columns: Columns
+    multisets: KeyedScores
     exact: bool
     max_scores: int | None
     level: int
@@ -121,7 +102,7 @@ def read_form(data: object) -> ScoresForm:
     """Counts by true class, scores by column and true class, and whether they are exact.
 
     Raises:
-        StateError: Anything but what :func:`write_form` wrote.
+        StateError: Anything but what :meth:`ScoreColumns.write` wrote.
     """
     bounded = bounded_form(data)
     # Written where it is False only: other files are as before.
@@ -147,24 +128,19 @@ def read_form(data: object) -> ScoresForm:
     _check_indices(column, true, lengths, len(labels))
     scores = array_field(fields, "scores", _NAME, np.float64)
     weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
-    ends = _check_values(lengths, scores, weights, signed=signed)
+    starts = _check_values(lengths, scores, weights, signed=signed)
     check_cells(scores, None, level, _NAME)
     if max_scores is not None and (lengths > max_scores).any():
         raise StateError(f"{_NAME}.lengths: expected at most {max_scores} scores in each multiset")
-
-    columns: Columns = {}
-    start = 0
-    for c, y, end in zip(column.tolist(), true.tolist(), ends, strict=True):
-        where = f"{_NAME}.weights[{start}:{end}]"
-        _check_total(weights[start:end], held[y], where)
-        ranked = RankedWeights(scores[start:end], weights[start:end])
-        columns.setdefault(labels[c], {})[labels[y]] = ranked
-        start = end
+    _check_totals(starts, weights, [held[y] for y in true.tolist()])
     counts = {label: count for label, count in zip(labels, held, strict=True) if count}
+    columns = set(column.tolist())
     for n, label in enumerate(labels):
-        if label not in counts and label not in columns:
+        if label not in counts and n not in columns:
             refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
-    return ScoresForm(counts, columns, exact, max_scores, level, not signed)
+    ones = exact and bool((weights == 1).all())
+    multisets = KeyedScores(column << _SHIFT | true, starts, scores, None if ones else weights)
+    return ScoresForm(labels, counts, multisets, exact, max_scores, level, not signed)
 
 
 def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
@@ -187,15 +163,15 @@ def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: in
 
 def _check_values(
     lengths: IntArray, scores: FloatArray, weights: WeightArray, *, signed: bool
-) -> list[int]:
-    """Check the concatenated arrays; where each multiset ends."""
+) -> IntArray:
+    """Check the concatenated arrays; where each multiset begins, and where the last ends."""
     if len(scores) != len(weights):
         raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
     # Bounded one by one first, so that their sum cannot wrap around.
     bad = (lengths < 1) | (lengths > len(scores))
     if bad.any() or total_weight(lengths) != len(scores):
         raise StateError(f"{_NAME}.lengths: expected lengths above 0 that add up to {len(scores)}")
-    ends = np.cumsum(lengths)
+    starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
     # False for nan.
     good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
     if not good.all():
@@ -203,7 +179,7 @@ def _check_values(
         expected = "a finite score but 0" if signed else "a score in (0, 1]"
         refuse(f"{_NAME}.scores[{at}]", expected, float(scores[at]))
     falls = scores[1:] <= scores[:-1]
-    falls[ends[:-1] - 1] = False
+    falls[starts[1:-1] - 1] = False
     if falls.any():
         at = int(np.argmax(falls)) + 1
         refuse(f"{_NAME}.scores[{at}]", "ascending scores, none twice", float(scores[at]))
@@ -211,27 +187,130 @@ def _check_values(
     if not positive.all():
         at = int(np.argmin(positive))
         refuse(f"{_NAME}.weights[{at}]", "a weight above 0", weights[at].item())
-    return [int(end) for end in ends]
+    return starts
 
 
-def _check_total(weights: WeightArray, count: Weight, where: str) -> None:
-    total = total_weight(weights)
-    slack = 0 if isinstance(count, int) else 1e-9 * count
-    if total > count + slack:
-        refuse(where, f"a sum of at most {count}, the weight of the true class", total)
+def _check_totals(starts: IntArray, weights: WeightArray, counts: list[Weight]) -> None:
+    """Refuse a multiset that weighs more than its true class."""
+    if not counts:
+        return
+    firsts = starts[:-1]
+    over: BoolArray
+    most: Any = np.array(counts, dtype=weights.dtype)
+    if weights.dtype == np.int64:
+        # In two halves, whose sums cannot wrap around.
+        whole = weights.astype(np.int64, copy=False)
+        low = np.add.reduceat(whole & 0xFFFF_FFFF, firsts)
+        high = np.add.reduceat(whole >> 32, firsts) + (low >> 32)
+        low &= 0xFFFF_FFFF
+        over = (high > most >> 32) | ((high == most >> 32) & (low > most & 0xFFFF_FFFF))
+    else:
+        over = np.add.reduceat(weights, firsts) > most + 1e-9 * most
+    if over.any():
+        at = int(np.argmax(over))
+        start, end = starts[at : at + 2].tolist()
+        refuse(
+            f"{_NAME}.weights[{start}:{end}]",
+            f"a sum of at most {counts[at]}, the weight of the true class",
+            total_weight(weights[start:end]),
+        )
 
 
 RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share: it is no weight of zeros."""
+
+_EVENTS_MOST = 1024
+_NEWEST = 8
+_ROWS_JOINED = 2**14
+_PARTS_MOST = 256
+_CELLS_LEAST = 2**22
+
+
+class _Block(NamedTuple):
+    """Rows of scores as they arrived."""
+
+    true: IntArray
+    """Code of each row's true class."""
+    columns: IntArray
+    """Code of each column."""
+    scores: FloatArray
+    weights: WeightArray | None
+
+    def entries(self) -> Entries:
+        """The scores that are not 0."""
+        keys = self.columns << _SHIFT | self.true[:, None]
+        scores, weights = self.scores.ravel(), self.weights
+        if weights is not None:
+            weights = np.repeat(weights, len(self.columns))
+        keys = keys.ravel()
+        held = scores != 0.0
+        if not held.all():
+            keys, scores = keys[held], scores[held]
+            weights = None if weights is None else weights[held]
+        return Entries(keys, scores, weights)
+
+    def fits(self, later: _Block) -> bool:
+        """Whether rows of the same columns follow that are at least half as many."""
+        return (
+            2 * len(later.true) >= len(self.true)
+            and np.array_equal(self.columns, later.columns)
+            and (self.weights is None) is (later.weights is None)
+        )
+
+    def joined(self, later: _Block) -> _Block:
+        """These rows and those of a block that :meth:`fits`."""
+        return self._replace(
+            true=np.concatenate([self.true, later.true]),
+            scores=np.concatenate([self.scores, later.scores]),
+            weights=None
+            if self.weights is None or later.weights is None
+            else np.concatenate([self.weights, later.weights]),
+        )
+
+    def rank(self, code: int, index: ScoreIndex) -> None:
+        """Count the scores of one column that are not 0; its own class is positive."""
+        for at in np.flatnonzero(self.columns == code).tolist():
+            scores, positive, weights = self.scores[:, at], self.true == code, self.weights
+            held = scores != 0.0
+            if not held.all():
+                scores, positive = scores[held], positive[held]
+                weights = None if weights is None else weights[held]
+            index.update_many(positive, np.ascontiguousarray(scores), weights)
+
+
+def _read_rows(
+    events: list[tuple[Label, Mapping[Label, float], Weight]],
+    codes: Mapping[Label, int],
+    names: tuple[Label, ...],
+    scores: FloatArray,
+    true: IntArray,
+) -> bool:
+    """Write events of weight 1 that name the same labels in one order into arrays, or return False.
+
+    The twin of the compiled function of this name.
+    """
+    if any(weight != 1 or tuple(row) != names for _, row, weight in events):
+        return False
+    true[:] = [codes[label] for label, _, _ in events]
+    for n, (_, row, _) in enumerate(events):
+        scores[n] = list(row.values())
+    return True
+
+
+if COMPILED is not None:
+    _read_rows = COMPILED.read_rows
 
 
 class ScoreColumns:
     """Scores of each class's column by true class, with zeros that are implied, not stored.
 
     ``S[c][y]`` is the multiset of the scores that column c gave to events of true
-    class y. Only scores above 0 are kept. An event that does not name a class gave
+    class y. Only scores other than 0 are kept. An event that does not name a class gave
     it 0, and so did all events before a class first occurred: how many zeros a
     multiset has follows from the weight of its true class.
+
+    Rows are kept as they arrive, until a multiset is read or a row is removed: then all
+    of them are folded into sorted arrays.
 
     Args:
         signed: Whether scores may be below 0 (and above 1): no probabilities. Every event
@@ -239,240 +318,523 @@ class ScoreColumns:
 
     Attributes:
         counts: Weight of each true class.
-        columns: Column -> true class -> its scores above 0.
         exact: Whether all weights are integers.
 
     >>> columns = ScoreColumns()
-    >>> columns.count("cat", 2)
-    >>> columns.ranked("cat", "cat").add(0.75, 1)
-    >>> columns.zeros("cat", "cat"), columns.zeros("dog", "cat")
-    (1, 2)
+    >>> columns.add("cat", {"cat": 0.75, "dog": 0.25}, 1)
+    >>> columns.add("cat", {"dog": 1.0}, 2)
+    >>> [side.tolist() for side in columns.arrays("cat", "cat")]
+    [[0.0, 0.75], [2, 1]]
     """
 
-    __slots__ = ("_whole", "columns", "counts", "exact", "signed")
+    __slots__ = (
+        "_base",
+        "_blocks",
+        "_codes",
+        "_events",
+        "_folded",
+        "_owing",
+        "_parts",
+        "_sparse",
+        "_stale",
+        "_whole",
+        "counts",
+        "exact",
+        "signed",
+    )
 
     def __init__(self, *, signed: bool = False) -> None:
         self.signed = signed
         self.counts: dict[Label, Weight] = {}
-        self.columns: Columns = {}
         self.exact = True
         self._whole = 0  # sum of counts while exact
+        # Those of labels that occur, unless stale; after a fold, places in ascending order.
+        self._codes: dict[Label, int] = {}
+        self._stale = False
+        self._base = KeyedScores()
+        self._folded: dict[Label, Weight] = {}  # the counts of what is in the base
+        # What waits to be folded.
+        self._events: list[tuple[Label, Mapping[Label, float], Weight]] = []
+        self._blocks: list[_Block] = []
+        self._parts: list[Entries] = []
+        self._sparse = False
+        self._owing = False  # whether parts with negative weights are among it
+
+    # Reading
 
     def labels(self) -> list[Label]:
         """True classes and columns, ascending."""
-        return sorted(self.counts.keys() | self.columns.keys())
+        if self._stale:
+            self.fold()
+        return sorted(self._codes)
 
     def total(self) -> Weight:
         """The weight of all events; O(1) while exact."""
         return self._whole if self.exact else math.fsum(self.counts.values())
 
-    def count(self, true: Label, weight: Weight) -> None:
-        """Add to the weight of a true class; its scores are added separately."""
-        self.counts[true] = self.counts.get(true, 0 if self.exact else 0.0) + weight
-        if self.exact:
-            self._whole += int(weight)
+    def knows(self, true: Label, scores: Mapping[Label, float]) -> bool:
+        """Whether no label is new."""
+        codes = self._codes
+        if COMPILED is not None:
+            known: bool = COMPILED.knows(codes, true, scores)
+            return known
+        return true in codes and codes.keys() >= scores.keys()
 
-    def ranked(self, column: Label, true: Label) -> RankedWeights:
-        """The scores above 0 of a column for a true class, made if there are none."""
-        rows = self.columns.get(column)
-        if rows is None:
-            rows = self.columns[column] = {}
-        ranked = rows.get(true)
-        if ranked is None:
-            ranked = rows[true] = RankedWeights()
-            if not self.exact:
-                ranked.promote()
-        return ranked
+    def unknown(self, labels: Iterable[Label]) -> list[Label]:
+        """Those of some labels that are new; among the others some may occur no more."""
+        return [label for label in labels if label not in self._codes]
 
-    def holds(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
-        """Whether every column holds an event with this score, so that it can be removed."""
-        left = self.counts.get(true, 0) - weight
-        if left < 0:
-            return False
-        for column, rows in self.columns.items():
-            score, ranked = scores.get(column, 0.0), rows.get(true)
-            held = 0 if ranked is None else ranked.total
-            if score:
-                if ranked is None or ranked.weight_at(score) < weight:
-                    return False
-                held -= weight
-            if held > left:  # fewer zeros are held
-                return False
-        return all(column in self.columns for column, score in scores.items() if score)
+    @property
+    def labels_most(self) -> int:
+        """At least the number of labels; O(1)."""
+        return len(self._codes)
 
-    def remove(self, true: Label, scores: Mapping[Label, float], weight: int) -> None:
-        """Remove an event for which :meth:`holds` is true."""
-        for column, score in scores.items():
-            if score:
-                self.columns[column][true].remove(score, weight)
-                self._drop_empty(column, true)
-        self._take_count(true, weight)
+    def code(self, label: Label) -> int:
+        """The code of a label that occurs, until the next :meth:`fold`."""
+        return self._codes[label]
 
-    def _drop_empty(self, column: Label, true: Label) -> None:
-        rows = self.columns[column]
-        if not rows[true].total:
-            del rows[true]
-            if not rows:
-                del self.columns[column]
+    def multisets(self) -> KeyedScores:
+        """The scores other than 0, under the key ``column << 26 | true class``.
 
-    def _take_count(self, true: Label, weight: Weight) -> None:
-        self.count(true, -weight)
-        if not self.counts[true]:
-            del self.counts[true]
-
-    def subtract(self, other: ScoreColumns) -> None:
-        """Remove all of another that was merged; both exact."""
-        for column, rows in other.columns.items():
-            for true, ranked in rows.items():
-                self.columns[column][true].subtract(ranked)
-                self._drop_empty(column, true)
-        for true, count in other.counts.items():
-            self._take_count(true, count)
-
-    @classmethod
-    def of(
-        cls, counts: dict[Label, Weight], columns: Columns, exact: bool, *, signed: bool = False
-    ) -> ScoreColumns:
-        """These scores; the dictionaries are taken over."""
-        new = cls(signed=signed)
-        new.columns, new.exact = columns, exact
-        for true, weight in counts.items():
-            new.count(true, weight)
-        return new
-
-    def merge(self, other: ScoreColumns) -> None:
-        """Add the other's events; its content is unchanged."""
-        if not other.exact:
-            self.promote()
-        for column, rows in list(other.columns.items()):
-            for true, ranked in list(rows.items()):
-                self.ranked(column, true).merge(ranked)
-        for true, count in list(other.counts.items()):
-            self.count(true, count)
-
-    def promote(self) -> None:
-        """Make all weights floats, for good."""
-        if not self.exact:
-            return
-        self.exact = False
-        self.counts = {label: float(count) for label, count in self.counts.items()}
-        for rows in self.columns.values():
-            for ranked in rows.values():
-                ranked.promote()
-
-    def copy(self) -> ScoreColumns:
-        """Independent columns of the same events; score arrays are shared."""
-        new = ScoreColumns(signed=self.signed)
-        new.counts, new.exact, new._whole = self.counts.copy(), self.exact, self._whole
-        new.columns = {
-            column: {true: ranked.copy() for true, ranked in rows.items()}
-            for column, rows in self.columns.items()
-        }
-        return new
-
-    def zeros(self, column: Label, true: Label) -> Weight:
-        """The weight of the events of a true class that gave the column 0."""
-        count = self.counts[true]
-        ranked = self.columns.get(column, {}).get(true)
-        if ranked is None:
-            return count
-        zeros = count - ranked.total
-        return zeros if self.exact or zeros > RESIDUE * count else 0.0
+        Both are places among the :meth:`labels`.
+        """
+        self.fold()
+        return self._base
 
     def arrays(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
         """The distinct scores of a true class in a column, zeros included, and their weights."""
-        ranked = self.columns.get(column, {}).get(true)
-        scores, weights = (ranked or RankedWeights()).arrays()
-        zeros = self.zeros(column, true) if true in self.counts else 0
+        self.fold()
+        codes = self._codes
+        if column in codes and true in codes:
+            scores, weights = self._base.arrays(codes[column] << _SHIFT | codes[true])
+        else:
+            scores, weights = np.zeros(0), np.zeros(0, np.int64 if self.exact else np.float64)
+        zeros = self._zeros(total_weight(weights), self.counts.get(true, 0))
         if not zeros:
             return scores, weights
         at = int(np.searchsorted(scores, 0.0))
         return np.insert(scores, at, 0.0), np.insert(weights, at, zeros)
 
-    def standing(self, column: Label, true: Label, score: float) -> int:
-        """Weight below plus weight at or below a score, zeros included; whole weights only."""
-        zeros = self.zeros(column, true)
-        if not score and not self.signed:
-            return int(zeros)
-        ranked = self.columns.get(column, {}).get(true)
-        below, at_or_below = (0, 0) if ranked is None else ranked.rank(score)
-        # Zeros are above a negative score, and equal to 0.
-        times = 2 if score > 0 else int(score == 0)
-        return int(below + at_or_below + times * zeros)
+    def _zeros(self, held: Weight, count: Weight) -> Weight:
+        """The weight of zeros where so much of the weight of a true class is of other scores."""
+        zeros = count - held
+        return zeros if self.exact or zeros > RESIDUE * count else 0.0
 
-    def wins(self, column: Label, other: Label) -> Weight:
-        """Twice the weight of pairs that class ``column`` wins over ``other`` in its column.
+    def wins(self, column: Label, other: Label | None) -> Weight:
+        """Twice the weight of pairs that class ``column`` wins in its column.
+
+        Over ``other``; where that is None over all other classes.
 
         Cost:
-            O(n) of the two classes.
+            O(n) of the column.
         """
-        rows = self.columns.get(column, {})
-        own, against = rows.get(column), rows.get(other)
-        own_zeros, other_zeros = self.zeros(column, column), self.zeros(column, other)
-        wins = own_zeros * other_zeros
-        if own is not None:
-            above = own.total - own.rank(0.0)[0] if self.signed else own.total
-            wins += 2 * above * other_zeros
-            if against is not None:
-                wins += twice_wins(own, against)
-        if self.signed and against is not None:
-            wins += 2 * own_zeros * against.rank(0.0)[0]
-        return wins
-
-    def least_level(self, level: int, limit: int) -> int:
-        """The least level, from that of the scores on, at which no multiset has more."""
-        for rows in self.columns.values():
-            for ranked in rows.values():
-                if ranked.entries > limit:
-                    scores = coarse_column(ranked.arrays()[0], level)
-                    level = least_level(np.unique(scores), level, limit)
-        return level
-
-    def coarsen(self, level: int) -> None:
-        """Replace each score by that of its cell."""
-        for rows in self.columns.values():
-            for true, ranked in rows.items():
-                rows[true] = ranked.coarsened(level)
+        return twice_wins(*self._sides_against(column, other))
 
     def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
         """Every (event, label) of these columns as one binary event, positive where it is true.
 
         Of one column, it is that class against the rest.
         """
-        sides = (RankedWeights(), RankedWeights())  # negative, positive
-        zeros: list[Weight] = [0, 0]
+        return group_scores(*self._sides(columns))
+
+    def _sides_against(
+        self, column: Label, other: Label | None
+    ) -> tuple[RankedWeights, RankedWeights]:
+        """A column's scores of its class and of another; None: of all others."""
+        if other is None:
+            return self._sides([column])
+        own, rival = (RankedWeights(*self.arrays(column, true)) for true in (column, other))
+        return own, rival
+
+    def _sides(self, columns: Iterable[Label]) -> tuple[RankedWeights, RankedWeights]:
+        """The scores of these columns, zeros included: of their own classes, and of others."""
+        self.fold()
+        base, dtype = self._base, np.int64 if self.exact else np.float64
+        own = RankedWeights(np.zeros(0), np.zeros(0, dtype))
+        rest = RankedWeights(np.zeros(0), np.zeros(0, dtype))
+        none: list[Weight] = [0, 0]
+        for column in columns:
+            code = self._codes.get(column, _LOW)
+            groups, span = base.span(code << _SHIFT, (code + 1) << _SHIFT)
+            at = base.place(code << _SHIFT | code)
+            middle = slice(span.start, span.start)
+            if at >= 0:
+                middle = slice(*base.starts[at : at + 2].tolist())
+            own.add_many(base.scores[middle], base.each(middle))
+            for part in (slice(span.start, middle.start), slice(middle.stop, span.stop)):
+                rest.add_many(base.scores[part], base.each(part))
+            totals = dict(
+                zip((base.keys[groups] & _LOW).tolist(), base.totals[groups].tolist(), strict=True)
+            )
+            for true, count in self.counts.items():
+                none[true == column] += self._zeros(totals.get(self._codes[true], 0), count)
+        for side, zeros in zip((rest, own), none, strict=True):
+            if zeros:
+                side.add_many(np.zeros(1), np.array([zeros], dtype=dtype))
+        return own, rest
+
+    def ranking(self, column: Label, other: Label | None) -> ScoreIndex:
+        """A column's scores of its class, the positives, and of another (None: of all others).
+
+        Zeros are counted where scores may be below them, else left out. For whole weights.
+
+        Cost:
+            O(n) of the column, and O(scores) where rows have arrived of which :meth:`fold`
+            is needed.
+        """
+        base = self._base
+        waiting = bool(self._events or self._blocks)
+        if other is not None or self.signed or self._parts or base.weights is not None:
+            waiting = False
+        if waiting:
+            # Rows are ranked as they are: to fold them would sort all columns.
+            self._gather()
+        if not waiting or self._parts:
+            pooled = group_scores(*self._sides_against(column, other))
+            if not self.signed:
+                held = pooled.scores != 0.0
+                pooled = ScoreGroups(*(side[held] for side in pooled))
+            return ScoreIndex.from_state(groups_to_state(pooled, True))
+        index = ScoreIndex()
+        code = self._codes.get(column, _LOW)
+        groups, span = base.span(code << _SHIFT, (code + 1) << _SHIFT)
+        if span.stop > span.start:
+            positive = np.repeat(base.keys[groups] & _LOW == code, base.lengths[groups])
+            index.update_many(positive, base.scores[span])
+        for block in self._blocks:
+            block.rank(code, index)
+        return index
+
+    # Counting
+
+    def add(self, true: Label, scores: Mapping[Label, float], weight: Weight) -> None:
+        """Add an event; a float weight only once :meth:`promote` was called."""
+        if not self.knows(true, scores):
+            self._learn([true, *(label for label, score in scores.items() if score)])
+        self.counts[true] = self.counts.get(true, 0 if self.exact else 0.0) + weight
+        if self.exact:
+            self._whole += weight  # type: ignore[assignment]
+        self._events.append((true, scores, weight))
+        if len(self._events) >= _EVENTS_MOST:
+            self._gather()
+            self.relieve()
+
+    def add_rows(
+        self,
+        labels: Sequence[Label],
+        true: IntArray,
+        columns: Sequence[Label],
+        scores: FloatArray,
+        weights: WeightArray | None,
+    ) -> _Block:
+        """Add rows, at least one.
+
+        Args:
+            labels: The labels that ``true`` has codes of.
+            true: Of each row.
+            columns: The label of each column.
+            scores: One row for each event; kept, and not to be written to.
+            weights: Of each row, float64 only once :meth:`promote` was called; None: all 1.
+
+        Returns:
+            The rows, whose codes are those of the labels until the next :meth:`fold`.
+        """
+        held: list[int] = np.flatnonzero(scores.any(axis=0)).tolist()
+        totals = total_weight_by_group(true, len(labels), weights)
+        counted = [label for label, total in zip(labels, totals, strict=True) if total]
+        self._learn([*counted, *(columns[at] for at in held)])
+        for label, total in zip(labels, totals, strict=True):
+            if total:
+                self._count(label, total)
+        codes = self._codes
+        if len(held) < len(columns):
+            scores = scores[:, held]
+        block = _Block(
+            np.array([codes.get(label, 0) for label in labels], dtype=np.int64)[true],
+            np.array([codes[columns[at]] for at in held], dtype=np.int64),
+            scores,
+            weights,
+        )
+        self._push(block)
+        # Where most are zeros, sorted arrays hold the others only.
+        self._sparse = self._sparse or 4 * int(np.count_nonzero(scores)) < scores.size
+        return block
+
+    def _learn(self, labels: Iterable[Label]) -> None:
+        codes = self._codes
+        for label in labels:
+            codes.setdefault(label, len(codes))
+
+    def _count(self, true: Label, weight: Weight) -> None:
+        """Add to the weight of a true class."""
+        count = self.counts[true] = self.counts.get(true, 0 if self.exact else 0.0) + weight
+        if self.exact:
+            self._whole += weight  # type: ignore[assignment]
+        if not count:
+            del self.counts[true]
+            self._stale = True
+
+    def _push(self, block: _Block) -> None:
+        blocks = self._blocks
+        # Small blocks are joined to larger ones, so that there are few to read.
+        while blocks and len(block.true) <= _ROWS_JOINED and blocks[-1].fits(block):
+            block = blocks.pop().joined(block)
+        blocks.append(block)
+
+    def relieve(self) -> None:
+        """Fold where so much waits that the arrays would take less memory."""
+        waiting = sum(block.scores.size for block in self._blocks)
+        waiting += sum(len(part.keys) for part in self._parts)
+        parts = len(self._blocks) + len(self._parts)
+        most = max(_CELLS_LEAST, 2 * len(self._base))
+        if self._sparse or waiting > most or parts > _PARTS_MOST:
+            self.fold()
+
+    def _gather(self) -> None:
+        """Make arrays of the events that wait."""
+        if not self._events:
+            return
+        events, self._events = self._events, []
+        codes = self._codes
+        names = tuple(events[0][1])
+        columns = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
+        rows, true = np.empty((len(events), len(names))), np.empty(len(events), np.int64)
+        if (columns >= 0).all() and _read_rows(events, codes, names, rows, true):
+            self._push(_Block(true, columns, rows, None))
+            return
+        trues, scores, given = zip(*events, strict=True)
+        true = np.array([codes[label] for label in trues], dtype=np.int64)
+        weights: WeightArray | None = None
+        if not self.exact or given.count(1) < len(given):
+            weights = np.array(given, np.int64 if self.exact else np.float64)
+        held = [
+            (n, codes[label], score)
+            for n, row in enumerate(scores)
+            for label, score in row.items()
+            if score
+        ]
+        if held:
+            places, labels, values = zip(*held, strict=True)
+            at = np.array(places)
+            keys = np.array(labels, dtype=np.int64) << _SHIFT | true[at]
+            among = None if weights is None else weights[at]
+            self._parts.append(Entries(keys, np.array(values), among))
+
+    def fold(self) -> None:
+        """Sort what waits into the arrays; O(n) where anything does."""
+        if not (self._events or self._blocks or self._parts or self._stale or self._base.worn):
+            return
+        self._gather()
+        parts = [*self._parts, *(block.entries() for block in self._blocks)]
         if not self.exact:
-            sides[0].promote()
-            sides[1].promote()
-        for label in columns:
-            for true in sorted(self.counts):
-                ranked = self.columns.get(label, {}).get(true)
-                if ranked is not None:
-                    sides[label == true].merge(ranked)
-                zeros[label == true] += self.zeros(label, true)
+            parts = [
+                part._replace(
+                    weights=np.ones(len(part.keys))
+                    if part.weights is None
+                    else part.weights.astype(np.float64, copy=False)
+                )
+                for part in parts
+            ]
+        self._base = self._base.absorbed(*parts)
+        self._blocks, self._parts = [], []
+        self._sparse = self._owing = False
+        self._folded = self.counts.copy()
+        self._rename()
+
+    def _rename(self) -> None:
+        """Give the labels that occur the codes 0, 1, …, ascending; all is folded."""
+        codes, base = self._codes, self._base
+        if self._stale:
+            held = set(np.unique(base.keys >> _SHIFT).tolist())
+            codes = {
+                label: code for label, code in codes.items() if label in self.counts or code in held
+            }
+        self._stale = False
+        ascending = sorted(codes)
+        self._codes = {label: code for code, label in enumerate(ascending)}
+        if self._codes == codes:
+            return
+        places = np.zeros(max(codes.values(), default=0) + 1, np.int64)
+        for label, code in codes.items():
+            places[code] = self._codes[label]
+        keys = places[base.keys >> _SHIFT] << _SHIFT | places[base.keys & _LOW]
+        self._base = base.renamed(keys)
+
+    # Removing, of exact states
+
+    def remove(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
+        """Remove an event; False, and nothing changed, where some column holds none such."""
+        if self._owing:
+            # What is sorted may be more than there is.
+            self.fold()
+        found = self._retract(true, scores, weight) or self._take(true, scores, weight)
+        if not found and (self._events or self._blocks or self._parts):
+            self.fold()
+            found = self._take(true, scores, weight)
+        if found:
+            self._count(true, -weight)
+        return found
+
+    def _retract(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
+        """Whether such an event is the oldest that waits or one of the newest; it is dropped."""
+        events, event = self._events, (true, scores, weight)
+        if not events:
+            return False
+        for at in (0, *range(-1, -min(len(events), _NEWEST) - 1, -1)):
+            if events[at] == event:
+                del events[at]
+                self._removed(scores)
+                return True
+        return False
+
+    def _removed(self, scores: Mapping[Label, float]) -> None:
+        """Note that a label of an event that was removed may occur nowhere else."""
+        newest = self._events[-1][1] if self._events else {}
+        if not all(newest.get(label) for label, score in scores.items() if score):
+            self._stale = True
+
+    def _take(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
+        """Take an event out of the folded scores, if each column holds its score there."""
+        base, codes = self._base, self._codes
+        low = codes.get(true, _LOW)
+        if self._folded.get(true, 0) < weight:
+            return False
+        places: list[tuple[int, int]] = []
+        for column, score in scores.items():
+            if score:
+                key = codes.get(column, _LOW) << _SHIFT | low
+                at = base.find(key, score)
+                if at < 0 or base.weight_at(at) < weight:
+                    return False
+                places.append((key, at))
+        if len(places) < len(codes):
+            most = self._folded[true] - weight
+            for column, code in codes.items():
+                # It gave this column 0, of which there may be fewer.
+                if not scores.get(column) and base.total(code << _SHIFT | low) > most:
+                    return False
+        left = [base.take(key, at, weight) for key, at in places]
+        if not all(left):
+            self._removed(scores)
+        self._folded[true] -= weight
+        return True
+
+    def subtract(self, other: ScoreColumns) -> None:
+        """Remove all of another that was merged; both exact."""
+        self._parts.append(self._of(other, -1))
+        self._owing = True
+        for true, count in other.counts.items():
+            self._count(true, -count)
+        self._stale = True
+
+    def _of(self, other: ScoreColumns, sign: int = 1) -> Entries:
+        """The other's scores under the codes of this one's labels, which it learns."""
+        multisets, labels = other.multisets(), other.labels()
+        self._learn(labels)
+        codes = np.array([self._codes[label] for label in labels], dtype=np.int64)
+        keys = multisets.keys
+        keys = codes[keys >> _SHIFT] << _SHIFT | codes[keys & _LOW]
+        return multisets.entries(keys, sign)
+
+    @classmethod
+    def of(
+        cls,
+        labels: list[Label],
+        counts: dict[Label, Weight],
+        multisets: KeyedScores,
+        exact: bool,
+        *,
+        signed: bool = False,
+    ) -> ScoreColumns:
+        """These scores, with the places of the labels, which ascend, as keys."""
+        new = cls(signed=signed)
+        new.exact = exact
+        new._codes = {label: code for code, label in enumerate(labels)}
+        new._base = multisets
+        for true, weight in counts.items():
+            new._count(true, weight)
+        new._folded = new.counts.copy()
+        return new
+
+    def merge(self, other: ScoreColumns) -> None:
+        """Add the other's events; its content is unchanged."""
+        if not other.exact:
+            self.promote()
+        entries = self._of(other)
+        if len(entries.keys):
+            self._parts.append(entries)
+        for true, count in list(other.counts.items()):
+            self._count(true, count)
+        self.relieve()
+
+    def promote(self) -> None:
+        """Make all weights floats, for good."""
+        if not self.exact:
+            return
+        self.fold()
+        self.exact = False
+        self._base = self._base.promoted()
+        self.counts = {label: float(count) for label, count in self.counts.items()}
+
+    def coarsen(self, level: int) -> None:
+        """Replace each score by that of its cell."""
+        self.fold()
+        self._base = self._base.coarsened(level)
+
+    def least_level(self, level: int, limit: int) -> int:
+        """The least level, from that of the scores on, at which no multiset has more."""
+        base = self.multisets()
+        for at in np.flatnonzero(base.lengths > limit).tolist():
+            scores = base.scores[base.starts[at] : base.starts[at + 1]]
+            level = least_level(np.unique(coarse_column(scores, level)), level, limit)
+        return level
+
+    def copy(self) -> ScoreColumns:
+        """Independent columns of the same events; score arrays are shared."""
+        new = ScoreColumns(signed=self.signed)
+        new.counts, new.exact, new._whole = self.counts.copy(), self.exact, self._whole
+        new._codes, new._stale = self._codes.copy(), self._stale
+        new._base, new._folded = self._base.shared(), self._folded.copy()
+        new._events, new._blocks = self._events.copy(), self._blocks.copy()
+        new._parts, new._sparse, new._owing = self._parts.copy(), self._sparse, self._owing
+        return new
+
+    def write(self) -> dict[str, Any]:
+        """The dict of class scores."""
+        multisets, labels = self.multisets(), self.labels()
+        zero: Weight = 0 if self.exact else 0.0
         dtype = np.int64 if self.exact else np.float64
-        for side, weight in zip(sides, zeros, strict=True):
-            if weight:
-                side.add_many(np.zeros(1), np.array([weight], dtype=dtype))
-        negatives, positives = sides
-        return group_scores(positives, negatives)
+        form = {
+            "exact": self.exact,
+            "labels": labels,
+            "counts": [self.counts.get(label, zero) for label in labels],
+            "columns": multisets.keys >> _SHIFT,
+            "true": multisets.keys & _LOW,
+            "lengths": multisets.lengths,
+            "scores": multisets.scores.copy(),
+            "weights": multisets.each().astype(dtype),
+        }
+        return {**form, _SIGNED: False} if self.signed else form
 
     def _check(self) -> None:
         kind = int if self.exact else float
         assert all(type(count) is kind and count > 0 for count in self.counts.values())
         if self.exact:
             assert self._whole == sum(self.counts.values())
-        for rows in self.columns.values():
-            assert rows
-            for true, ranked in rows.items():
-                ranked._check()
-                scores, _ = ranked.arrays()
-                assert ranked.exact is self.exact
-                assert len(scores)
-                assert (scores != 0.0).all()
-                assert self.signed or (scores[0] > 0.0 and scores[-1] <= 1.0)
-                slack = 0 if self.exact else RESIDUE * self.counts[true]
-                assert ranked.total <= self.counts[true] + slack
+        base, labels = self.multisets(), self.labels()
+        base._check()
+        assert list(self._codes.items()) == [(label, code) for code, label in enumerate(labels)]
+        assert set(labels) == {
+            *self.counts,
+            *(labels[code] for code in (base.keys >> _SHIFT).tolist()),
+        }
+        assert not base.worn
+        assert (base.scores != 0.0).all()
+        assert self.signed or ((base.scores > 0.0) & (base.scores <= 1.0)).all()
+        assert base.each().dtype == (np.int64 if self.exact else np.float64)
+        for key, total in zip(base.keys.tolist(), base.totals.tolist(), strict=True):
+            count = self.counts[labels[key & _LOW]]
+            assert total <= count + (0 if self.exact else RESIDUE * count)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ScoreColumns):
@@ -481,109 +843,146 @@ class ScoreColumns:
             self.exact == other.exact
             and self.signed == other.signed
             and self.counts == other.counts
-            and self.columns == other.columns
+            and self.labels() == other.labels()
+            and self.multisets() == other.multisets()
         )
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
 
-# Wins of one class over another, kept current from the first read.
+# Wins of one class over another or over all others, kept current from the first read.
 
-_KEPT_LEAST = 100
-_KEPT_SHARE = 50
-# Keeping a pair current costs 1.5 µs an event, deriving it 30 ns for each event
-# counted: with more than n/50 events between two reads the latter is cheaper.
+_UNREAD_MOST = 4
+_MOST_PAIRS = 2**14
+"""Pairs of classes whose rankings are kept; a ranking takes about 1 kB beside its scores."""
 
 
-class PairWins:
-    """Cache of :meth:`ScoreColumns.wins`, kept current while that costs less than a new sum.
+class Wins:
+    """Rankings of columns, kept current with each event, so that their wins are at hand.
 
-    >>> scores, wins = ScoreColumns(), PairWins()
-    >>> scores.count("cat", 1)
-    >>> scores.count("dog", 1)
-    >>> wins.read(scores, "cat", "dog")
-    1
+    One binary index for each column that was read: of its class against all others; or
+    against one other, where that pair was read. A pair is no part of any other's cost.
+
+    >>> scores, wins = ScoreColumns(), Wins()
+    >>> scores.add("cat", {"cat": 0.75, "dog": 0.25}, 1)
+    >>> scores.add("dog", {"dog": 1.0}, 1)
+    >>> wins.read(scores, "cat", None), wins.read(scores, "cat", "dog")
+    (2, 2)
     """
 
-    __slots__ = ("_rows", "_unread")
+    __slots__ = ("_pairs", "_rest", "_unread", "kept")
 
     def __init__(self) -> None:
-        # Column -> true class it is compared with -> wins.
-        self._rows: dict[Label, dict[Label, Weight]] = {}
-        self._unread = 0  # events since the last read
+        self.kept = False
+        """Whether there is any ranking."""
+        self._unread = 0  # batches since the last read
+        self._rest: dict[Label, ScoreIndex] = {}
+        # By column, then by the class that it is compared with.
+        self._pairs: dict[Label, dict[Label, ScoreIndex]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._rows)
-
-    def read(self, scores: ScoreColumns, column: Label, other: Label) -> Weight:
-        """The wins of class ``column`` over ``other``; both have events.
+    def read(self, scores: ScoreColumns, column: Label, other: Label | None) -> int:
+        """The wins of class ``column`` over ``other`` (None: all others); whole weights only.
 
         Cost:
-            O(1) when cached, else O(n) of the two classes.
+            O(1) where it was read before, else O(n) of the column.
         """
         self._unread = 0
-        row = self._rows.get(column)
-        if row is None:
-            row = self._rows[column] = {}
-        wins = row.get(other)
-        if wins is None:
-            wins = row[other] = scores.wins(column, other)
-        return wins
+        kept = self._rest if other is None else self._pairs.get(column, {})
+        index = kept.get(column if other is None else other)
+        if index is None:
+            index = scores.ranking(column, other)
+            self.kept = True
+            if other is None:
+                self._rest[column] = index
+            elif len(scores.counts) ** 2 <= _MOST_PAIRS:
+                self._pairs.setdefault(column, {})[other] = index
+        wins = int(index.twice_wins)
+        if scores.signed:
+            return wins
+        # Zeros are not in it. They are below all other scores.
+        rivals = scores.total() - scores.counts[column] if other is None else scores.counts[other]
+        zeros = scores.counts[column] - index.positives
+        return wins + int((rivals - index.negatives) * (2 * index.positives + zeros))
+
+    def mean_share(self, scores: ScoreColumns) -> float:
+        """The mean over the classes of the share of pairs won over the rest; nan if not at hand.
+
+        It has to be so where a class was not read yet.
+        """
+        if COMPILED is None or not self.kept or scores.signed or not scores.exact:
+            return math.nan
+        self._unread = 0
+        mean: float = COMPILED.mean_share(self._rest, scores.counts, scores.total())
+        return mean
 
     def forget(self) -> None:
-        """Empty the cache."""
-        self._rows = {}
+        """Drop all rankings."""
+        self._rest, self._pairs, self.kept = {}, {}, False
 
     def forget_class(self, label: Label) -> None:
-        """Drop the class, which has no event any more."""
-        self._rows.pop(label, None)
-        for row in self._rows.values():
+        """Drop the rankings of a class that has no event any more."""
+        self._rest.pop(label, None)
+        self._pairs.pop(label, None)
+        for row in self._pairs.values():
             row.pop(label, None)
 
-    def follow(
-        self, scores: ScoreColumns, true: Label, proba: Mapping[Label, float], weight: int
-    ) -> None:
+    def follow(self, true: Label, scores: Mapping[Label, float], weight: int, signed: bool) -> None:
         """Add one event, or remove it with a negative weight.
 
-        To be called before or after ``scores`` counts it: the event changes
-        the scores of its own true class only, and those are not what its
-        scores are compared with.
+        Cost:
+            O(log n) for each class that it names and that was read.
+        """
+        if COMPILED is not None and weight == 1 and not (self._pairs or signed):
+            COMPILED.follow(self._rest, true, scores)
+            return
+        for column, score in scores.items():
+            if score or signed:
+                index = self._rest.get(column)
+                if index is not None:
+                    _change(index, column == true, score, weight)
+                row = self._pairs.get(column)
+                if row:
+                    if column == true:
+                        for index in row.values():
+                            _change(index, True, score, weight)
+                    elif true in row:
+                        _change(row[true], False, score, weight)
 
-        Args:
-            scores: Those of all events; whole weights only.
-            true: The event's class.
-            proba: Its probabilities.
-            weight: Its weight.
+    def follow_rows(self, scores: ScoreColumns, block: _Block) -> None:
+        """Add the rows of a batch that ``scores`` has just added.
 
         Cost:
-            Two ranks for each class that was read.
+            As :meth:`follow` for each row; O(1) where the batch is large, or wins are
+            read so rarely that it is cheaper to derive them anew.
         """
-        self._unread += 1
-        if self._unread > _KEPT_LEAST and self._unread > scores.total() // _KEPT_SHARE:
-            self.forget()
+        if not self.kept:
             return
-        for column, row in self._rows.items():
-            score = proba.get(column, 0.0)
-            if column == true:
-                for other in row:
-                    row[other] += weight * scores.standing(column, other, score)
-            elif true in row:
-                above = 2 * scores.counts[column] - scores.standing(column, column, score)
-                row[true] += weight * above
+        self._pairs = {}
+        self._unread += 1
+        seldom = self._unread > _UNREAD_MOST or 8 * len(block.true) > scores.total()
+        if seldom or scores.signed or not scores.exact:
+            self._rest = {}
+        self.kept = bool(self._rest)
+        for column, index in self._rest.items():
+            block.rank(scores.code(column), index)
 
-    def copy(self) -> PairWins:
-        """An independent copy."""
-        new = PairWins()
-        new._rows = {column: row.copy() for column, row in self._rows.items()}
-        new._unread = self._unread
-        return new
+    def copy(self) -> Wins:
+        """An independent copy, which derives its rankings anew."""
+        return Wins()
 
     def _check(self, scores: ScoreColumns) -> None:
-        for column, row in self._rows.items():
-            for other, wins in row.items():
-                assert other != column
-                if scores.exact:
-                    assert wins == scores.wins(column, other)
+        for column in self._rest:
+            assert self.read(scores, column, None) == scores.wins(column, None)
+        for column, row in self._pairs.items():
+            for other in row:
+                assert self.read(scores, column, other) == scores.wins(column, other)
+
+
+def _change(index: ScoreIndex, positive: bool, score: float, weight: int) -> None:
+    if weight > 0:
+        index.update(positive, score, weight)
+    else:
+        index.revert(positive, score, -weight)
 
 
 class ClassScores:
@@ -600,10 +999,11 @@ class ClassScores:
             each event then names one for every label.
 
     Cost:
-        An event with K classes: 1 µs a class until wins are read, 6 µs a
-        class while they are read often. A batch: 50 ns a cell. All K² wins of
-        n events: 60 ns · K · n. Memory: 8 bytes a score above 0, and about
-        1 kB for each pair (column, true class) that occurs.
+        An event with K classes: 0.5 µs and 0.1 µs a class; from the first read of wins
+        on 0.3 µs a class more, and from that of pairs on 0.6 µs. A batch: 10 ns a cell.
+        The first wins of each class over all others: 50 ns a cell. Memory: 8 bytes a
+        score above 0, and 15 more from that read on. Nothing grows with the number of
+        pairs of classes until :meth:`pair_wins` is read.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -618,7 +1018,7 @@ class ClassScores:
 
     def __init__(self, *, max_scores: int | None = None, probabilities: bool = True) -> None:
         self._scores = ScoreColumns(signed=not probabilities)
-        self._wins = PairWins()
+        self._wins = Wins()
         self._limit = checked_limit(max_scores)
         self._level = 0
         # Whether scores were counted since they were last within the limit, and how many
@@ -639,11 +1039,10 @@ class ClassScores:
             self._wins.forget()
 
     def _arrived(self, events: int) -> None:
-        if self._limit is not None:
-            self._unfit = True
-            self._room -= events
-            if self._room < 0:
-                self._fit()
+        self._unfit = True
+        self._room -= events
+        if self._room < 0:
+            self._fit()
 
     # -- reading ---------------------------------------------------------
 
@@ -694,23 +1093,35 @@ class ClassScores:
             no events, or is compared with itself.
 
         Cost:
-            O(1) when it was read before and not too many events have been counted
-            since; else 30 ns a score of the two classes.
+            O(1) when it was read before and no batch was counted since; else 50 ns a
+            score of the two classes. O(n) at each read once a weight was not whole, and
+            for more than 128 classes.
         """
-        counts = self._scores.counts
-        if column == other or column not in counts or other not in counts:
+        if column == other or other not in self._scores.counts:
             return 0 if self.exact else 0.0
-        self._fit()
-        return self._wins.read(self._scores, column, other)
+        return self._won(column, other)
 
     def one_vs_rest_wins(self, column: Label) -> Weight:
         """:meth:`pair_wins` of a class over all others together.
 
         Cost:
-            O(K) when the pairs were read before.
+            O(1) when it was read before, else 50 ns a score of the column; O(n) at each
+            read once a weight was not whole.
         """
-        wins = [self.pair_wins(column, other) for other in self._scores.counts if other != column]
-        return sum(wins) if self.exact else math.fsum(wins)
+        return self._won(column, None)
+
+    def mean_share(self) -> float:
+        """The macro mean of one-vs-rest AUCs where it is at hand, else nan. Cost: O(K)."""
+        self._fit()
+        return self._wins.mean_share(self._scores)
+
+    def _won(self, column: Label, other: Label | None) -> Weight:
+        if column not in self._scores.counts:
+            return 0 if self.exact else 0.0
+        self._fit()
+        if not self.exact:
+            return self._scores.wins(column, other)
+        return self._wins.read(self._scores, column, other)
 
     def column_scores(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
         """The distinct scores of a true class in a column, ascending, and their weights.
@@ -789,21 +1200,11 @@ class ClassScores:
             proba = {label: coarse(score, self._level) for label, score in proba.items()}
         if type(weight) is float:
             self._promote()
-        if not scores.exact:
-            self._wins.forget()  # wins of floats are derived anew, in one order of summing
-        # Sorted in at once only where wins are read often; queued, it costs a tenth.
-        often = bool(self._wins)
-        if often:
-            self._wins.follow(scores, y_true, proba, int(weight))
-        for column, score in proba.items():
-            if score:
-                ranked = scores.ranked(column, y_true)
-                if often:
-                    ranked.add(score, weight)
-                else:
-                    ranked.queue(score, weight)
-        scores.count(y_true, weight)
-        self._arrived(1)
+        if self._wins.kept:
+            self._wins.follow(y_true, proba, weight, scores.signed)  # type: ignore[arg-type]
+        scores.add(y_true, proba, weight)
+        if self._limit is not None:
+            self._arrived(1)
 
     def check(
         self,
@@ -818,7 +1219,9 @@ class ClassScores:
             InputError: A str label in a state of numbers, or the reverse; too
                 many labels or too much weight.
         """
-        self._check_capacity((y_true, *proba), weight)
+        scores = self._scores
+        if not scores.knows(y_true, proba) or scores.total() + weight > MAX_TOTAL // MAX_CLASSES:
+            self._check_capacity((y_true, *proba), weight)
 
     def check_many(self, batch: EventBatch) -> None:
         """:meth:`check` of all events of a batch together."""
@@ -833,16 +1236,16 @@ class ClassScores:
 
     def _check_capacity(self, labels: Sequence[Label], weight: Weight) -> None:
         scores = self._scores
-        counts, columns = scores.counts, scores.columns
-        new = [label for label in labels if label not in counts and label not in columns]
-        if new and counts:
-            known = next(iter(counts))
+        new = scores.unknown(labels)
+        if new and scores.counts:
             for label in new:
-                check_same_kind(known, label, "y_true")
+                check_same_kind(next(iter(scores.counts)), label, "y_true")
         total = scores.total() + weight
-        if not new and total <= MAX_TOTAL // MAX_CLASSES:
+        if scores.labels_most + len(new) <= MAX_CLASSES and total <= MAX_TOTAL // MAX_CLASSES:
             return
-        classes = len(counts.keys() | columns.keys() | set(new))
+        known = set(scores.labels())
+        new = scores.unknown(labels)
+        classes = len(known | set(new))
         if classes > MAX_CLASSES:
             raise InputError(
                 "proba",
@@ -864,29 +1267,17 @@ class ClassScores:
         n, proba = len(batch), batch.score
         if not n or proba is None:
             return
-        # Events of one class together, so that each multiset gets one array.
-        order = np.argsort(batch.y_true, kind="stable")
-        codes = batch.y_true[order]
-        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])).tolist()
-        true = [batch.labels[code] for code in codes[starts].tolist()]
-        spans = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
-        weights = None if batch.weight is None else batch.weight[order]
+        weights = batch.weight
         if weights is not None and weights.dtype.kind == "f":
             self._promote()
-        self._wins.forget()
         scores = self._scores
-        for at, column in enumerate(batch.score_labels):
-            values = coarse_column(proba[order, at], self._level)
-            for label, span in zip(true, spans, strict=True):
-                held = np.flatnonzero(values[span]) + span.start
-                if len(held):
-                    among = None if weights is None else weights[held]
-                    scores.ranked(column, label).add_many(values[held], among)
-        for label, span in zip(true, spans, strict=True):
-            scores.count(
-                label, span.stop - span.start if weights is None else total_weight(weights[span])
-            )
-        self._arrived(n)
+        if self._level:
+            proba = coarse_column(proba.ravel(), self._level).reshape(proba.shape)
+        block = scores.add_rows(batch.labels, batch.y_true, batch.score_labels, proba, weights)
+        self._wins.follow_rows(scores, block)
+        scores.relieve()
+        if self._limit is not None:
+            self._arrived(n)
 
     def revert(
         self,
@@ -906,11 +1297,10 @@ class ClassScores:
         self._fit()
         given = proba
         proba = {label: coarse(score, self._level) for label, score in given.items()}
-        if not self._scores.holds(y_true, proba, whole):
+        if not self._scores.remove(y_true, proba, whole):
             raise never_counted("proba", {"y_true": y_true, **given})
-        if self._wins:
-            self._wins.follow(self._scores, y_true, proba, -whole)
-        self._scores.remove(y_true, proba, whole)
+        if self._wins.kept:
+            self._wins.follow(y_true, proba, -whole, self._scores.signed)
         if y_true not in self._scores.counts:
             self._wins.forget_class(y_true)
 
@@ -922,7 +1312,7 @@ class ClassScores:
                 Nothing is changed.
 
         Cost:
-            O(K²) once the other's scores are folded; scores are merged at the next read.
+            O(n) of the other's scores, which are merged at the next read.
         """
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
@@ -942,7 +1332,8 @@ class ClassScores:
         self._coarsen(other.level)
         self._wins.forget()
         self._scores.merge(other._at(self.level)._scores)
-        self._arrived(self._limit or 0)
+        if self._limit is not None:
+            self._arrived(self._limit)
 
     def _at(self, level: int) -> ClassScores:
         """These scores at a level of at least their own; a copy where it is higher."""
@@ -976,10 +1367,7 @@ class ClassScores:
     def to_state(self) -> dict[str, Any]:
         """Plain data, described at :func:`write_form`."""
         self._fit()
-        scores = self._scores
-        form = write_form(self.labels, scores.counts, scores.columns, scores.exact)
-        if scores.signed:
-            form[_SIGNED] = False
+        form = self._scores.write()
         if self._limit is None:
             return form
         return {**form, "max_scores": self._limit, "level": self._level}
@@ -987,9 +1375,9 @@ class ClassScores:
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> ClassScores:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        counts, columns, exact, max_scores, level, probabilities = read_form(data)
+        labels, counts, multisets, exact, max_scores, level, probabilities = read_form(data)
         new = cls(max_scores=max_scores)
-        new._scores = ScoreColumns.of(counts, columns, exact, signed=not probabilities)
+        new._scores = ScoreColumns.of(labels, counts, multisets, exact, signed=not probabilities)
         new._level = level
         return new
 
@@ -997,11 +1385,9 @@ class ClassScores:
         self._fit()
         self._scores._check()
         self._wins._check(self._scores)
-        for rows in self._scores.columns.values():
-            for ranked in rows.values():
-                scores, _ = ranked.arrays()
-                assert self._limit is None or len(scores) <= self._limit
-                assert (coarse_column(scores, self._level) == scores).all()
+        multisets = self._scores.multisets()
+        assert self._limit is None or (multisets.lengths <= self._limit).all()
+        assert (coarse_column(multisets.scores, self._level) == multisets.scores).all()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassScores):

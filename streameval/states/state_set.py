@@ -227,6 +227,11 @@ class StateSet:
             self._scored = (_Guarded(self, self._scored[0]), *self._scored[1:])
         self._labelled = self._states(fed["labels"])
         self._ordered = self._states(fed["order"])
+        refusing = self.plan.refusing
+        self._refusing = (
+            self._states([name for name in refusing["scores"] if name in direct]),
+            self._states(refusing["labels"]),
+        )
         # What one event is counted in, without a loop where one state is all.
         first = self._scored[0] if self._scored and self.plan.binary else None
         label = self._labelled[0] if len(self._labelled) == 1 else None
@@ -316,15 +321,17 @@ class StateSet:
         Raises:
             InputError: Too many labels, or more weight than a state can hold.
         """
+        of_scores, of_labels = self._refusing
         if score is not None:
-            for name in self.plan.refusing["scores"]:
-                if self.plan.binary:
-                    getattr(self, name).check(y_true == 1, score, weight)
+            binary = self.plan.binary
+            for state in of_scores:
+                if binary:
+                    state.check(y_true == 1, score, weight)
                 else:
-                    getattr(self, name).check(y_true, score, weight, y_pred)
+                    state.check(y_true, score, weight, y_pred)
         if y_pred is not None:
-            for name in self.plan.refusing["labels"]:
-                getattr(self, name).check(y_true, y_pred, weight)
+            for state in of_labels:
+                state.check(y_true, y_pred, weight)
 
     def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
         """Count one validated event (the fields of :class:`Event`).
@@ -459,13 +466,13 @@ class StateSet:
         if not len(batch):
             return
         if batch.score is not None and self.plan.binary:
-            for state in self._states(self.plan.refusing["scores"]):
+            for state in self._refusing[0]:
                 state.check_many(batch.y_true, batch.score, batch.weight)
         elif batch.score is not None:
-            for state in self._states(self.plan.refusing["scores"]):
+            for state in self._refusing[0]:
                 state.check_many(batch)
         if batch.y_pred is not None:
-            for state in self._states(self.plan.refusing["labels"]):
+            for state in self._refusing[1]:
                 state.check_codes(*_label_columns(batch), batch.weight)
 
     def update_many(self, batch: EventBatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -303,6 +304,37 @@ def test_merging_with_itself_doubles() -> None:
     scores.merge(scores)
     assert scores == twice
     assert scores.pair_wins("a", "b") == 8
+
+
+def test_memory_grows_with_the_scores_and_not_with_the_pairs_of_classes() -> None:
+    rng = np.random.default_rng(17)
+    matrix = rng.dirichlet(np.ones(300), 600)
+    batch = class_batch(rng.integers(0, 300, 600), matrix, range(300))
+    scores = ClassScores()
+    tracemalloc.start()
+    try:
+        scores.update_many(batch)
+        wins = [scores.one_vs_rest_wins(label) for label in scores.labels]
+        assert tracemalloc.get_traced_memory()[1] < 4 * matrix.nbytes
+        form = scores.to_state()
+        assert tracemalloc.get_traced_memory()[1] < 16 * matrix.nbytes
+    finally:
+        tracemalloc.stop()
+    assert ClassScores.from_state(form) == scores
+    assert [ClassScores.from_state(form).one_vs_rest_wins(c) for c in range(3)] == wins[:3]
+
+
+def test_a_window_of_labels_that_come_and_go_keeps_only_those_that_occur() -> None:
+    scores = ClassScores()
+    for n in range(200):
+        scores.update(n, {n: 0.5, n + 1: 0.5})
+        if n >= 3:
+            scores.revert(n - 3, {n - 3: 0.5, n - 2: 0.5})
+        if n % 7 == 0:
+            assert scores.labels == list(range(max(0, n - 2), n + 2))
+            # The newest event ties with the one before it, and wins over the other.
+            assert scores.one_vs_rest_wins(n) == (3 if n else 0)
+    scores._check()
 
 
 def ints(*values: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -370,6 +371,23 @@ class LossSums:
         self.log_loss += weight * loss
         self.brier += weight * brier
         self.bins.add(probability, hit, weight)
+
+    def add_sums(
+        self, log_loss: int, brier: int, bins: Iterable[tuple[int, int, int, int]]
+    ) -> None:
+        """Count events by their sums in units.
+
+        Args:
+            log_loss: Σ term.
+            brier: Σ term.
+            bins: Bin, events in it, hits among them, Σ probability.
+        """
+        self.log_loss += log_loss
+        self.brier += brier
+        for at, events, hits, units in bins:
+            self.bins.weights[at] += events
+            self.bins.hits[at] += hits
+            self.bins.units[at] += units
 
     def add_losses(
         self, given: FloatArray, squares: FloatArray, weight: WeightArray | None,

@@ -1,0 +1,52 @@
+from collections.abc import Iterable, Mapping
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.events.event import EventFields
+from streameval.events.values import FloatArray, IntArray, Label, Weight
+from streameval.states.native.native_index import NativeScoreIndex
+
+__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"]
+
+def plain_event(
+    known: dict[object, Label],
+    y_true: object,
+    y_pred: object,
+    proba: object,
+    weight: object,
+    tolerance: float,
+) -> EventFields | None: ...
+def knows(codes: Mapping[Label, int], true: Label, scores: Mapping[Label, float]) -> bool: ...
+def read_rows(
+    events: list[tuple[Label, Mapping[Label, float], Weight]],
+    codes: Mapping[Label, int],
+    names: tuple[Label, ...],
+    scores: FloatArray,
+    true: IntArray,
+) -> bool: ...
+def follow(
+    rankings: Mapping[Label, NativeScoreIndex], true: Label, scores: Mapping[Label, float]
+) -> None: ...
+def mean_share(
+    rankings: Mapping[Label, NativeScoreIndex], counts: Mapping[Label, int], total: int
+) -> float: ...
+
+@final
+class NativeClassTerms:
+    def __init__(self, edges: Iterable[float]) -> None: ...
+    @property
+    def events(self) -> int: ...
+    def count(self, y_true: Label, proba: Mapping[Label, float], y_pred: Label | None) -> bool: ...
+    def count_rows(
+        self,
+        proba: FloatArray,
+        true: IntArray,
+        predicted: IntArray,
+        hit: npt.NDArray[np.uint8],
+        places: IntArray,
+    ) -> None: ...
+    def take(
+        self,
+    ) -> tuple[int, int, list[tuple[int, int]], list[tuple[int, int, int, int]]]: ...
