@@ -76,7 +76,8 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     yield "Files", [partial(files.evaluate_file, many, 1 if quick else 3)]
     rows = 500_000 if quick else 2_000_000
     yield "Formats", [partial(files.evaluate_formats, rows, 1 if quick else 3)]
-    yield "Processes", [partial(files.evaluate_in_parts, 5 * rows, 1 if quick else 3)]
+    if not quick:  # of a large file
+        yield "Processes", [partial(files.evaluate_in_parts, 5 * rows, 3)]
     yield "Tables", [partial(files.evaluate_tables, rows, repeats)]
     yield "The service", service.parts(quick)
 

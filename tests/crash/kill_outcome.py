@@ -25,6 +25,7 @@ from streameval.service.config.load import load_settings
 from streameval.service.join.coverage import COUNTS
 from streameval.service.store.state_rows import merge_rows, read_rows
 from streameval.service.store.store import Store, read_store
+from streameval.state_files.codec import decompressed
 from tests.crash.kill_stream import Line
 
 _REPEATED = ("duplicate_predictions", "duplicate_labels")
@@ -52,7 +53,7 @@ def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
         opened.close()
     for path in sorted(exported.iterdir()):
         evaluator = load(path)
-        found[f"state {path.stem}"] = path.read_bytes()
+        found[f"state {path.stem}"] = decompressed(path.read_bytes())
         found[f"metrics {path.stem}"] = evaluator.report().to_dict()["metrics"]
         for key, view in evaluator.slices().items():
             found[f"metrics {path.stem} {dict(key)}"] = view.report().to_dict()["metrics"]

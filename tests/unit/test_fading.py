@@ -193,11 +193,30 @@ def test_numbers_that_compiled_sums_do_not_hold() -> None:
     ev._check()
 
 
+@pytest.mark.parametrize("count", [1, 64, 65, 400])
+@pytest.mark.parametrize("half_life", ["20m", "20h", 3000])
+def test_a_batch_after_a_read(half_life: Any, count: int) -> None:
+    items, timed = binary_stream(500, seed=9), isinstance(half_life, str)
+    names = ("roc_auc", "accuracy", "log_loss", "brier_score", "recall")
+    ev, fresh = opened(half_life), opened(half_life)
+    for item in items[:100]:
+        ev.update(**item.arguments(timed=timed))
+    assert all(ev[name] > 0 for name in names)
+    ev.update_many(**columns(items[100 : 100 + count], timed=timed))
+    for item in items[: 100 + count]:
+        fresh.update(**item.arguments(timed=timed))
+    assert [ev[name] for name in names] == [fresh[name] for name in names]
+    ev._check()
+
+
 def test_a_restored_window_drops_what_fades_out() -> None:
     ev = opened("1m", metrics=["accuracy", "roc_auc"])
     start = 1_700_000_000
     for n in range(90):
         ev.update(n % 3 == 0, score=n / 90, event_time=start + n)
+    unread = se.from_bytes(ev.to_bytes())
+    unread.update(True, score=0.25, event_time=start + 70 * 60)
+    assert unread.retained["half_lives"] == 1
     ev = se.from_bytes(ev.to_bytes())
     assert ev["accuracy"] < 0.5
     # The minutes that hold the 90 events fade out one after the other.

@@ -602,7 +602,12 @@ def test_an_evaluator_reads_the_same_after_every_step(data: st.DataObject) -> No
             assert reason_of(value) == reason_of(wanted)
             assert_same(float(value), float(wanted), name)
             if name in OF_LABELS or name == "roc_auc":
-                assert_same(float(value), float(reference(ev, name)), name)
+                wanted = reference(ev, name)
+                if name == "roc_auc" and not ev._windows.total.current().index.exact:
+                    # The two indices add weights that are fractions in different orders.
+                    assert value == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+                else:
+                    assert_same(float(value), float(wanted), name)
     ev._check()
 
 

@@ -134,12 +134,17 @@ inline bool parse_number(std::string_view text, double& value) {
     size = exponent < 0 ? double(digits) / powers[-exponent] : double(digits) * powers[exponent];
   } else if (-27 <= exponent && exponent < 0) {
     // digits / (5^k 2^k), of which the quotient by 5^k < 2^63 has 65 bits or more.
-    uint64_t fives = 1;
-    for (int n = 0; n < -exponent; ++n) fives *= 5;
+    static const uint64_t powers_of_five[] = {
+      1u, 5u, 25u, 125u, 625u, 3125u, 15625u, 78125u, 390625u, 1953125u, 9765625u,
+      48828125u, 244140625u, 1220703125u, 6103515625u, 30517578125u, 152587890625u,
+      762939453125u, 3814697265625u, 19073486328125u, 95367431640625u,
+      476837158203125u, 2384185791015625u, 11920928955078125u, 59604644775390625u,
+      298023223876953125u, 1490116119384765625u, 7450580596923828125u};
+    const uint64_t fives = powers_of_five[-exponent];
     const int shift = __builtin_clzll(digits);
     const unsigned __int128 whole = (unsigned __int128)(digits << shift) << 64;
-    unsigned __int128 quotient = whole / fives;
-    const bool rest = whole % fives != 0;
+    const unsigned __int128 quotient = whole / fives;
+    const bool rest = quotient * fives != whole;
     const int bits = 128 - __builtin_clzll(uint64_t(quotient >> 64));
     const int drop = bits - 54;  // one bit more than a float has
     const unsigned __int128 mask = ((unsigned __int128)1 << drop) - 1;
