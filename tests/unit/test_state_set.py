@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import streameval as se
@@ -93,6 +93,7 @@ def test_check_says_what_update_of_a_binary_event_would_refuse(events: list[Any]
 
 
 @given(st.lists(multiclass, max_size=4))
+@example([("b", "a", {"a": 1.0}, weight) for weight in (2.5, 1, 2**53)])
 def test_check_says_what_update_of_a_multiclass_event_would_refuse(
     events: list[Any],
 ) -> None:

@@ -182,23 +182,39 @@ class KeyedScores:
         Cost:
             O(m log m) for m more scores, and O(n).
         """
+        weights = [self.weights, *(part.weights for part in more)]
+        if any(each is not None and each.dtype != np.int64 for each in weights):
+            return self._in_order(more)
         run, changes = _run(more)
         if not len(self):
             return _of_run(run, changes)
-        own, weights = _joined(self.each_key(), self.scores), self.weights
+        own = _joined(self.each_key(), self.scores)
         at = np.searchsorted(own, run)
         known = at < len(own)
         known[known] = own[at[known]] == run[known]
-        if weights is None and changes is None and not known.any():
+        if self.weights is None and changes is None and not known.any():
             return _of_run(np.insert(own, at, run), None)
-        weights = self.each().copy()
+        each = self.each().copy()
         if changes is None:
             changes = np.ones(len(run), np.int64)
-        dtype: Any = np.result_type(weights, changes)
-        weights = weights.astype(dtype, copy=False)
-        weights[at[known]] = weights[at[known]] + changes[known]
+        each[at[known]] = each[at[known]] + changes[known]
         new = ~known
-        return _of_run(np.insert(own, at[new], run[new]), np.insert(weights, at[new], changes[new]))
+        return _of_run(np.insert(own, at[new], run[new]), np.insert(each, at[new], changes[new]))
+
+    def _in_order(self, more: tuple[Entries, ...]) -> KeyedScores:
+        """:meth:`absorbed` of weights that are fractions.
+
+        Those of one score are added one after another, so that the sum does not depend on
+        when scores are absorbed.
+        """
+        own = _joined(self.each_key(), self.scores)
+        added = np.concatenate([_joined(*part[:2]) for part in more])
+        run = np.unique(np.concatenate([own, added]))
+        weights = np.zeros(len(run))
+        weights[np.searchsorted(run, own)] = self.each()
+        changes = [np.ones(len(p.keys)) if p.weights is None else p.weights for p in more]
+        np.add.at(weights, np.searchsorted(run, added), np.concatenate(changes))
+        return _of_run(run, weights)
 
     def entries(self, keys: IntArray | None = None, sign: int = 1) -> Entries:
         """All scores; ``keys`` has another key for each multiset, ``sign`` −1 takes them out."""
