@@ -24,6 +24,7 @@ import pytest
 import streameval as se
 from streameval.errors import StoreError
 from streameval.service.store.store import read_store
+from streameval.state_files.codec import decompressed
 from tests.support.command_runs import COMMAND, Command, Result, in_process, own_process
 
 pytestmark = pytest.mark.backend_independent
@@ -135,7 +136,7 @@ def exported(command: Command, directory: Path) -> dict[str, bytes]:
     directory.mkdir()
     done = command("store", "export", "streameval.db", "--to", directory)
     assert done.code == 0, done.err
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+    return {path.name: decompressed(path.read_bytes()) for path in sorted(directory.iterdir())}
 
 
 def test_killed_runs_count_every_event_once(here: Path, command: Command) -> None:

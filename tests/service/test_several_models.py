@@ -31,6 +31,7 @@ from streameval.service.loop import Runner
 from streameval.service.service import run_service
 from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, Value
 from streameval.service.store.begins import Begins
+from streameval.state_files.codec import decompressed
 from tests.support.command_runs import COMMAND, Command, in_process, own_process
 from tests.support.published_sample import published as sample
 from tests.support.serve_runs import serving
@@ -136,7 +137,7 @@ def exported(command: Command, directory: Path) -> dict[str, bytes]:
     directory.mkdir()
     done = command("store", "export", "streameval.db", "--to", directory)
     assert done.code == 0, done.err
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+    return {path.name: decompressed(path.read_bytes()) for path in sorted(directory.iterdir())}
 
 
 def test_a_run_over_a_file_is_the_comparison_of_that_file(here: Path, command: Command) -> None:
