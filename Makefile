@@ -72,8 +72,8 @@ demo: $(VENV)/.stamp-demo  ## replay real streams through online models and eval
 # takes from the other when it is through.
 PARALLEL := -n 2 --dist worksteal
 
-test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the whole test suite
-	$(BIN)/python -m pytest $(PARALLEL) -q
+test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the whole test suite; PROFILE=thorough for all examples of properties
+	$(BIN)/python -m pytest $(PARALLEL) -q $(if $(PROFILE),--hypothesis-profile=$(PROFILE))
 
 # The tests of single classes and of laws, less the slow ones, with few Hypothesis examples.
 test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in less than a minute

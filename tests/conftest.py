@@ -16,12 +16,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.support.examples import FAST, limit_examples
+from tests.support.examples import limit_examples, most_examples
 
-# A deadline for each example would measure the machine, not the code.
-settings.register_profile("streameval", deadline=None)
-settings.load_profile("streameval")
-
+settings.load_profile("usual")
 
 # Stores are synced at each checkpoint, which waits for a disk. Tests end processes and never
 # machines, so that memory keeps as much; commands that they start read the variable as well.
@@ -50,15 +47,16 @@ def folder_of(item: pytest.Item) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its folder; under the fast profile, lower the number of examples.
+    """Mark each test by its folder, and lower the number of examples to the profile's.
 
     Modules that are slow as a whole come first, so that no worker waits for them at the end.
     """
+    most = most_examples()
     items.sort(key=lambda item: "slow" not in _marks_of_module(item))
     for item in items:
         item.add_marker(folder_of(item))
-        if settings.default == FAST:
-            limit_examples(item, FAST.max_examples)
+        if most is not None:
+            limit_examples(item, most)
 
 
 def _marks_of_module(item: pytest.Item) -> set[str]:

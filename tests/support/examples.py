@@ -1,4 +1,7 @@
-"""The Hypothesis profile of `make test-fast`: few examples for each test."""
+"""The Hypothesis profiles: how many examples a test has at most.
+
+A test names the number that its subject is worth, and has all of them under ``thorough``.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,24 @@ from typing import Any
 
 from hypothesis import settings
 
+# A deadline for each example would measure the machine, not the code.
 FAST = settings(deadline=None, max_examples=10)
-settings.register_profile("fast", FAST)
+USUAL = settings(deadline=None, max_examples=50)
+THOROUGH = settings(deadline=None)
+for _name, _profile in (("fast", FAST), ("usual", USUAL), ("thorough", THOROUGH)):
+    settings.register_profile(_name, _profile)
+
+
+def most_examples() -> int | None:
+    """The most that the profile in use gives any test; None: what the test names."""
+    limited = next((each for each in (FAST, USUAL) if settings.default == each), None)
+    return None if limited is None else limited.max_examples
 
 
 def number_of_examples(number: int) -> int:
-    """``number``, or fewer under the fast profile."""
-    return min(number, FAST.max_examples) if settings.default == FAST else number
+    """``number``, or fewer under a profile that limits it."""
+    most = most_examples()
+    return number if most is None else min(number, most)
 
 
 def limit_examples(item: Any, most: int) -> None:
