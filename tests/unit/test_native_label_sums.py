@@ -194,6 +194,8 @@ CELLS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), WEIGHTS), max_s
 
 
 def reader(name: str, counts: ConfusionCounts) -> Callable[[], float]:
+    if se.backend() == "portable":
+        pytest.skip("metrics are read in compiled code where all of it is in use")
     """The compiled metric of a state set with this confusion."""
     state_set = StateSet(StatePlan.for_states("multiclass", ["confusion"]))
     state_set.confusion = counts
