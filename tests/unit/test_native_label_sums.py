@@ -190,12 +190,14 @@ def test_labels_may_join_one_by_one_by_the_thousand() -> None:
 
 # The metrics
 
+in_use = pytest.mark.skipif(
+    se.backend() == "portable",
+    reason="metrics are read in compiled code where all of it is in use",
+)
 CELLS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), WEIGHTS), max_size=12)
 
 
 def reader(name: str, counts: ConfusionCounts) -> Callable[[], float]:
-    if se.backend() == "portable":
-        pytest.skip("metrics are read in compiled code where all of it is in use")
     """The compiled metric of a state set with this confusion."""
     state_set = StateSet(StatePlan.for_states("multiclass", ["confusion"]))
     state_set.confusion = counts
@@ -216,6 +218,7 @@ def value_and_reference(name: str, cells: list[tuple[Any, Any, int]]) -> tuple[f
         return value, find(name, "multiclass").bind()(twin)
 
 
+@in_use
 @settings(max_examples=150)
 @given(CELLS)
 @example([(0, 0, 2**53 + 1), (0, 1, 2)])
@@ -231,6 +234,7 @@ def test_a_metric_has_the_bits_of_the_function(cells: list[tuple[int, int, int]]
             assert_same(value, float(reference), name)
 
 
+@in_use
 @pytest.mark.slow
 def test_means_of_many_classes_are_rounded_once() -> None:
     draw = np.random.default_rng(3)
@@ -246,6 +250,7 @@ def test_means_of_many_classes_are_rounded_once() -> None:
                 assert_same(*value_and_reference(name, cells), name)
 
 
+@in_use
 @pytest.mark.parametrize(
     ("classes", "wrong"),
     # The first sums have so few bits that the mean is left to Python's integers.
@@ -260,6 +265,7 @@ def test_means_next_to_zero_and_to_one(classes: int, wrong: int) -> None:
             assert_same(*value_and_reference(name, cells), name)
 
 
+@in_use
 def test_a_quotient_just_above_a_half_is_not_taken_for_one() -> None:
     # Means of so few bits that one in sixteen ends in what looks like a tie.
     draw = np.random.default_rng(8)
@@ -385,6 +391,7 @@ def test_two_confusions_stay_equal_whatever_is_done(data: st.DataObject) -> None
         assert_same(read(twins[NativeLabelSums]), reference)
 
 
+@in_use
 def test_sums_that_grow_too_large_are_handed_over() -> None:
     with sums_of(NativeLabelSums):
         counts = ConfusionCounts()
