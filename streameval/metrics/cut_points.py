@@ -22,6 +22,7 @@ from streameval.metrics.thresholds import (
     pair_lead,
     plain,
     quotients,
+    threshold_blocks,
     threshold_counts,
     widened,
 )
@@ -162,20 +163,26 @@ def fbeta_cut(index: ScoreIndex, beta: float = 1.0) -> CutPoint:
     only_recall = isinstance(beta, float) and beta == math.inf
     expected = "a number from 0 to 1e100, or infinity"
     square = number_option("beta", 1 if only_recall else beta, expected, low=0, high=1e100) ** 2
-    counts, reason = _counted(index, negatives=False)
-    if reason:
-        return _no_cut(reason)
+    if not index.positives:
+        return _no_cut(class_missing(index.positives, index.negatives))
     if only_recall:
+        counts, _ = _counted(index)
         return _highest_recall(counts, counts.tp == counts.tp)
-    # (1+β²)TP + β²FN + FP = β²P + TP + FP
-    bound = (1 + square) * (counts.positives + counts.negatives)
-    tp, fp = widened(counts.tp, bound), widened(counts.fp, bound)
-    # Of a beta that is a fraction, both are rounded: a quotient of 1 may come out above it.
-    values = np.minimum(quotients((1 + square) * tp, square * counts.positives + tp + fp), 1.0)
-    # With a beta of 0, no precision where no event is predicted positive.
-    values = np.nan_to_num(values)
-    row = int(np.argmax(values))
-    return _cut(counts, row, values[row])
+    best: CutPoint | None = None
+    for counts in threshold_blocks(index):
+        # (1+β²)TP + β²FN + FP = β²P + TP + FP
+        bound = (1 + square) * (counts.positives + counts.negatives)
+        tp, fp = widened(counts.tp, bound), widened(counts.fp, bound)
+        # Of a beta that is a fraction, both are rounded: a quotient of 1 may come out above it.
+        below = square * counts.positives + tp + fp
+        values = np.minimum(quotients((1 + square) * tp, below), 1.0)
+        # With a beta of 0, no precision where no event is predicted positive.
+        values = np.nan_to_num(values)
+        row = int(np.argmax(values))
+        if best is None or values[row] > best.value:
+            best = _cut(counts, row, values[row])
+    assert best is not None
+    return best
 
 
 def f1_cut(index: ScoreIndex) -> CutPoint:

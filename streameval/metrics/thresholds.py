@@ -112,6 +112,33 @@ def _running(weights: Counts) -> Counts:
     return np.concatenate((np.zeros(1, dtype=weights.dtype), np.cumsum(weights[::-1])))
 
 
+def threshold_blocks(index: ScoreIndex) -> Iterator[ThresholdCounts]:
+    """The rows of :func:`threshold_counts` a block at a time, in memory that does not grow.
+
+    >>> index = ScoreIndex([(False, 0.1), (True, 0.4), (True, 0.9)])
+    >>> [counts.tp.tolist() for counts in threshold_blocks(index)]
+    [[0, 1, 2, 2]]
+    """
+    if not index.exact:
+        # The totals are the last of the running sums, which are rounded.
+        yield threshold_counts(index.groups())
+        return
+    positives, negatives = index.positives, index.negatives
+    tp = fp = 0
+    for number, block in enumerate(index.group_blocks(descending=True)):
+        # The first row, above all scores, has the threshold inf.
+        start = 1 if number else 0
+        counts = threshold_counts(block)
+        yield ThresholdCounts(
+            counts.threshold[start:],
+            counts.tp[start:] + tp,
+            counts.fp[start:] + fp,
+            positives,
+            negatives,
+        )
+        tp, fp = tp + counts.positives, fp + counts.negatives
+
+
 def plain(count: Any) -> Weight:
     """A count out of an array as a Python number."""
     number: Weight = count if isinstance(count, int) else count.item()

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
+from streameval.metrics.cut_points import fbeta_cut
+from streameval.metrics.thresholds import threshold_blocks, threshold_counts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking import score_groups
@@ -113,3 +115,31 @@ def test_an_index_that_changes_meanwhile_is_read_on() -> None:
     index.revert(bool(index.groups().positives[0]), seen[0])
     seen += [score for block in blocks for score in block.scores.tolist()]
     assert seen == before
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+@pytest.mark.parametrize("weight", ["none", "whole", "fraction"])
+@given(EVENTS, st.sampled_from([0, 0.5, 1, 2]))
+def test_the_highest_f_beta_of_blocks_is_that_of_all_groups(
+    kind: Any, weight: str, events: list[tuple[bool, float]], beta: float
+) -> None:
+    index = kind()
+    for number, (positive, score) in enumerate(events):
+        index.update(positive, score, {"none": 1, "whole": 1 + number % 3}.get(weight, 0.5))
+    whole = threshold_counts(index.groups())
+    blocks = list(threshold_blocks(index))
+    for name in ("threshold", "tp", "fp") if events else ():
+        joined = np.concatenate([getattr(block, name) for block in blocks])
+        assert np.array_equal(joined, getattr(whole, name)), name
+    cut = fbeta_cut(index, beta)
+    if not index.positives:
+        assert cut.reason
+        return
+    square = beta**2
+    over, under = (1 + square) * whole.tp, square * whole.positives + whole.tp + whole.fp
+    # Nothing is predicted positive above all scores, which with a beta of 0 is no precision.
+    values = np.minimum(over / np.where(under, under, 1), 1.0)
+    row = int(np.argmax(values))
+    assert (cut.threshold, cut.tp, cut.fp) == (whole.threshold[row], whole.tp[row], whole.fp[row])
+    assert cut.value == values[row]
