@@ -124,7 +124,8 @@ def threshold_blocks(index: ScoreIndex) -> Iterator[ThresholdCounts]:
         yield threshold_counts(index.groups())
         return
     positives, negatives = index.positives, index.negatives
-    tp = fp = 0
+    tp: Weight = 0
+    fp: Weight = 0
     for number, block in enumerate(index.group_blocks(descending=True)):
         # The first row, above all scores, has the threshold inf.
         start = 1 if number else 0
