@@ -51,6 +51,18 @@ _ROWS = [
         "River",
         "AUC of the last 100,000 after every event",
     ),
+    (
+        "Every public path",
+        "Fading(10,000): score, and AUC",
+        "River",
+        "AUC of a fading window after every event",
+    ),
+    (
+        "Every public path",
+        "probabilities of 1,000 classes, 2,000 rows: update_many, log loss",
+        "scikit-learn",
+        "2,000 rows of 1,000 probabilities: log loss, one-vs-rest AUC",
+    ),
 ]
 """Section, beginning of a row's name, peer, and what it is in words."""
 
