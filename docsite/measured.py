@@ -91,7 +91,7 @@ def measured() -> str:
     """The table."""
     rows = []
     for words, row in measured_rows():
-        peer = row["peer_name"].split(",")[0].split(" ")[0]
+        peer = row["peer_name"].split(",")[0].split(" ")[0].rstrip(":")
         unit = row["unit"].replace(" an event", "")
         note = "" if row["peer_exact"] == "exact" else f" ({row['peer_exact']})"
         note = note.replace("all but AUC, which has ", "").replace(
@@ -102,7 +102,7 @@ def measured() -> str:
                 words,
                 _shown(row["ours"], unit),
                 f"{peer} {_shown(row['peer'], unit)}{note}",
-                f"{row['ratio']:.3g} ×",
+                _shown(row["ratio"], "×"),
             ]
         )
     return table(["what", "streameval", "peer", "ratio"], rows)
