@@ -23,7 +23,7 @@ _ROOT_PAGES = {
 }
 """Files outside docs/ that are pages of the site."""
 
-_ROOT_FILES = {"benchmarks/results.svg": "results.svg"}
+_ROOT_FILES = {f"benchmarks/{name}": name for name in ("results.svg", "results-windows.svg")}
 
 _CELL = re.compile(r"(`[^`]*`)|(\w)\[(\w)\]\[(\w)\]")
 """Code, or a cell of a matrix, as C[i][j], which is no link."""
