@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import InputError
@@ -114,6 +114,24 @@ def test_sums_are_exact_and_rounded_once(given_stages):
     for stage, events in given_stages:
         feed(index, exact, stage, events)
         assert_exact(index, exact)
+
+
+@given(stages(ANY), st.booleans())
+@example([("one by one", [(True, 0.5, weight) for weight in (0.1, 0.1, 0.1, 1)])], False)
+@example(
+    [("one by one", [(True, 0.5, 2.5)]), ("batch", [(True, 0.5, 1), (True, 0.5, 2**53)])], True
+)
+@settings(max_examples=100)
+def test_the_portable_index_adds_weights_in_the_order_of_arrival(given_stages, often):
+    index, exact = PortableScoreIndex(), Exact()
+    index.update(True, 0.5, 0.5)
+    exact.add(True, 0.5, 0.5)
+    for stage, events in given_stages:
+        feed(index, exact, stage, events)
+        if often:
+            index.groups()  # folds what waits
+    columns = (column.tolist() for column in index.groups())
+    assert list(zip(*columns, strict=True)) == exact.groups()
 
 
 @given(stages(ANY))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.ranking.coarse_score import coarse_column
-from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.ranking.sorted_runs import WeightArray, add_in_order
 
 _Run = npt.NDArray[np.complex128]
 """Key and score as one number, which numpy sorts by the key and then by the score."""
@@ -182,9 +182,12 @@ class KeyedScores:
         Cost:
             O(m log m) for m more scores, and O(n).
         """
-        weights = [self.weights, *(part.weights for part in more)]
-        if any(each is not None and each.dtype != np.int64 for each in weights):
-            return self._in_order(more)
+        held = (self.weights, *(part.weights for part in more))
+        if any(weights is not None and weights.dtype != np.int64 for weights in held):
+            own = _joined(self.each_key(), self.scores)
+            added = np.concatenate([_joined(*part[:2]) for part in more])
+            given = [np.ones(len(p.keys)) if p.weights is None else p.weights for p in more]
+            return _of_run(*add_in_order(own, self.each(), added, np.concatenate(given)))
         run, changes = _run(more)
         if not len(self):
             return _of_run(run, changes)
@@ -200,21 +203,6 @@ class KeyedScores:
         each[at[known]] = each[at[known]] + changes[known]
         new = ~known
         return _of_run(np.insert(own, at[new], run[new]), np.insert(each, at[new], changes[new]))
-
-    def _in_order(self, more: tuple[Entries, ...]) -> KeyedScores:
-        """:meth:`absorbed` of weights that are fractions.
-
-        Those of one score are added one after another, so that the sum does not depend on
-        when scores are absorbed.
-        """
-        own = _joined(self.each_key(), self.scores)
-        added = np.concatenate([_joined(*part[:2]) for part in more])
-        run = np.unique(np.concatenate([own, added]))
-        weights = np.zeros(len(run))
-        weights[np.searchsorted(run, own)] = self.each()
-        changes = [np.ones(len(p.keys)) if p.weights is None else p.weights for p in more]
-        np.add.at(weights, np.searchsorted(run, added), np.concatenate(changes))
-        return _of_run(run, weights)
 
     def entries(self, keys: IntArray | None = None, sign: int = 1) -> Entries:
         """All scores; ``keys`` has another key for each multiset, ``sign`` −1 takes them out."""

@@ -25,6 +25,7 @@ from streameval.states.fields import never_counted, removable_weight
 from streameval.states.ranking.coarse_score import coarse_column
 from streameval.states.ranking.sorted_runs import (
     WeightArray,
+    add_in_order,
     distinct_run,
     exact_sum,
     merge_into,
@@ -148,10 +149,12 @@ class RankBase:
             pairs = [*pairs, (merged.scores, merged.each())]
         if not pairs:
             return self
+        if self.weights is not None:
+            added = map(np.concatenate, zip(*pairs, strict=True))
+            scores, summed = add_in_order(self.scores, self.weights, *added)
+            return RankBase(scores, None, summed)
         more = sum_by_score(*map(np.concatenate, zip(*pairs, strict=True)))
         scores, weights = merge_into(self.scores, self.each(), *more)
-        if self.weights is not None:
-            return RankBase(scores, None, weights.astype(np.float64, copy=False))
         if (weights == 1).all():
             return RankBase(scores)
         sums = np.zeros(len(weights) + 1, dtype=np.int64)
@@ -250,6 +253,8 @@ class ScoreQueue:
 
     Attributes:
         waiting: Whether there is any event.
+        ordered: Whether events are kept in the order of arrival, those of weight 1 among the
+            others: sums of fractions depend on it.
 
     >>> queue = ScoreQueue()
     >>> queue.put(0.5, 1)
@@ -259,7 +264,7 @@ class ScoreQueue:
     (3, ([array([0.1, 0.5, 0.7])], []))
     """
 
-    __slots__ = ("_loose", "_loose_pairs", "_pairs", "_runs", "_stored", "waiting")
+    __slots__ = ("_loose", "_loose_pairs", "_pairs", "_runs", "_stored", "ordered", "waiting")
 
     def __init__(self) -> None:
         # Ascending arrays of scores that weigh 1 each; scores with weights, in any order.
@@ -270,6 +275,7 @@ class ScoreQueue:
         self._stored = 0
         # Read at each event, where a length counted from the lists would cost 0.3 µs.
         self.waiting = False
+        self.ordered = False
 
     def __len__(self) -> int:
         return self._stored + len(self._loose) + len(self._loose_pairs)
@@ -277,7 +283,7 @@ class ScoreQueue:
     def put(self, score: float, weight: Weight) -> bool:
         """Keep one event; O(1). True if single events were just made an array."""
         self.waiting = True
-        if weight == 1:
+        if weight == 1 and not self.ordered:
             loose: list[Any] = self._loose
             loose.append(score)
         else:
@@ -293,7 +299,9 @@ class ScoreQueue:
     ) -> None:
         """Keep many events; both arrays are copied unless they may be kept and reordered."""
         self.waiting = self.waiting or len(scores) > 0
-        if weights is not None and (weights == 1).all():
+        if self.ordered:
+            weights = np.ones(len(scores)) if weights is None else weights
+        elif weights is not None and (weights == 1).all():
             weights = None
         if len(scores) > _SMALL_ARRAY:
             if not reuse:
@@ -312,7 +320,9 @@ class ScoreQueue:
 
     def put_run(self, run: FloatArray) -> None:
         """Keep an ascending array of scores that weigh 1 each; it is shared, not copied."""
-        if len(run):
+        if self.ordered:
+            self.put_pairs(run, np.ones(len(run)))
+        elif len(run):
             self.waiting = True
             self._runs.append(run)
             self._stored += len(run)
@@ -320,6 +330,8 @@ class ScoreQueue:
     def put_pairs(self, scores: FloatArray, weights: WeightArray) -> None:
         """Keep scores and their weights, which may be negative; shared, not copied."""
         if len(scores):
+            if self.ordered:
+                self._gather()
             self.waiting = True
             self._pairs.append((scores, weights))
             self._stored += len(scores)
@@ -336,7 +348,7 @@ class ScoreQueue:
         twin = ScoreQueue()
         twin._runs, twin._pairs = self._runs.copy(), self._pairs.copy()
         twin._loose, twin._loose_pairs = self._loose.copy(), self._loose_pairs.copy()
-        twin._stored, twin.waiting = self._stored, self.waiting
+        twin._stored, twin.waiting, twin.ordered = self._stored, self.waiting, self.ordered
         return twin
 
     def _gather(self) -> None:
@@ -556,6 +568,7 @@ class RankedWeights:
         if self.exact:
             self.fold()
             self._base, self.exact = self._base.promoted(), False
+            self._queue.ordered = True
 
     def fold(self) -> None:
         """Fold all that waits into the base; O(n) when anything does."""

@@ -191,6 +191,26 @@ def merge_into(
     return scores, weights
 
 
+def add_in_order(
+    run: npt.NDArray[Any], weights: WeightArray, more: npt.NDArray[Any], added: WeightArray
+) -> tuple[npt.NDArray[Any], FloatArray]:
+    """A distinct run with weights, and more in any order, whose weights are fractions.
+
+    The weights at one place are added one after another, so that their sum does not depend
+    on when they are.
+
+    >>> one, other, both = (np.array(given) for given in ([0.5], [0.5, 0.1], [1.0, 2.5]))
+    >>> [side.tolist() for side in add_in_order(one, np.array([1]), other, both)]
+    [[0.1, 0.5], [2.5, 2.0]]
+    """
+    new = np.setdiff1d(more, run)
+    at = np.searchsorted(run, new)
+    run = np.insert(run, at, new)
+    summed: FloatArray = np.insert(weights.astype(np.float64), at, 0.0)
+    np.add.at(summed, np.searchsorted(run, more), added)
+    return run, summed
+
+
 def exact_sum(weights: WeightArray) -> int:
     """The sum of whole numbers, right beyond int64 too."""
     if not len(weights):
