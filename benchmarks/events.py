@@ -28,7 +28,6 @@ def running_auc(distinct: int, events: int, repeats: int) -> Row:
     labels, scores, fresh = _scored(distinct, events)
     ev = se.Evaluator()
     ev.update_many(labels, score=scores)
-    binned = river_metrics.ROCAUC()
 
     def ours() -> None:
         update = ev.update
@@ -36,21 +35,28 @@ def running_auc(distinct: int, events: int, repeats: int) -> Row:
             update(label, score=score)
             ev["roc_auc"]
 
-    def peer() -> None:
-        for label, score in fresh:
-            binned.update(label, score)
-            binned.get()
-
     return faster(
         f"AUC after every event, {distinct:,} distinct scores ({se.backend()})",
         ours,
-        peer,
+        river_auc(fresh),
         target=35,
         repeats=repeats,
         peer_name="River ROCAUC()",
         events=events,
         peer_exact=river_error(),
     )
+
+
+def river_auc(events: list[tuple[bool, float]]) -> Callable[[], None]:
+    """River's running AUC, updated with each of these events and read."""
+    binned = river_metrics.ROCAUC()
+
+    def run() -> None:
+        for label, score in events:
+            binned.update(label, score)
+            binned.get()
+
+    return run
 
 
 def _scored(distinct: int, events: int) -> tuple[Any, Any, list[tuple[bool, float]]]:
@@ -69,22 +75,16 @@ def index_auc(
     index.update_many(labels, scores)
     read = se.metrics.roc_auc
     read(index)
-    binned = river_metrics.ROCAUC()
 
     def ours() -> None:
         for label, score in fresh:
             index.update(label, score)
             read(index)
 
-    def peer() -> None:
-        for label, score in fresh:
-            binned.update(label, score)
-            binned.get()
-
     return faster(
         f"AUC after every event, {distinct:,} distinct scores: ScoreIndex ({name})",
         ours,
-        peer,
+        river_auc(fresh),
         target=target,
         repeats=repeats,
         peer_name="River ROCAUC()",

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from sklearn import metrics
 
 import streameval as se
 from benchmarks.memory import measured
@@ -89,12 +91,21 @@ def _run(path: Path) -> tuple[float, float]:
     return taken, float(peak) / 2**20
 
 
+def _by_scikit_learn(labels: Any, scores: Any) -> list[float]:
+    predicted = scores >= 0.5
+    return [
+        metrics.accuracy_score(labels, predicted),
+        metrics.f1_score(labels, predicted),
+        metrics.roc_auc_score(labels, scores),
+        metrics.log_loss(labels, scores),
+    ]
+
+
 def evaluate_tables(rows: int, repeats: int) -> list[Row]:
     """``streameval.evaluate`` of a table, against scikit-learn on the arrays that it is made of."""
     import pandas
     import polars
     import pyarrow
-    from sklearn import metrics
 
     rng = np.random.default_rng(7)
     labels = rng.random(rows) < 0.3
@@ -108,13 +119,7 @@ def evaluate_tables(rows: int, repeats: int) -> list[Row]:
     }
 
     def peer() -> list[float]:
-        predicted = scores >= 0.5
-        return [
-            metrics.accuracy_score(labels, predicted),
-            metrics.f1_score(labels, predicted),
-            metrics.roc_auc_score(labels, scores),
-            metrics.log_loss(labels, scores),
-        ]
+        return _by_scikit_learn(labels, scores)
 
     def ours(table: object) -> list[float]:
         ev = se.evaluate(table, y_true="label", score="score")
@@ -139,7 +144,6 @@ def evaluate_tables(rows: int, repeats: int) -> list[Row]:
 def evaluate_formats(rows: int, repeats: int) -> list[Row]:
     """``streameval.evaluate`` of a file in one process, against pandas and scikit-learn on it."""
     import pandas
-    from sklearn import metrics
 
     readers: dict[str, Callable[[Path], pandas.DataFrame]] = {
         "csv": partial(pandas.read_csv, usecols=["label", "score"]),
@@ -149,14 +153,7 @@ def evaluate_formats(rows: int, repeats: int) -> list[Row]:
 
     def peer(path: Path) -> list[float]:
         frame = readers[path.suffix[1:]](path)
-        labels, scores = frame["label"].to_numpy(), frame["score"].to_numpy()
-        predicted = scores >= 0.5
-        return [
-            metrics.accuracy_score(labels, predicted),
-            metrics.f1_score(labels, predicted),
-            metrics.roc_auc_score(labels, scores),
-            metrics.log_loss(labels, scores),
-        ]
+        return _by_scikit_learn(frame["label"].to_numpy(), frame["score"].to_numpy())
 
     def ours(path: Path) -> list[float]:
         ev = se.evaluate(path, y_true="label", score="score", workers=1)

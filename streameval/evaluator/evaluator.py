@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
@@ -39,7 +39,6 @@ from streameval.evaluator.slices import (
 )
 from streameval.evaluator.track import Track, consume
 from streameval.evaluator.view import View, ViewContext, locked
-from streameval.evaluator.way import EvaluatorWay, compiled_methods
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, EventFields, Task
 from streameval.events.multiclass import ClassIntake
@@ -63,12 +62,48 @@ from streameval.state_files.provenance import Provenance
 from streameval.states.class_events import plain_event
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import PLAIN_LOCK
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Cumulative, window_note, window_spec
 from streameval.windows.replicated import Bootstrap, unit_keys
 from streameval.windows.window import WindowSpec
 
 EVALUATOR_KIND = "evaluator"
+
+
+_Evaluator = TypeVar("_Evaluator")
+
+
+class PortableWay:
+    """Counts every event in Python.
+
+    Attributes:
+        _readers: By the name of a metric, what reads it while the evaluator's lock is held.
+        _plain_open: Whether compiled code counts plain events.
+    """
+
+    __slots__ = ("_plain_open", "_readers")
+
+    _plain_open: bool
+    _readers: dict[str, Callable[[], float]]
+
+    def _lead(self, *path: Any) -> None:
+        """Forget the readers; see the compiled way for the arguments."""
+        self._readers = {}
+        self._plain_open = False
+
+
+def _unchanged(cls: type[_Evaluator]) -> type[_Evaluator]:
+    return cls
+
+
+_NATIVE: Any = compiled("native_way")
+
+if TYPE_CHECKING or _NATIVE is None:
+    EvaluatorWay = PortableWay
+    compiled_methods = _unchanged
+else:
+    EvaluatorWay, compiled_methods = _NATIVE.EvaluatorWay, _NATIVE.compiled_methods
 
 
 @compiled_methods

@@ -30,7 +30,7 @@ from streameval.states.ranking.wide_ranking import ScaledIndex
 from streameval.states.registry import STATES
 from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.fading_sums import FadingSums
+from streameval.windows.fading_sums import SUMMED, FadingSums
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import Undo, WindowKey, WindowKind
 
@@ -197,9 +197,6 @@ _FEW = 64
 _ONE_BY_ONE = 16
 """Counting so few events in the sums, or one for so many scores, beats summing all anew."""
 
-_SUMMED = ("confusion", "index", "probability")
-"""States whose sum over the epochs is kept current once it was read."""
-
 _LOSSES = frozenset({"brier_score", "log_loss"})
 
 
@@ -239,7 +236,7 @@ class FadingWindow:
         self._fed: dict[str, bool] = {}
         # Cells of coarsened scores cannot be split again when an epoch is dropped.
         bounded = plan.max_scores is not None
-        self._summed = frozenset(() if bounded else filter(plan.serves, _SUMMED))
+        self._summed = frozenset(() if bounded else filter(plan.serves, SUMMED))
         self._way = None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
         self._sums: Any = FadingSums(plan) if self._way is None else self._way
 

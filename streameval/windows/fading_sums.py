@@ -15,11 +15,12 @@ from streameval.states.state_set import StatePlan
 _MOST_EPOCHS = 256
 """Epochs from the base to the newest, beyond which all is summed anew, in smaller integers."""
 
-_MAKE: dict[str, Callable[[StatePlan], Any]] = {
+SUMMED: dict[str, Callable[[StatePlan], Any]] = {
     "confusion": lambda plan: plan.confusion(),
     "index": lambda plan: WideRanking(),
     "probability": lambda plan: ProbabilitySums(plan.bins),
 }
+"""States whose sum over the epochs is kept current once it was read: what makes an empty one."""
 
 
 class FadingSums:
@@ -72,13 +73,13 @@ class FadingSums:
         """Sum a state of all epochs, and keep it current from now on, unless it is too large.
 
         Args:
-            name: One of ``confusion``, ``index`` and ``probability``.
+            name: One of :data:`SUMMED`.
             oldest: The oldest epoch that is kept.
             parts: The epochs, each with its state; all weights are whole.
         """
         if not self._states:
             self.base = oldest
-        whole = _MAKE[name](self._plan)
+        whole = SUMMED[name](self._plan)
         try:
             for number, part in parts:
                 whole.add_multiple(part, 1 << (number - self.base))
