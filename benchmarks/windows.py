@@ -1,15 +1,24 @@
-"""Windows: against River's rolling metrics, and how much memory panes take."""
+"""Windows: against peers' rolling metrics, and how much memory panes take.
+
+torcheval's row is left out where it is not installed (``pip install torch torcheval``), MOA's where
+Java or Maven, which fetches it, is missing.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
+import json
 import statistics
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +27,8 @@ from river import utils as river_utils
 
 import streameval as se
 from benchmarks.memory import peak, resident
-from benchmarks.timing import Part, Row, faster, in_a_process, interleaved, once, printed
+from benchmarks.timing import ROOT, Part, Row, faster, in_a_process, interleaved, once, printed
+from tests.support.maven import AbsentError, fetch
 
 _HERE = "benchmarks.windows"
 
@@ -36,6 +46,7 @@ def parts(quick: bool) -> list[Part]:
             for call in NATIVE_ROWS
             if "native" in backends()
         ),
+        *_optional_peers(3 if quick else 5),
         partial(macro_f1, 20_000, 3 if quick else 7),
         partial(memory, 1000 if quick else 10_000, 288),
         ties,
@@ -127,6 +138,106 @@ def rolling_auc(n: int, repeats: int = 5) -> Row:
         f"River RollingROCAUC, over {count:,} events of a full window",
         "µs an event",
         peer_exact="ties count as lost",
+    )
+
+
+def _optional_peers(repeats: int) -> list[Part]:
+    """The rows of peers that are no requirement of the benchmarks, where they run."""
+    found: list[Part] = []
+    if importlib.util.find_spec("torcheval") is None:
+        print("no row of torcheval, which is not installed", file=sys.stderr)
+    else:
+        found.append(partial(against_torcheval, 1_000, 1_000, repeats))
+    try:
+        jars = fetch(_MOA, ROOT / "build" / "moa")
+    except AbsentError as error:
+        print(f"no rows of MOA: {error}", file=sys.stderr)
+    else:
+        found += [
+            partial(against_moa, jars, n, events, repeats)
+            for n, events in ((1_000, 3_000), (100_000, 300))
+        ]
+    return found
+
+
+_MOA = "nz.ac.waikato.cms.moa:moa:2024.07.0"
+
+
+def against_torcheval(n: int, events: int, repeats: int) -> Row:
+    """torcheval's AUC of a window, which sorts the window at each read."""
+    import torch
+    from torcheval.metrics import WindowedBinaryAUROC
+
+    ev, ours = _full(n, repeats)
+    _, _, fresh = _stream(n, _EVENTS * (repeats + 1))
+    peer = WindowedBinaryAUROC(max_num_samples=n)
+
+    def update(stream: list[tuple[bool, float]]) -> None:
+        labels, scores = zip(*stream, strict=True)
+        peer.update(torch.tensor(scores, dtype=torch.float64), torch.tensor(labels))
+
+    update(fresh[_EVENTS - n : _EVENTS])
+    assert abs(ev["roc_auc"] - float(peer.compute())) < 1e-6
+    starts = iter(range(_EVENTS, len(fresh), events))
+
+    def theirs() -> None:
+        start = next(starts)
+        for event in fresh[start : start + events]:
+            update([event])
+            peer.compute()
+
+    seconds = [(once(ours), once(theirs)) for _ in range(repeats)]
+    return _against(n, seconds, events, "torcheval WindowedBinaryAUROC")
+
+
+def against_moa(jars: Path, n: int, events: int, repeats: int) -> Row:
+    """MOA's AUC of a window: a tree of the scores, walked whole at each read. In Java."""
+    ev, ours = _full(n, repeats)
+    labels, scores, fresh = _stream(n, _EVENTS * (repeats + 1))
+    stream = [*zip(labels, scores, strict=True), *fresh[:_EVENTS]]
+    auc = ev["roc_auc"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "events"
+        np.array(stream, dtype=">f8").tofile(file)
+
+        def theirs() -> float:
+            done = subprocess.run(
+                [
+                    "java",
+                    "-cp",
+                    f"{jars}/*",
+                    "benchmarks/RollingAuc.java",
+                    str(n),
+                    str(events),
+                    file,
+                ],
+                cwd=ROOT,
+                capture_output=True,
+                check=True,
+            )
+            found = json.loads(done.stdout)
+            assert abs(auc - found["auc"]) < 1e-6, "both agree where there are next to no ties"
+            return float(found["seconds"])
+
+        seconds = [(once(ours), theirs()) for _ in range(repeats)]
+    return _against(n, seconds, events, "MOA WindowAUCImbalancedPerformanceEvaluator, Java")
+
+
+def _against(n: int, seconds: list[tuple[float, float]], events: int, peer: str) -> Row:
+    """A row of the seconds of _EVENTS events here and of some of the peer's, in turn."""
+    mine, theirs = (np.array(one) for one in zip(*seconds, strict=True))
+    mine, theirs = mine / _EVENTS, theirs / events
+    ratio = statistics.median(theirs / mine)
+    return Row(
+        f"AUC of the last {n:,} after every event ({se.backend()})",
+        statistics.median(mine) * 1e6,
+        statistics.median(theirs) * 1e6,
+        ratio,
+        "≥ 1×",
+        ratio >= 1,
+        f"{peer}, over {events:,} events of a full window",
+        "µs an event",
+        share=ratio,
     )
 
 
