@@ -124,6 +124,7 @@ def roc_auc_ovr(
     1.0
     """
     _average_option(average, ("macro", "weighted", None))
+    scores = scores.whole
     if average == "macro" and undefined is None:
         share = scores.mean_share()
         if share == share:

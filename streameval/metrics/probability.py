@@ -74,8 +74,7 @@ def _mean(units: str, sums: AnySums, what: str, undefined: float | None) -> floa
     reason = missing_probability(sums, what)
     if reason:
         return undefined_value(reason, undefined)
-    if isinstance(sums, ProbabilitySums):
-        sums = sums.whole
+    sums = sums.whole
     return float(getattr(sums, units) / (sums.weight * UNIT))
 
 

@@ -8,7 +8,7 @@ predicted label: the first two are sums of units of 2**-60 (see
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -272,7 +272,7 @@ class ClassProbabilitySums:
     (0.375, {0: 1})
     """
 
-    __slots__ = ("_ranks", "_sums", "_terms", "probabilities")
+    __slots__ = ("_ranks", "_sums", "_terms", "_whole", "probabilities")
 
     def __init__(self, bins: int = 10, *, probabilities: bool = True) -> None:
         self.probabilities = probabilities
@@ -280,6 +280,7 @@ class ClassProbabilitySums:
 
     def _start(self, sums: LossSums) -> None:
         self._sums = sums
+        self._whole: ClassProbabilitySums | None = None
         self._ranks: dict[int, Weight] = {}
         # Counts events of weight 1 until the sums are read, which adds its own to them.
         self._terms: NativeClassTerms | None = None
@@ -327,6 +328,16 @@ class ClassProbabilitySums:
         """Σ weight · Σ_k (p_k − [k is true])², in units of 2**-60."""
         self._settle()
         return self._sums.brier
+
+    @property
+    def whole(self) -> ClassProbabilitySums:
+        """The sums that a mean is computed of: integers where these are a multiple of some."""
+        return self._whole or self
+
+    def stands_for(self, whole: ClassProbabilitySums) -> ClassProbabilitySums:
+        """This state, whose floats are a multiple of whole sums, and which does not change."""
+        self._whole = whole
+        return self
 
     @property
     def ranks(self) -> dict[int, Weight]:
@@ -385,12 +396,30 @@ class ClassProbabilitySums:
             return
         if type(weight) is float:
             self._promote()
+        self.add_whole(y_true, proba, weight, y_pred)
+
+    def add_whole(
+        self,
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight,
+        y_pred: Label | None = None,
+    ) -> None:
+        """:meth:`update` with whole weights of any size, negative to take back; not checked."""
         if not self.probabilities:
             self._add_rank(rank_of(y_true, proba), weight)
             return
         loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
         self._sums.add(loss, brier, confidence, hit, weight)
         self._add_rank(rank, weight)
+
+    def add_multiples(self, parts: Iterable[tuple[ClassProbabilitySums, int]]) -> None:
+        """Count all of others, whose sums are whole, so many times; negative to take back."""
+        for other, factor in parts:
+            other._settle()
+            self._sums.add_multiple(other._sums, factor)
+            for rank, weight in other._ranks.items():
+                self._add_rank(rank, weight * factor)
 
     def update_many(self, batch: EventBatch) -> None:
         """Count a validated batch: the same bits as its events one by one."""
@@ -426,10 +455,9 @@ class ClassProbabilitySums:
                 self._add_rank(code + ABSENT, total)
 
     def _add_rank(self, rank: int, weight: Weight) -> None:
-        known = self._ranks.get(rank)
-        if known is None:
-            known = 0 if self.exact else 0.0
-        self._ranks[rank] = known + weight
+        known = self._ranks.pop(rank, 0 if self.exact else 0.0) + weight
+        if known:
+            self._ranks[rank] = known
 
     def revert(
         self,
@@ -452,13 +480,13 @@ class ClassProbabilitySums:
             rank = rank_of(y_true, proba)
             if self._ranks.get(rank, 0) < whole:
                 raise never_counted("score", proba)
-            self._take_rank(rank, whole)
+            self._add_rank(rank, -whole)
             return
         loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
         held = self._ranks.get(rank, 0)
         if held < whole or not self._sums.remove(loss, brier, confidence, hit, whole):
             raise never_counted("proba", proba)
-        self._take_rank(rank, whole)
+        self._add_rank(rank, -whole)
 
     def merge(self, other: ClassProbabilitySums) -> None:
         """Add the other's events; it is unchanged.
@@ -488,12 +516,7 @@ class ClassProbabilitySums:
         other._settle()
         self._sums.subtract(other._sums)
         for rank, weight in other._ranks.items():
-            self._take_rank(rank, weight)
-
-    def _take_rank(self, rank: int, weight: Weight) -> None:
-        self._ranks[rank] -= weight
-        if not self._ranks[rank]:
-            del self._ranks[rank]
+            self._add_rank(rank, -weight)
 
     def _promote(self) -> None:
         self._settle()
@@ -510,6 +533,7 @@ class ClassProbabilitySums:
         new.probabilities = self.probabilities
         new._start(self._sums.copy())
         new._ranks = self._ranks.copy()
+        new._whole = None if self._whole is None else self._whole.copy()
         return new
 
     def to_state(self) -> dict[str, Any]:

@@ -1052,6 +1052,11 @@ class ClassScores:
         return self._limit
 
     @property
+    def whole(self) -> ClassScores:
+        """The scores that areas are computed of: integers where these are a multiple of some."""
+        return self
+
+    @property
     def probabilities(self) -> bool:
         """Whether scores are probabilities."""
         return not self._scores.signed

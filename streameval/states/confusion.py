@@ -612,19 +612,20 @@ class ConfusionCounts:
         else:
             self._table.add_one(i, j, weight)
 
-    def add_multiple(self, other: ConfusionCounts, factor: int) -> None:
-        """Count all of another, whose weights are whole, so many times; negative to take it back.
+    def add_multiples(self, parts: Iterable[tuple[ConfusionCounts, int]]) -> None:
+        """Count all of others, whose weights are whole, so many times; negative to take back.
 
         Raises:
-            InputError: Labels of two kinds, or more than 100,000. Nothing is counted.
+            InputError: Labels of two kinds, or more than 100,000. Those before are counted.
         """
-        labels = other._label_index.labels
-        cells = [(i, j, weight * factor) for i, j, weight in other._table.coded()]
-        if factor > 0:
-            self._add(labels, labels, cells, None)
-            return
-        for i, j, weight in cells:
-            self.add_whole(labels[i], labels[j], weight)  # type: ignore[arg-type]
+        for other, factor in parts:
+            labels = other._label_index.labels
+            cells = [(i, j, weight * factor) for i, j, weight in other._table.coded()]
+            if factor > 0:
+                self._add(labels, labels, cells, None)
+            else:
+                for i, j, weight in cells:
+                    self.add_whole(labels[i], labels[j], weight)  # type: ignore[arg-type]
 
     def revert(self, y_true: object, y_pred: object, weight: Weight = 1) -> None:
         """Remove one earlier event, exactly.

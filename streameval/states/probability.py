@@ -200,9 +200,10 @@ class ProbabilitySums:
         else:
             self._sums.outside += weight
 
-    def add_multiple(self, other: ProbabilitySums, factor: int) -> None:
-        """Count all of another, whose sums are whole, so many times; negative to take it back."""
-        self._sums.add_multiple(other._sums, factor)
+    def add_multiples(self, parts: Iterable[tuple[ProbabilitySums, int]]) -> None:
+        """Count all of others, whose sums are whole, so many times; negative to take back."""
+        for other, factor in parts:
+            self._sums.add_multiple(other._sums, factor)
 
     def update_many(
         self, positive: object, probability: object, weight: object | None = None

@@ -26,7 +26,7 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
-from streameval.states.ranking.wide_ranking import ScaledIndex
+from streameval.states.ranking.wide_ranking import ScaledClassScores, ScaledIndex
 from streameval.states.registry import STATES
 from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
@@ -120,10 +120,11 @@ class Fading:
 
     Cost:
         An event: that of its states, and once more what was read before: O(log n) for the
-        ranking of binary scores, O(1) for labels, log loss and Brier score. A read is then
-        that of the metric. O(content of the states over 64 half-lives) for the
-        first read, after a merge or a large batch, and always for probabilities of several
-        classes, moments of scores, weights that are not whole, and ``max_scores``.
+        ranking of binary scores, O(√n) a class for one-vs-rest AUC of up to 128 classes, O(1) for
+        labels, log loss and Brier score. A read is then that of the metric. O(content of the
+        states over 64 half-lives) for the first read, after a merge or a large batch, and always
+        for other rankings of several classes, moments of scores, weights that are not whole,
+        and ``max_scores``.
 
     >>> Fading("6h").needs_time, Fading(1000).needs_time
     (True, False)
@@ -197,7 +198,8 @@ _FEW = 64
 _ONE_BY_ONE = 16
 """Counting so few events in the sums, or one for so many scores, beats summing all anew."""
 
-_LOSSES = frozenset({"brier_score", "log_loss"})
+_OF_WHOLE = frozenset({"brier_score", "log_loss", "roc_auc_ovr", "roc_auc_ovr_weighted"})
+"""Metrics that are computed of whole sums, beside all of a confusion matrix but its total."""
 
 
 class FadingWindow:
@@ -259,7 +261,7 @@ class FadingWindow:
             state: What it is a function of.
             function: That function.
         """
-        if name not in _LOSSES and (state != "confusion" or name == "support"):
+        if name not in _OF_WHOLE and (state != "confusion" or name == "support"):
             return None
 
         def read_whole() -> float:
@@ -464,6 +466,9 @@ class FadingWindow:
             bits = newest - self._sums.base
             if name == "index":
                 return ScaledIndex(whole, weight, bits)
+            if name == "class_scores":
+                made = functools.partial(self._sum_of_forms, name, newest, weight)
+                return ScaledClassScores(whole, made)
             row = STATES[name]
             assert row.weighted_sum is not None
             form = row.weighted_sum([(row.write(whole), 1)], weight << bits)

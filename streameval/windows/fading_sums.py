@@ -7,8 +7,9 @@ from typing import Any
 
 from streameval.errors import InputError
 from streameval.events.event import EventFields
+from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.wide_ranking import WideRanking
+from streameval.states.ranking.wide_ranking import WideClassScores, WideRanking
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan
 
@@ -19,6 +20,10 @@ SUMMED: dict[str, Callable[[StatePlan], Any]] = {
     "confusion": lambda plan: plan.confusion(),
     "index": lambda plan: WideRanking(),
     "probability": lambda plan: ProbabilitySums(plan.bins),
+    "class_probability": lambda plan: ClassProbabilitySums(
+        plan.bins, probabilities=plan.probabilities
+    ),
+    "class_scores": lambda plan: WideClassScores(),
 }
 """States whose sum over the epochs is kept current once it was read: what makes an empty one."""
 
@@ -81,10 +86,9 @@ class FadingSums:
             self.base = oldest
         whole = SUMMED[name](self._plan)
         try:
-            for number, part in parts:
-                whole.add_multiple(part, 1 << (number - self.base))
+            whole.add_multiples((part, 1 << (number - self.base)) for number, part in parts)
         except InputError:
-            return False  # more labels than one state takes, which the sum of forms reports
+            return False  # more labels than are kept current, or than one state takes
         self._states[name] = whole
         return True
 
@@ -107,15 +111,19 @@ class FadingSums:
                 if STATES[name].fed_by == "labels":
                     if predicted is not None:
                         whole.add_whole(true, predicted, weight)
-                elif score is not None:
+                elif score is None:
+                    continue
+                elif self._plan.binary:
                     whole.add_whole(true == 1, score, weight)
+                else:
+                    whole.add_whole(true, score, weight, predicted)
         except InputError:
             self.forget()
 
     def drop(self, number: int, part: Callable[[str], Any]) -> None:
         """Take out an epoch, given as the function from the name of a state to its part in it."""
         for name, whole in self._states.items():
-            whole.add_multiple(part(name), -1 << (number - self.base))
+            whole.add_multiples([(part(name), -1 << (number - self.base))])
 
     def check_equal(self, other: Any, name: str) -> None:
         """Assert that another's sum of this state is the same."""
@@ -125,5 +133,5 @@ class FadingSums:
             assert (mine.totals, mine.twice_wins) == (list(theirs.totals), theirs.twice_wins)
         else:
             assert mine == theirs
-        if isinstance(theirs, WideRanking):
+        if isinstance(theirs, WideRanking | WideClassScores):
             theirs._check()

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,8 +33,22 @@ def events(draw: Any, moments: st.SearchStrategy[int]) -> Given:
     return Given(draw(moments), true, predicted, score, weight)
 
 
+SHARES = st.lists(st.sampled_from([0, 0, 1, 2, 3, 5]), min_size=1, max_size=4).filter(any)
+
+
 @st.composite
-def timed_calls(draw: Any) -> list[tuple[str, Any]]:
+def class_events(draw: Any, moments: st.SearchStrategy[int]) -> Given:
+    shares = draw(SHARES)
+    labels = draw(st.permutations("abcde"))[: len(shares)]
+    proba = {label: n / sum(shares) for label, n in zip(labels, shares, strict=True)}
+    weight = draw(st.sampled_from([1, 1, 1, 2, 7, 2**20]))
+    return Given(
+        draw(moments), draw(st.sampled_from("abc")), draw(st.sampled_from("abcde")), proba, weight
+    )
+
+
+@st.composite
+def timed_calls(draw: Any, events: Any = events) -> list[tuple[str, Any]]:
     """Calls of an evaluator: mostly in order, some late, some far ahead, some by columns."""
     calls: list[tuple[str, Any]] = []
     now = START
@@ -123,6 +138,59 @@ def test_the_answers_are_those_of_all_events_anew(
     check(ev, oracle, names)
     ev._check()
     check(se.from_bytes(ev.to_bytes()), oracle, names)
+
+
+@settings(max_examples=60, deadline=None)
+@given(timed_calls(class_events), st.booleans())
+def test_the_answers_of_several_classes_are_those_of_all_events_anew(
+    calls: list[tuple[str, Any]], every: bool
+) -> None:
+    def opened() -> se.Evaluator:
+        return se.Evaluator(task="multiclass", window=se.Fading("1h"), time_unit="us")
+
+    def count(ev: se.Evaluator, event: Given, *, revert: bool = False) -> None:
+        given = {"proba": event.score, "weight": event.weight, "event_time": event.moment}
+        (ev.revert if revert else ev.update)(event.true, event.predicted, **given)
+
+    def check_classes() -> None:
+        if oracle.latest is None or not oracle.kept():
+            return
+        losses, areas = oracle.class_values()
+        for name, expected in losses.items():
+            assert repr(ev[name]) == repr(expected) == repr(ev.value(name)), name
+        found = ev.value("roc_auc_ovr", average=None)
+        assert {label: repr(one) for label, one in found.items()} == {
+            label: repr(one) for label, one in areas.items()
+        }
+        defined = [one for one in areas.values() if not math.isnan(one)]
+        mean = sum(defined) / len(defined) if defined else math.nan
+        assert ev["roc_auc_ovr"] == pytest.approx(mean, abs=1e-15, nan_ok=True)
+        assert repr(ev["roc_auc_ovr"]) == repr(ev.value("roc_auc_ovr"))
+
+    ev, oracle = opened(), Oracle(HOUR)
+    for kind, what in calls:
+        if kind == "one":
+            count(ev, what)
+            oracle.add(what)
+        elif kind in ("many", "merge"):
+            shard = ev if kind == "many" else opened()
+            for event in what:
+                count(shard, event)
+                oracle.add(event)
+            if kind == "merge":
+                ev.merge(shard)
+        elif kind == "revert":
+            kept = oracle.kept() if oracle.events else []
+            if kept:
+                event = kept[what % len(kept)][0]
+                count(ev, event, revert=True)
+                oracle.events.remove(event)
+        elif kind == "restore":
+            ev = se.from_bytes(ev.to_bytes())
+        if every or kind == "read":
+            check_classes()
+    check_classes()
+    ev._check()
 
 
 @st.composite

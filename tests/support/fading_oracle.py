@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from streameval.states.class_probability import event_terms
 from streameval.states.probability import binary_terms
 from streameval.states.sums.fixed_point import UNIT
 from streameval.windows.fading import EPOCHS, units
@@ -22,7 +23,7 @@ class Given:
     moment: int
     true: Any
     predicted: Any
-    score: float | None = None
+    score: Any = None
     weight: int = 1
 
 
@@ -70,15 +71,10 @@ class Oracle:
                 inside += weight
             else:
                 outside += weight
-        negatives = positives = wins = 0
-        for score in sorted(by_score):
-            n, p = by_score[score]
-            wins += p * (2 * negatives + n)
-            negatives, positives = negatives + n, positives + p
         tp, fp, fn, tn = cells[1, 1], cells[0, 1], cells[1, 0], cells[0, 0]
         undefined = 0 if outside else inside
         return {
-            "roc_auc": _ratio(wins, 2 * positives * negatives),
+            "roc_auc": _area(by_score),
             "accuracy": _ratio(tp + tn, tp + fp + fn + tn),
             "precision": _ratio(tp, tp + fp),
             "recall": _ratio(tp, tp + fn),
@@ -86,6 +82,35 @@ class Oracle:
             "log_loss": _ratio(losses, undefined * UNIT),
             "brier_score": _ratio(briers, undefined * UNIT),
         }
+
+    def class_values(self) -> tuple[dict[str, float], dict[Any, float]]:
+        """Losses of events of several classes, and the AUC of each class against the rest."""
+        kept = [(event, weight) for event, weight in self.kept() if event.score is not None]
+        terms = [(event_terms(e.true, e.score, e.predicted), weight) for e, weight in kept]
+        under = UNIT * sum(weight for _, weight in kept)
+        losses = {
+            "log_loss": _ratio(sum(weight * term.loss for term, weight in terms), under),
+            "brier_score": _ratio(sum(weight * term.brier for term, weight in terms), under),
+        }
+        areas = {}
+        for label in {e.true for e, _ in kept} | {
+            k for e, _ in kept for k in e.score if e.score[k]
+        }:
+            by_score: dict[float, list[int]] = {}
+            for e, weight in kept:
+                by_score.setdefault(e.score.get(label, 0.0), [0, 0])[e.true == label] += weight
+            areas[label] = _area(by_score)
+        return losses, areas
+
+
+def _area(by_score: dict[float, list[int]]) -> float:
+    """The AUC of scores with the weights of negatives and positives."""
+    negatives = positives = wins = 0
+    for score in sorted(by_score):
+        n, p = by_score[score]
+        wins += p * (2 * negatives + n)
+        negatives, positives = negatives + n, positives + p
+    return _ratio(wins, 2 * positives * negatives)
 
 
 def _ratio(over: int, under: int) -> float:

@@ -1,4 +1,4 @@
-"""Scores with whole weights of any size, and W2 of them: the ranking of a fading window.
+"""Scores with whole weights of any size, and W2 of them: the rankings of a fading window.
 
 An event that is 60 half-lives younger than another weighs 2⁶⁰ as much, so that the weights of
 a window need some 128 bits and W2 twice as many. They are Python ints here, and 128-bit integers
@@ -7,17 +7,25 @@ in :class:`~streameval.states.native.fading_sums.NativeFadingSums`, which gives 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from streameval.errors import InputError
+from streameval.events.values import Label
+from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
 
 _MOST = 512
 """Scores of a block."""
+_ONE_BY_ONE = 8
+"""Adding one of so many scores takes as long as building anew."""
+_MOST_CLASSES = 128
+"""Classes whose rankings are kept: each event changes them all."""
 
 
 class _Block:
@@ -107,14 +115,45 @@ class WideRanking:
             if not block.scores and len(self._blocks) > 1:
                 del self._blocks[place], self._last[min(place, len(self._last) - 1)]
 
-    def add_multiple(self, index: ScoreIndex, factor: int) -> None:
-        """Add all of an index whose weights are whole, so many times; negative to take it away."""
-        columns = map(np.ndarray.tolist, index.groups())
-        for score, positives, negatives in zip(*columns, strict=True):
-            if positives:
-                self.add_whole(True, score, positives * factor)
-            if negatives:
-                self.add_whole(False, score, negatives * factor)
+    def add_multiples(self, parts: Iterable[tuple[ScoreIndex, int]]) -> None:
+        """Add all of indices whose weights are whole, so many times; negative to take away."""
+        self.add_groups([(index.groups(), factor) for index, factor in parts])
+
+    def add_groups(self, parts: Iterable[tuple[ScoreGroups, int]]) -> None:
+        """The same of scores with their weights."""
+        entries = [
+            (score, negatives * factor, positives * factor)
+            for groups, factor in parts
+            for score, positives, negatives in zip(*map(np.ndarray.tolist, groups), strict=True)
+        ]
+        if _ONE_BY_ONE * len(entries) > self.distinct:
+            self._add_all(entries)
+            return
+        for score, *weights in entries:
+            for positive, weight in enumerate(weights):
+                if weight:
+                    self.add_whole(bool(positive), score, weight)
+
+    def _add_all(self, entries: list[tuple[float, int, int]]) -> None:
+        """Build all blocks anew with more entries of score, negatives and positives."""
+        sums: dict[float, tuple[int, int]] = {}
+        held = ((score, negatives, positives) for score, positives, negatives in self.groups())
+        for score, *more in (*held, *entries):
+            below = sums.get(score, (0, 0))
+            sums[score] = (below[0] + more[0], below[1] + more[1])
+        self._blocks, self._last = [], []
+        self.totals, self.twice_wins = [0, 0], 0
+        scores = sorted(score for score, weights in sums.items() if any(weights))
+        for start in range(0, len(scores) or 1, _MOST // 2):
+            chunk = scores[start : start + _MOST // 2]
+            negatives = [sums[score][0] for score in chunk]
+            positives = [sums[score][1] for score in chunk]
+            for lost, won in zip(negatives, positives, strict=True):
+                self.twice_wins += won * (2 * self.totals[0] + lost)
+                self.totals[0] += lost
+                self.totals[1] += won
+            self._blocks.append(_Block(chunk, (negatives, positives)))
+        self._last = [block.scores[-1] for block in self._blocks[:-1]]
 
     def groups(self) -> Iterator[tuple[float, int, int]]:
         """Score, weight of positives and weight of negatives, ascending."""
@@ -222,5 +261,152 @@ class ScaledIndex:
 
     def __eq__(self, other: object) -> bool:
         return self._index() == (other._index() if type(other) is ScaledIndex else other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class WideClassScores:
+    """The scores of each class's column, the class against the rest, of weights of any size.
+
+    What :class:`~streameval.states.class_scores.ClassScores` has for one-vs-rest AUC. A label
+    that an event does not name has the score 0 there, and so has one that no event before
+    named.
+
+    Attributes:
+        counts: The weight of each true class.
+
+    Cost:
+        O(√n) for each class to add or remove; wins are current.
+
+    >>> scores = WideClassScores()
+    >>> scores.add_whole("cat", {"cat": 0.75, "dog": 0.25}, 2**100)
+    >>> scores.add_whole("dog", {"dog": 1.0}, 3)
+    >>> scores.labels, scores.one_vs_rest_wins("cat") == 6 * 2**100
+    (['cat', 'dog'], True)
+    """
+
+    __slots__ = ("_rankings", "counts")
+
+    def __init__(self) -> None:
+        self.counts: dict[Label, int] = {}
+        self._rankings: dict[Label, WideRanking] = {}
+
+    @property
+    def whole(self) -> WideClassScores:
+        """These: what areas are computed of."""
+        return self
+
+    @property
+    def labels(self) -> list[Label]:
+        """True classes, and columns with a score other than 0, ascending."""
+        return sorted(
+            label
+            for label, ranking in self._rankings.items()
+            if self.counts.get(label) or any(score for score, _, _ in ranking.groups())
+        )
+
+    @property
+    def total(self) -> int:
+        """The weight of all events."""
+        return sum(self.counts.values())
+
+    def true_count(self, label: Label) -> int:
+        """The weight of the events of one true class."""
+        return self.counts.get(label, 0)
+
+    def one_vs_rest_wins(self, column: Label) -> int:
+        """Twice the weight of the pairs that a class wins over all others in its column."""
+        return self._rankings[column].twice_wins if column in self._rankings else 0
+
+    def mean_share(self) -> float:
+        """nan: the mean is that of the wins."""
+        return math.nan
+
+    def _learn(self, labels: Iterable[Label]) -> None:
+        """Begin the columns of labels that are new; raises InputError where there are too many."""
+        new = {label for label in labels if label not in self._rankings}
+        if len(self._rankings) + len(new) > _MOST_CLASSES:
+            raise InputError("proba", expected=f"at most {_MOST_CLASSES} classes", got="more")
+        for label in new:
+            ranking = self._rankings[label] = WideRanking()
+            if self.total:
+                ranking.add_whole(False, 0.0, self.total)
+
+    def _count(self, label: Label, weight: int) -> None:
+        count = self.counts.pop(label, 0) + weight
+        if count:
+            self.counts[label] = count
+
+    def add_whole(
+        self, y_true: Label, proba: Mapping[Label, float], weight: int, y_pred: Label | None = None
+    ) -> None:
+        """Add an event, with a negative weight one that is there to take it away."""
+        self._learn((y_true, *proba))
+        self._count(y_true, weight)
+        for label, ranking in self._rankings.items():
+            ranking.add_whole(label == y_true, proba.get(label, 0.0), weight)
+
+    def add_multiples(self, parts: Iterable[tuple[ClassScores, int]]) -> None:
+        """Add all of states whose weights are whole, so many times; negative to take away."""
+        parts = list(parts)
+        self._learn(label for part, _ in parts for label in part.labels)
+        for part, factor in parts:
+            for label in part.labels:
+                if part.true_count(label):
+                    self._count(label, int(part.true_count(label)) * factor)
+        for label, ranking in self._rankings.items():
+            ranking.add_groups((part.one_vs_rest_groups(label), factor) for part, factor in parts)
+
+    def _check(self) -> None:
+        for label, ranking in self._rankings.items():
+            ranking._check()
+            assert ranking.totals[1] == self.true_count(label)
+            assert sum(ranking.totals) == self.total
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WideClassScores):
+            return NotImplemented
+        return self.counts == other.counts and {
+            label: list(self._rankings[label].groups()) for label in self.labels
+        } == {label: list(other._rankings[label].groups()) for label in other.labels}
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+
+class ScaledClassScores:
+    """Class scores whose weights are those of wide ones over a unit, for reading.
+
+    Args:
+        whole: The weights in whole units, which one-vs-rest AUC is computed of; it does not
+            change while this is used.
+        make: Makes the class scores with float weights that everything else is read from.
+    """
+
+    __slots__ = ("_made", "_make", "whole")
+
+    exact = False
+    level = 0
+    max_scores = None
+
+    def __init__(self, whole: WideClassScores, make: Callable[[], ClassScores]) -> None:
+        self.whole = whole
+        self._make = make
+        self._made: ClassScores | None = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Any]:
+        # As that of a scaled index.
+        return ClassScores
+
+    def _scores(self) -> ClassScores:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scores(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return self._scores() == (other._scores() if type(other) is ScaledClassScores else other)
 
     __hash__ = None  # type: ignore[assignment]
