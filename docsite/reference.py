@@ -89,7 +89,10 @@ _METHODS = {"ScoreIndex": "streameval.states.ranking.portable_index.PortableScor
 
 def _identifier(name: str, level: int = 2) -> str:
     methods = _METHODS.get(name.rpartition(".")[2])
-    found = f"::: {name}\n    options:\n      heading_level: {level}\n\n"
+    found = f"::: {name}\n    options:\n      heading_level: {level}\n"
+    if name.startswith("streameval.plots."):
+        found += "      inherited_members: true\n"
+    found += "\n"
     if methods:
         found += f"::: {methods}\n    options:\n      show_docstring_description: false\n\n"
     return found

@@ -19,7 +19,7 @@ from datetime import datetime
 from itertools import pairwise
 from statistics import NormalDist
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -76,81 +76,110 @@ _MOST_LINES = 20
 _FORMATS = (".png", ".svg", ".pdf", ".html")
 
 
-class Display(Protocol):
-    """What all displays have."""
+@dataclass(eq=False, slots=True)
+class Display:
+    """What all displays have: a picture, drawn when it is asked for."""
 
     picture: Picture
-    ax_: Any
-    figure_: Any
-    line_: Any
-    lines_: list[Any]
+    ax_: Any = field(default=None, init=False)
+    figure_: Any = field(default=None, init=False)
+    line_: Any = field(default=None, init=False)
+    """The first of the artists: a line, the first class's bars, the image of a matrix."""
+    lines_: list[Any] = field(default_factory=list, init=False)
+
+    def plot(self, ax: Any = None, **options: Any) -> Self:
+        """Draw with matplotlib.
+
+        Args:
+            ax: Axes; those of a new figure by default.
+            options: Arguments of matplotlib for the lines of values, such as ``color="k"``.
+
+        Returns:
+            The display, with the artists in ``ax_``, ``figure_``, ``line_`` and ``lines_``.
+
+        Raises:
+            MissingExtraError: The extra ``plots`` is not installed.
+        """
+        from streameval.plots import with_matplotlib  # takes a second to load
+
+        self.ax_, self.lines_ = with_matplotlib.draw(self.picture, ax, options)
+        self.figure_ = self.ax_.figure
+        self.line_ = self.lines_[0] if self.lines_ else None
+        return self
+
+    def to_plotly(self) -> Any:
+        """The same picture as a figure of plotly.
+
+        Its background is transparent and its colours are legible on white and on black.
+
+        Raises:
+            MissingExtraError: The extra ``plots`` is not installed.
+        """
+        from streameval.plots import with_plotly
+
+        return with_plotly.draw(self.picture)
+
+    def to_svg(self) -> str:
+        """The text of an SVG element, for a page."""
+        from streameval.plots import with_matplotlib
+
+        axes, _ = with_matplotlib.draw(self.picture)
+        text = with_matplotlib.picture_bytes(axes.figure, ".svg").decode()
+        return text[text.index("<svg") :]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as ``.png``, ``.svg``, ``.pdf`` or a self-contained ``.html`` page, by matplotlib.
+
+        Raises:
+            InputError: The suffix is not supported.
+            OSError: The file cannot be written.
+        """
+        check_picture(path)
+        if self.figure_ is None:
+            self.plot()
+        save_figure(self.ax_, path)
+
+    def _repr_png_(self) -> bytes | None:
+        """For notebooks: figures without pyplot are not shown by themselves."""
+        from streameval.plots import with_matplotlib
+
+        axes, _ = with_matplotlib.draw(self.picture)
+        return with_matplotlib.picture_bytes(axes.figure, ".png")
 
 
-_D = TypeVar("_D", bound=Display)
+_Curve = TypeVar("_Curve")
 
 
-def _plot(display: _D, ax: Any = None, **options: Any) -> _D:
-    """Draw with matplotlib.
+@dataclass(eq=False, slots=True)
+class _CurvesDisplay(Display, Generic[_Curve]):
+    """Curves of one score, or of each class against the rest."""
 
-    Args:
-        ax: Axes; those of a new figure by default.
-        options: Arguments of matplotlib for the lines of values, such as ``color="k"``.
+    curves: Mapping[str, _Curve]
+    """By the name of each line."""
 
-    Returns:
-        The display, with the artists in ``ax_``, ``figure_``, ``line_`` and ``lines_``.
+    @classmethod
+    def computed(cls, *args: Any, **options: Any) -> Self:
+        """The display, not drawn yet."""
+        raise NotImplementedError
 
-    Raises:
-        MissingExtraError: The extra ``plots`` is not installed.
-    """
-    from streameval.plots import with_matplotlib  # takes a second to load
+    @classmethod
+    def from_evaluator(
+        cls,
+        evaluator: Source,
+        ax: Any = None,
+        *,
+        name: str | None = None,
+        classes: Iterable[Label] | None = None,
+        params: Mapping[str, Any] = MappingProxyType({}),
+        **options: Any,
+    ) -> Self:
+        """Compute and draw; arguments as of :meth:`RocCurveDisplay.from_evaluator`."""
+        display = cls.computed(evaluator, name=name, classes=classes, **params)
+        return display.plot(ax, **options)
 
-    display.ax_, display.lines_ = with_matplotlib.draw(display.picture, ax, options)
-    display.figure_ = display.ax_.figure
-    display.line_ = display.lines_[0] if display.lines_ else None
-    return display
-
-
-def _to_plotly(display: Display) -> Any:
-    """The same picture as a figure of plotly.
-
-    Its background is transparent and its colours are legible on white and on black.
-
-    Raises:
-        MissingExtraError: The extra ``plots`` is not installed.
-    """
-    from streameval.plots import with_plotly
-
-    return with_plotly.draw(display.picture)
-
-
-def _save(display: Display, path: str | os.PathLike[str]) -> None:
-    """Write as ``.png``, ``.svg``, ``.pdf`` or a self-contained ``.html`` page, by matplotlib.
-
-    Raises:
-        InputError: The suffix is not supported.
-        OSError: The file cannot be written.
-    """
-    check_picture(path)
-    if display.figure_ is None:
-        _plot(display)
-    save_figure(display.ax_, path)
-
-
-def _to_svg(display: Display) -> str:
-    """The text of an SVG element, for a page."""
-    from streameval.plots import with_matplotlib
-
-    axes, _ = with_matplotlib.draw(display.picture)
-    text = with_matplotlib.picture_bytes(axes.figure, ".svg").decode()
-    return text[text.index("<svg") :]
-
-
-def _repr_png(display: Display) -> bytes | None:
-    """For notebooks: figures without pyplot are not shown by themselves."""
-    from streameval.plots import with_matplotlib
-
-    axes, _ = with_matplotlib.draw(display.picture)
-    return with_matplotlib.picture_bytes(axes.figure, ".png")
+    @property
+    def _first(self) -> _Curve:
+        return next(iter(self.curves.values()))
 
 
 def check_picture(path: str | os.PathLike[str], field: str = "plot") -> str:
@@ -217,9 +246,6 @@ def _drawable(curve: Any, *columns: str) -> str:
     # One column of a curve may be undefined.
     finite = all(np.isfinite(getattr(curve, column)).all() for column in columns)
     return "" if finite else "values that are undefined"
-
-
-_C = TypeVar("_C")
 
 
 def _curves(
@@ -306,7 +332,7 @@ def _positive(source: Source) -> str:
 
 
 @dataclass(eq=False, slots=True)
-class RocCurveDisplay:
+class RocCurveDisplay(_CurvesDisplay[RocCurve]):
     """ROC curve: true positive rate against false positive rate, with the AUC.
 
     >>> ev = Evaluator()
@@ -316,21 +342,8 @@ class RocCurveDisplay:
     (0.5, [0.0, 0.5, 0.5, 1.0])
     """
 
-    picture: Picture
-    curves: Mapping[str, RocCurve]
-    """By the name of each line."""
     areas: Mapping[str, float]
     """The AUC of each."""
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -418,12 +431,12 @@ class RocCurveDisplay:
     @property
     def fpr(self) -> FloatArray:
         """False positive rates of the first curve."""
-        return next(iter(self.curves.values())).fpr
+        return self._first.fpr
 
     @property
     def tpr(self) -> FloatArray:
         """True positive rates of the first curve."""
-        return next(iter(self.curves.values())).tpr
+        return self._first.tpr
 
 
 def _roc_band(source: Source, curve: RocCurve, level: float) -> list[Mark]:
@@ -448,7 +461,7 @@ def _roc_band(source: Source, curve: RocCurve, level: float) -> list[Mark]:
 
 
 @dataclass(eq=False, slots=True)
-class PrecisionRecallDisplay:
+class PrecisionRecallDisplay(_CurvesDisplay[PrecisionRecallCurve]):
     """Precision against recall, with the average precision and the chance level.
 
     >>> ev = Evaluator()
@@ -457,20 +470,8 @@ class PrecisionRecallDisplay:
     0.8333
     """
 
-    picture: Picture
-    curves: Mapping[str, PrecisionRecallCurve]
     areas: Mapping[str, float]
     """The average precision of each."""
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -542,12 +543,12 @@ class PrecisionRecallDisplay:
     @property
     def precision(self) -> FloatArray:
         """That of the first curve."""
-        return next(iter(self.curves.values())).precision
+        return self._first.precision
 
     @property
     def recall(self) -> FloatArray:
         """That of the first curve."""
-        return next(iter(self.curves.values())).recall
+        return self._first.recall
 
 
 _DET_TICKS = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999)
@@ -562,21 +563,8 @@ def _probit(rates: FloatArray) -> FloatArray:
 
 
 @dataclass(eq=False, slots=True)
-class DetCurveDisplay:
+class DetCurveDisplay(_CurvesDisplay[DetCurve]):
     """Detection error trade-off: false negative against false positive rate, on normal scales."""
-
-    picture: Picture
-    curves: Mapping[str, DetCurve]
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -614,48 +602,20 @@ class DetCurveDisplay:
         )
         return cls(picture, curves)
 
-    @classmethod
-    def from_evaluator(
-        cls,
-        evaluator: Source,
-        ax: Any = None,
-        *,
-        name: str | None = None,
-        classes: Iterable[Label] | None = None,
-        params: Mapping[str, Any] = MappingProxyType({}),
-        **options: Any,
-    ) -> Self:
-        """Compute and draw; arguments as of :meth:`RocCurveDisplay.from_evaluator`."""
-        display = cls.computed(evaluator, name=name, classes=classes, **params)
-        return display.plot(ax, **options)
-
     @property
     def fpr(self) -> FloatArray:
         """That of the first curve."""
-        return next(iter(self.curves.values())).fpr
+        return self._first.fpr
 
     @property
     def fnr(self) -> FloatArray:
         """That of the first curve."""
-        return next(iter(self.curves.values())).fnr
+        return self._first.fnr
 
 
 @dataclass(eq=False, slots=True)
-class PrecisionRecallGainDisplay:
+class PrecisionRecallGainDisplay(_CurvesDisplay[PrGainCurve]):
     """Precision gain against recall gain (Flach & Kull 2015)."""
-
-    picture: Picture
-    curves: Mapping[str, PrGainCurve]
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -689,24 +649,9 @@ class PrecisionRecallGainDisplay:
         )
         return cls(picture, curves)
 
-    @classmethod
-    def from_evaluator(
-        cls,
-        evaluator: Source,
-        ax: Any = None,
-        *,
-        name: str | None = None,
-        classes: Iterable[Label] | None = None,
-        params: Mapping[str, Any] = MappingProxyType({}),
-        **options: Any,
-    ) -> Self:
-        """Compute and draw; arguments as of :meth:`RocCurveDisplay.from_evaluator`."""
-        display = cls.computed(evaluator, name=name, classes=classes, **params)
-        return display.plot(ax, **options)
-
 
 @dataclass(eq=False, slots=True)
-class CalibrationDisplay:
+class CalibrationDisplay(_CurvesDisplay[CalibrationCurve]):
     """Reliability diagram: observed frequency against mean predicted probability, by bin.
 
     Of several classes, the probability of the predicted label against how often it is the
@@ -714,19 +659,6 @@ class CalibrationDisplay:
     ``strategy="uniform"`` are equally wide; those of ``"quantile"`` hold as many events each,
     and need scores of one class.
     """
-
-    picture: Picture
-    curves: Mapping[str, CalibrationCurve]
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -803,12 +735,12 @@ class CalibrationDisplay:
     @property
     def prob_pred(self) -> FloatArray:
         """Mean predicted probability of each bin of the first curve."""
-        return next(iter(self.curves.values())).predicted
+        return self._first.predicted
 
     @property
     def prob_true(self) -> FloatArray:
         """Observed frequency of each bin of the first curve."""
-        return next(iter(self.curves.values())).observed
+        return self._first.observed
 
 
 def _bin_whiskers(source: Source, curve: CalibrationCurve, level: float, color: str) -> Whiskers:
@@ -822,7 +754,7 @@ Normalize: TypeAlias = Literal["true", "pred", "all"]
 
 
 @dataclass(eq=False, slots=True)
-class ConfusionMatrixDisplay:
+class ConfusionMatrixDisplay(Display):
     """Confusion matrix: rows true, columns predicted.
 
     >>> ev = Evaluator("multiclass")
@@ -831,21 +763,9 @@ class ConfusionMatrixDisplay:
     [[1, 0], [1, 1]]
     """
 
-    picture: Picture
     confusion_matrix: Any
     """The counts."""
     display_labels: tuple[Label, ...]
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    """The image."""
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -920,22 +840,10 @@ class ConfusionMatrixDisplay:
 
 
 @dataclass(eq=False, slots=True)
-class ScoreDistributionDisplay:
+class ScoreDistributionDisplay(Display):
     """Histogram of the scores of each class of a binary task, with the threshold."""
 
-    picture: Picture
     distribution: ScoreDistribution
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    """The first class's bars."""
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -1026,7 +934,7 @@ def _threshold(source: Source) -> float | None:
 
 
 @dataclass(eq=False, slots=True)
-class GainCurveDisplay:
+class GainCurveDisplay(_CurvesDisplay[GainCurve]):
     """Cumulative gain: the share of the positives found in the highest scores, by their share.
 
     >>> ev = Evaluator()
@@ -1034,19 +942,6 @@ class GainCurveDisplay:
     >>> GainCurveDisplay.computed(ev).gain.tolist()
     [0.0, 0.5, 1.0, 1.0, 1.0]
     """
-
-    picture: Picture
-    curves: Mapping[str, GainCurve]
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -1078,46 +973,20 @@ class GainCurveDisplay:
         )
         return cls(picture, curves)
 
-    @classmethod
-    def from_evaluator(
-        cls,
-        evaluator: Source,
-        ax: Any = None,
-        *,
-        name: str | None = None,
-        classes: Iterable[Label] | None = None,
-        **options: Any,
-    ) -> Self:
-        """Compute and draw; arguments as of :meth:`RocCurveDisplay.from_evaluator`."""
-        return cls.computed(evaluator, name=name, classes=classes).plot(ax, **options)
-
     @property
     def share(self) -> FloatArray:
         """That of the first curve."""
-        return next(iter(self.curves.values())).share
+        return self._first.share
 
     @property
     def gain(self) -> FloatArray:
         """That of the first curve."""
-        return next(iter(self.curves.values())).gain
+        return self._first.gain
 
 
 @dataclass(eq=False, slots=True)
-class LiftCurveDisplay:
+class LiftCurveDisplay(_CurvesDisplay[GainCurve]):
     """Lift: how many times more positives the highest scores hold than a random draw."""
-
-    picture: Picture
-    curves: Mapping[str, GainCurve]
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -1149,49 +1018,25 @@ class LiftCurveDisplay:
         )
         return cls(picture, curves)
 
-    @classmethod
-    def from_evaluator(
-        cls,
-        evaluator: Source,
-        ax: Any = None,
-        *,
-        name: str | None = None,
-        classes: Iterable[Label] | None = None,
-        **options: Any,
-    ) -> Self:
-        """Compute and draw; arguments as of :meth:`RocCurveDisplay.from_evaluator`."""
-        return cls.computed(evaluator, name=name, classes=classes).plot(ax, **options)
-
     @property
     def share(self) -> FloatArray:
         """That of the first curve."""
-        return next(iter(self.curves.values())).share
+        return self._first.share
 
     @property
     def lift(self) -> FloatArray:
         """That of the first curve."""
-        return next(iter(self.curves.values())).lift
+        return self._first.lift
 
 
 _THRESHOLD_METRICS = ("precision", "recall", "specificity", "f1", "share")
 
 
 @dataclass(eq=False, slots=True)
-class ThresholdsDisplay:
+class ThresholdsDisplay(Display):
     """Precision, recall, specificity and F1 of a binary task at every threshold."""
 
-    picture: Picture
     table: ThresholdMetrics
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -1271,22 +1116,11 @@ class ThresholdsDisplay:
 
 
 @dataclass(eq=False, slots=True)
-class SeriesDisplay:
+class SeriesDisplay(Display):
     """A metric over time or over the events, with the support of each pane beneath."""
 
-    picture: Picture
     rows: Mapping[str, Sequence[PaneRow]]
     """By the name of each line."""
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
@@ -1399,21 +1233,10 @@ def _ends_of(rows: Sequence[PaneRow | SliceRow]) -> tuple[Any, Any]:
 
 
 @dataclass(eq=False, slots=True)
-class SlicesDisplay:
+class SlicesDisplay(Display):
     """A metric of slices, the worst at the top, beside that of all events; a forest plot."""
 
-    picture: Picture
     report: SliceReport
-    ax_: Any = None
-    figure_: Any = None
-    line_: Any = None
-    lines_: list[Any] = field(default_factory=list)
-
-    plot = _plot
-    to_plotly = _to_plotly
-    to_svg = _to_svg
-    save = _save
-    _repr_png_ = _repr_png
 
     @classmethod
     def computed(
