@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
 
@@ -134,31 +133,25 @@ def sequence_factor(size: float, level: float) -> float:
     return math.sqrt((1 + 1 / growth) * (math.log1p(growth) + doubt))
 
 
-class _Sample(NamedTuple):
-    """What the methods read from a request."""
+def _sample(request: IntervalRequest) -> tuple[float, float, float, float]:
+    """The share of pairs that are won, that of those lost, and how many positives and negatives.
 
-    won: float
-    lost: float
-    positives: float
-    """Effective number of positives: Kish's where weights are not counts."""
-    negatives: float
-
-    @classmethod
-    def of(cls, request: IntervalRequest) -> _Sample:
-        index = request.states[0]
-        positives, negatives, wins = index.positives, index.negatives, index.twice_wins
-        # 1 where there are no pairs, hence no value and no interval.
-        pairs = 2 * (positives * negatives) or 1
-        won, lost = wins / pairs, (pairs - wins) / pairs
-        if request.whole:
-            return cls(won, lost, positives, negatives)
-        scale = request.n / (positives + negatives or 1)
-        return cls(won, lost, positives * scale, negatives * scale)
+    Kish's effective numbers where weights are not counts.
+    """
+    index = request.states[0]
+    positives, negatives, wins = index.positives, index.negatives, index.twice_wins
+    # 1 where there are no pairs, hence no value and no interval.
+    pairs = 2 * (positives * negatives) or 1
+    won, lost = wins / pairs, (pairs - wins) / pairs
+    if request.whole:
+        return won, lost, positives, negatives
+    scale = request.n / (positives + negatives or 1)
+    return won, lost, positives * scale, negatives * scale
 
 
 def delong(request: IntervalRequest) -> Ends:
     """DeLong's interval on the logit scale, of an AUC or a metric that is linear in it."""
-    return _of_error(request, _Sample.of(request), normal_quantile(request.level))
+    return _of_error(request, _sample(request), normal_quantile(request.level))
 
 
 def reliable_delong(request: IntervalRequest) -> Ends | None:
@@ -169,7 +162,7 @@ def reliable_delong(request: IntervalRequest) -> Ends | None:
     than 5 lost events: those that are low, which make most of the variance, are then often
     missing (with 30 and 3,000 events at an AUC of .98, 86 % of its intervals hold the truth).
     """
-    sample = _Sample.of(request)
+    sample = _sample(request)
     won, lost, positives, negatives = sample
     rarer, other = (positives, negatives) if positives < negatives else (negatives, positives)
     least = won if won < lost else lost
@@ -182,7 +175,7 @@ def reliable_delong(request: IntervalRequest) -> Ends | None:
 
 def newcombe(request: IntervalRequest) -> Ends:
     """Newcombe's interval, likewise."""
-    won, _, positives, negatives = _Sample.of(request)
+    won, _, positives, negatives = _sample(request)
     return _ends(request, *newcombe_interval(won, positives, negatives, request.level))
 
 
@@ -192,8 +185,8 @@ def sequence(request: IntervalRequest) -> Ends:
     It begins with 30 events of each class. The size is 4·P·N / (P + N): that of the events
     where classes are balanced, and four times the rarer class where it is rare.
     """
-    sample = _Sample.of(request)
-    positives, negatives = sample.positives, sample.negatives
+    sample = _sample(request)
+    _, _, positives, negatives = sample
     if min(positives, negatives) < FEWEST:
         return no_ends(f"the sequence begins with {FEWEST} events of each class")
     size = 4 * positives * negatives / (positives + negatives)
@@ -201,7 +194,9 @@ def sequence(request: IntervalRequest) -> Ends:
     return ends if ends.reason else ends._replace(method="anytime (asymptotic)")
 
 
-def _of_error(request: IntervalRequest, sample: _Sample, factor: float) -> Ends:
+def _of_error(
+    request: IntervalRequest, sample: tuple[float, float, float, float], factor: float
+) -> Ends:
     """The interval of so many standard errors to each side."""
     won, lost, positives, _ = sample
     index = request.states[0]

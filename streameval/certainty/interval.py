@@ -16,8 +16,7 @@ from streameval.events.values import Label
 from streameval.metrics.metric import Metric
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """A metric's value with its confidence interval.
 
     >>> print(Interval(0.75, 0.3, 0.95, level=0.95, method="wilson", n=4))

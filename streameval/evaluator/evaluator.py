@@ -38,7 +38,7 @@ from streameval.evaluator.slices import (
     unit_value,
 )
 from streameval.evaluator.track import Track, consume
-from streameval.evaluator.view import View, ViewContext, locked
+from streameval.evaluator.view import View, ViewContext, compiled_interval, locked
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, EventFields, Task
 from streameval.events.multiclass import ClassIntake
@@ -78,14 +78,15 @@ class PortableWay:
     """Counts every event in Python.
 
     Attributes:
-        _readers: By the name of a metric, what reads it while the evaluator's lock is held.
+        _readers: By the name of a metric, what reads it while the evaluator's lock is held; of
+            the compiled way, by name, level and method, also what reads an interval.
         _plain_open: Whether compiled code counts plain events.
     """
 
     __slots__ = ("_plain_open", "_readers")
 
     _plain_open: bool
-    _readers: dict[str, Callable[[], float]]
+    _readers: dict[Any, Callable[[], Any]]
 
     def _lead(self, *path: Any) -> None:
         """Forget the readers; see the compiled way for the arguments."""
@@ -526,7 +527,7 @@ class Evaluator(EvaluatorWay):
             read = None
         if read is not None:
             with self._lock:
-                value = read()
+                value: float = read()
             if value == value:
                 return value
         return self._read_and_cache(name)
@@ -570,7 +571,16 @@ class Evaluator(EvaluatorWay):
         >>> print(ev.interval("accuracy"))
         0.75 [0.300642, 0.954413]
         """
-        return self._total.interval(name, level=level, method=method, **params)
+        found = self._total.interval(name, level=level, method=method, **params)
+        if found.method == "delong" and not params:
+            self._cache_interval(name, found.level, method)
+        return found
+
+    @locked
+    def _cache_interval(self, name: str, level: float, method: str) -> None:
+        read = compiled_interval(name, level, method, self._windows.total)
+        if read is not None:
+            self._readers[name, level, method] = read
 
     def bounds(self, name: str, **params: Any) -> Bounds:
         """Certain bounds of a value; see :meth:`streameval.evaluator.view.View.bounds`.

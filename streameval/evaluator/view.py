@@ -24,12 +24,14 @@ from typing import (
 )
 
 from streameval.certainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
+from streameval.certainty.delong import FEWEST
 from streameval.certainty.interval import (
     Bounds,
     Interval,
     IntervalRequest,
     Replicates,
     checked_level,
+    normal_quantile,
 )
 from streameval.certainty.methods import interval
 from streameval.errors import InputError, MetricError, did_you_mean, listed, shown
@@ -284,6 +286,28 @@ def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], 
         of_merge = window.compiled_reader
         return None if of_merge is None else of_merge(method)
     return getattr(window.state_set.way(), method, None)
+
+
+def compiled_interval(
+    name: str, level: float, method: str, window: Window
+) -> Callable[[], Interval | None] | None:
+    """The interval of an AUC as a function of nothing, as :func:`compiled_reader`'s metrics are.
+
+    It returns None where the view has to compute it. Only DeLong's, as ``method="auto"``
+    chooses it, of a window whose states are never replaced.
+
+    >>> from streameval.windows import Cumulative
+    >>> window = Cumulative().open(StatePlan.everything("binary"))
+    >>> compiled_interval("accuracy", 0.95, "auto", window) is None
+    True
+    """
+    if (name, method) != ("roc_auc", "auto") or isinstance(window, ReplicatedWindow):
+        return None
+    way = None if window.state_set is None else window.state_set.way()
+    if way is None:
+        return None
+    factor = normal_quantile(level)
+    return functools.partial(way.roc_auc_interval, factor, FEWEST, level, Interval)
 
 
 class _Locked(Protocol):

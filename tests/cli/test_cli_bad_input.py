@@ -16,14 +16,9 @@ import pytest
 
 from streameval.records import chunk, feed
 from tests.cli.test_cli_evaluate import write_jsonl, written
-from tests.support.command_runs import COMMAND, Command, in_process, own_process
+from tests.support.command_runs import COMMAND, Command, own_process
 
 pytestmark = pytest.mark.backend_independent
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 BINARY = ("--y-true", "label", "--score", "score")

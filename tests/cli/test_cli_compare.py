@@ -15,15 +15,10 @@ from streameval.errors import StateError
 from streameval.evaluator.comparison import Comparison, evaluation_from_bytes
 from tests.cli.test_cli_evaluate import written
 from tests.cli.test_cli_results import Page
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
 
 MODELS = ("champion", "challenger")
 SCORES = ["--score", "champion=s1", "--score", "challenger=s2"]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 def events(count: int = 200) -> list[dict[str, Any]]:

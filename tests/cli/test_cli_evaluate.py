@@ -19,13 +19,7 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import streameval as se
 from streameval.records import feed
-from tests.support.command_runs import Command, in_process, own_process
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
-
+from tests.support.command_runs import Command, own_process
 
 Events = list[dict[str, Any]]
 

@@ -24,17 +24,12 @@ from streameval.errors import OptionError
 from streameval.records.blocks import BLOCK_BYTES
 from streameval.records.compression import codec_of_bytes, decompressed
 from streameval.records.layout import Recoded
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
 
 BINARY = ("--y-true", "y", "--score", "s", "--metrics", "roc_auc")
 PROBA = ("--y-true", "y", "--proba", "p", "--metrics", "log_loss")
 SKIP = ("--on-bad", "skip", "--max-bad", "1")
 GOOD = b"y,s\n1,0.9\n0,0.4\n1,0.3\n"
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 def zstd(data: bytes) -> bytes:

@@ -11,15 +11,10 @@ from docsite.reference import configuration_keys
 from streameval.cli.init import template
 from streameval.service.config.evaluators import evaluator_of
 from streameval.service.config.load import load_settings, settings_from_text
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
 
 pytestmark = pytest.mark.backend_independent
 TEMPLATE = template()
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 def switched_on(text: str) -> str:

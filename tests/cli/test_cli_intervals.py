@@ -8,14 +8,9 @@ from pathlib import Path
 import pytest
 
 import streameval as se
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
 
 FIELDS = ("--y-true", "label", "--y-pred", "predicted", "--positive", "1")
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 def events(weight: float = 1) -> list[dict[str, object]]:

@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
 
 FIELDS = ("--y-true", "label", "--y-pred", "said", "--metrics", "support", "--format", "json")
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 @pytest.fixture

@@ -19,16 +19,11 @@ from streameval.cli import options, output
 from streameval.evaluator.reports import text_table
 from streameval.plots import DISPLAYS
 from tests.cli.test_cli_evaluate import binary_events, write_jsonl
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
 
 pytestmark = pytest.mark.backend_independent
 
 SCORED = ("--y-true", "label", "--score", "score")
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 @pytest.fixture

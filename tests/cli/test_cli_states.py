@@ -11,14 +11,9 @@ import pytest
 
 import streameval as se
 from streameval.state_files.codec import decompressed
-from tests.support.command_runs import Command, in_process, own_process
+from tests.support.command_runs import Command, own_process
 
 BINARY = ("--y-true", "label", "--score", "score")
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 def shards(folder: Path, *, text: bool = False) -> list[Path]:

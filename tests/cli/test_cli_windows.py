@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 import subprocess
 import sys
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,14 +17,10 @@ from streameval.cli.options import parse_slices, parse_window
 from streameval.errors import InputError
 from streameval.records import feed
 from streameval.state_files.codec import decompressed
-from tests.support.command_runs import Command, in_process, own_process
+from tests.cli.test_cli_evaluate import write_csv, write_jsonl, write_parquet, written
+from tests.support.command_runs import Command, own_process
 
 Events = list[dict[str, Any]]
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
 
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -51,31 +45,6 @@ def stream(count: int = 300, seed: int = 1, late: float = 0.1) -> Events:
             }
         )
     return events
-
-
-def write_jsonl(path: Path, events: Iterable[object]) -> Path:
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    return path
-
-
-def write_csv(path: Path, events: Events) -> Path:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(events[0]))
-        writer.writeheader()
-        writer.writerows(events)
-    return path
-
-
-def write_parquet(path: Path, events: Events) -> Path:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(arrow.Table.from_pylist(events), path)
-    return path
-
-
-def written(path: Path, events: Events) -> Path:
-    writers = {".jsonl": write_jsonl, ".csv": write_csv, ".parquet": write_parquet}
-    return writers[path.suffix](path, events)
 
 
 def evaluated(events: Events, **options: Any) -> se.Evaluator:

@@ -29,6 +29,7 @@ from streameval.states.class_scores import ClassScores
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
+from tests.properties.test_metrics_ranking import columns, index_of
 
 Event = tuple[bool, float, int]
 
@@ -40,18 +41,6 @@ BOTH_CLASSES = st.one_of(
 ).filter(lambda events: len({positive for positive, *_ in events}) == 2)
 
 FOUR = [(False, 0.1, 1), (False, 0.4, 1), (True, 0.35, 1), (True, 0.8, 1)]
-
-
-def index_of(events: list[tuple[bool, float, Any]]) -> ScoreIndex:
-    index = ScoreIndex()
-    for positive, score, weight in events:
-        index.update(positive, score, weight)
-    return index
-
-
-def columns(events: list[tuple[bool, float, Any]]) -> tuple[Any, Any, Any]:
-    y_true, score, weight = (np.array(column) for column in zip(*events, strict=True))
-    return y_true, score, weight
 
 
 def assert_columns_equal(ours: Any, theirs: Any) -> None:

@@ -26,7 +26,7 @@ from streameval.metrics.cut_points import (
     youden_cut,
 )
 from streameval.metrics.undefined import Undefined
-from streameval.states.score_index import ScoreIndex
+from tests.properties.test_metrics_ranking import index_of
 
 Event = tuple[bool, float, int]
 Counts = tuple[int, int, int, int]
@@ -37,13 +37,6 @@ BOTH_CLASSES = st.lists(st.tuples(st.booleans(), SCORES, st.integers(1, 3)), max
 )
 
 FOUR = [(False, 0.1, 1), (False, 0.4, 1), (True, 0.35, 1), (True, 0.8, 1)]
-
-
-def index_of(events: list[tuple[bool, float, Any]]) -> ScoreIndex:
-    index = ScoreIndex()
-    for positive, score, weight in events:
-        index.update(positive, score, weight)
-    return index
 
 
 def candidates(events: list[Event]) -> list[tuple[float, Counts]]:

@@ -24,6 +24,7 @@ from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
+from tests.properties.test_metrics_ranking import index_of
 
 LABELS = ["ant", "bee", "cow"]
 CLASS = st.sampled_from(LABELS)
@@ -170,13 +171,6 @@ BINARY = st.lists(
     min_size=2,
     max_size=25,
 ).filter(lambda events: len({positive for positive, _, _ in events}) == 2)
-
-
-def index_of(events: list[Any]) -> ScoreIndex:
-    index = ScoreIndex()
-    for event in events:
-        index.update(*event)
-    return index
 
 
 @settings(max_examples=40)

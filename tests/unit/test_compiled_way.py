@@ -13,6 +13,7 @@ import sys
 import threading
 import weakref
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import InputError, MetricError
 from streameval.metrics.registry import METRICS
+from streameval.metrics.undefined import reason_of
 from streameval.states.probability import ProbabilitySums
 from streameval.states.state_set import StatePlan, StateSet
 
@@ -78,6 +80,15 @@ def value(evaluator: se.Evaluator, name: str) -> str:
     except MetricError as error:
         return str(error)
     return float(number).hex() + getattr(number, "reason", "")
+
+
+def interval(evaluator: se.Evaluator, how: str = "interval", **given: Any) -> str:
+    """An interval of the AUC to the last bit, or the refusal."""
+    try:
+        found = getattr(evaluator, how)("roc_auc", **given)
+    except (InputError, MetricError) as error:
+        return str(error)
+    return repr((tuple(found), reason_of(found.value), type(found)))
 
 
 class Stream:
@@ -254,6 +265,8 @@ def test_random_operations_agree_with_the_way_in_python(name: str, kind: str) ->
                 assert value(ev, name_of) == value(twin, name_of), name_of
         name_of = draw.choice(names)
         assert value(ev, name_of) == value(twin, name_of), name_of
+        level = draw.choice((0.95, 0.8))
+        assert interval(ev, level=level) == interval(twin, "_interval_in_full", level=level)
         if step % 25 == 0:
             assert ev.to_bytes() == twin.to_bytes()
             assert (ev.retained, ev.arrivals) == (twin.retained, twin.arrivals)
@@ -269,7 +282,7 @@ def test_random_operations_agree_with_the_way_in_python(name: str, kind: str) ->
 def in_full(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the methods that were called in Python, as they are called."""
     called: list[str] = []
-    for name in ("update", "revert", "update_many"):
+    for name in ("update", "revert", "update_many", "interval"):
         own = getattr(se.Evaluator, f"_{name}_in_full")
 
         def noted(self: Any, *args: Any, name: str = name, own: Any = own, **values: Any) -> Any:
@@ -408,7 +421,7 @@ def test_a_few_events_at_once_are_counted_or_none(in_full: list[str]) -> None:
 
 @compiled
 def test_signature_and_documentation_are_those_of_the_method() -> None:
-    for name in ("update", "revert", "update_many"):
+    for name in ("update", "revert", "update_many", "interval"):
         shown, own = getattr(se.Evaluator, name), getattr(se.Evaluator, f"_{name}_in_full")
         assert inspect.signature(shown) == inspect.signature(own)
         assert inspect.getdoc(shown) == inspect.getdoc(own)
@@ -491,21 +504,90 @@ def test_readers_are_the_metrics() -> None:
 
 
 @compiled
+@pytest.mark.parametrize(
+    ("share", "gap", "weight", "at_once"),
+    [
+        (0.5, 0.2, 1, True),
+        (0.5, 4.0, 3, True),
+        (0.1, 2.0, 1, True),
+        (0.22, 2.0, 1, True),
+        (0.1, 9.0, 1, False),  # an AUC of 1
+        (0.5, 0.0, 1, False),  # scores that are all one
+        (0.5, 0.2, 2**12, True),  # more pairs than the variance takes in the end
+        (0.5, 0.2, 2**30, False),  # more than 2**53
+    ],
+)
+@pytest.mark.parametrize("window", [None, se.Last(1200)])
+def test_intervals_of_an_auc_are_those_of_the_way_in_python(
+    share: float, gap: float, weight: int, at_once: bool, window: Any, in_full: list[str]
+) -> None:
+    ev, draw, shorter = se.Evaluator(metrics=["roc_auc"], window=window), random.Random(5), 0
+    ev._cache_interval("roc_auc", 0.95, "auto")  # not only from the first of DeLong's on
+    for step in range(1500):
+        label = draw.random() < share
+        event = {"score": round(draw.gauss(gap * label, 1.0 if gap else 0.0), 1), "weight": weight}
+        ev.update(label, **event)
+        if step % 7 == 0:
+            ev.revert(label, **event)
+        if step == 1000 and window is None:
+            ev.merge(ev.copy(), allow_overlap=True)
+        interval(ev, method="delong")  # has the index keep the sums
+        in_full.clear()
+        found = interval(ev)
+        shorter += "interval" not in in_full
+        assert found == interval(ev, "_interval_in_full")
+    assert (shorter > 0) == at_once
+    if window is None:
+        ev.update(True, score=0.5, weight=0.5)
+        assert interval(ev) == interval(ev, "_interval_in_full")
+
+
+@compiled
+def test_an_interval_at_once_refuses_what_is_refused_in_python(in_full: list[str]) -> None:
+    ev = se.Evaluator()
+    ev.update_many([n % 3 > 0 for n in range(200)], score=[(n % 7) / 7 for n in range(200)])
+    known = interval(ev, level=np.float16(0.5))
+    in_full.clear()
+    assert interval(ev, level=0.5) == known
+    assert not in_full
+    half = Fraction(1, 2)
+    assert interval(ev, level=half) == interval(ev, "_interval_in_full", level=half) != known
+    for method in ([], "wilson", None):
+        refused = interval(ev, level=0.5, method=method)
+        assert refused == interval(ev, "_interval_in_full", level=0.5, method=method) != known
+    with pytest.raises(MetricError, match="no metric is called"):
+        ev["roc_auc", 0.5, "auto"]  # type: ignore[index]
+
+
+@compiled
 def test_nothing_leaks() -> None:
     places = ["".join(["P", "T"]), "".join(["D", "E"])]
     ev = se.Evaluator(slices=("country",), window=se.Panes("1h"), time_unit="s")
-    score = 0.123456
+    whole, score, level = se.Evaluator(metrics=["roc_auc"]), 0.123456, float("0.9")
+    whole.update_many([n % 3 > 0 for n in range(200)], score=[n % 7 / 7 for n in range(200)])
 
     def work() -> None:
         for n in range(500):
             place = {"country": places[n % 2]}
             ev.update(n % 2 == 0, score=score, event_time=START, slices=place)
             assert ev["accuracy"] >= 0
+            assert whole.interval("roc_auc", level=level).level == level
             outcome(ev, "update", y_true=[], score=score, event_time=START, slices={})
 
     work()
     gc.collect()
-    watched = [score, *places, ev._windows.total, ev._intake, None, True, False, 1]
+    watched = [
+        score,
+        level,
+        se.Interval,
+        *places,
+        ev._windows.total,
+        ev._intake,
+        None,
+        True,
+        False,
+        1,
+    ]
     before = [sys.getrefcount(item) for item in watched]
     for _ in range(3):
         work()

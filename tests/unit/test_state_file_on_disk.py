@@ -6,8 +6,6 @@ import os
 import re
 import resource
 import stat
-import subprocess
-import sys
 import tempfile
 import time
 import tracemalloc
@@ -20,6 +18,7 @@ from streameval.errors import StateError
 from streameval.state_files.codec import pack, unpack
 from streameval.state_files.disk import read_file, write_atomically
 from tests.crash.fuzz_state_file import forge
+from tests.unit.test_state_file import run_python
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights for a moment")
 GOOD = pack({"a": np.array([1, 2]), "b": 1}, kind="x")
@@ -31,18 +30,6 @@ def way(request, monkeypatch):
     if request.param == "named":
         monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     return request.param
-
-
-def run_python(code, *arguments):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.usefixtures("way")

@@ -147,11 +147,6 @@ inline U256 product(Wide a, Wide b) {
 }
 
 inline int length(const U256& value) { return value.high ? 128 + length(value.high) : length(value.low); }
-inline bool is_zero(Wide value) { return value == 0; }
-inline bool is_zero(const U256& value) { return (value.high | value.low) == 0; }
-// All bits, or none.
-inline void fill(Wide& value, bool set) { value = 0 - static_cast<Wide>(set); }
-inline void fill(U256& value, bool set) { value.high = value.low = 0 - static_cast<Wide>(set); }
 
 // value * 2^exponent rounded once, to nearest and even, unless it is below the normal range.
 inline double scaled(Wide value, int exponent) {
@@ -167,11 +162,28 @@ inline double scaled(U256 value, int exponent) {
 }
 
 // a / b rounded once, to nearest and even, as Python divides integers; both below
-// 2^127 (Wide) or 2^255 (U256), b above 0, the result not below the normal range.
+// 2^127 (2^255), b above 0, the result not below the normal range.
+inline double quotient(Wide a, Wide b) {
+    if (a == 0) return 0.0;
+    const int above = 127 - length(a), under = 127 - length(b);
+    a <<= above;
+    b <<= under;
+    // Of a 2^63 / b: by the upper 64 bits of b it is at most 3 too large.
+    std::uint64_t digits = static_cast<std::uint64_t>(a / (b >> 63));
+    const U256 whole = U256{0, a} << 63;
+    U256 taken = product(static_cast<Wide>(digits), b);
+    while (!(whole >= taken)) {
+        --digits;
+        taken -= U256{0, b};
+    }
+    // The last digit stands for all that follow: a double takes 53 of the 63 or 64.
+    digits |= whole == taken ? 0u : 1u;
+    return std::ldexp(static_cast<double>(digits), under - above - 63);
+}
+
 // Digit by digit: neither fits a double.
-template <class Integer>
-double quotient(Integer a, Integer b) {
-    if (is_zero(a)) return 0.0;
+inline double quotient(U256 a, U256 b) {
+    if ((a.high | a.low) == 0) return 0.0;
     const int exponent = length(a) - length(b);
     if (exponent >= 0)
         b <<= exponent;
@@ -181,13 +193,11 @@ double quotient(Integer a, Integer b) {
     std::uint64_t digits = 0;
     for (int n = 0; n < 56; ++n) {
         const bool fits = a >= b;
-        Integer mask;
-        fill(mask, fits);
+        const Wide mask = 0 - static_cast<Wide>(fits);
         digits = digits << 1 | (fits ? 1u : 0u);
-        a = (a - (b & mask)) << 1;
+        a = (a - (b & U256{mask, mask})) << 1;
     }
-    // The last digit stands for all that follow: a double takes 53 of the 55 or 56.
-    digits |= is_zero(a) ? 0u : 1u;
+    digits |= (a.high | a.low) == 0 ? 0u : 1u;
     return std::ldexp(static_cast<double>(digits), exponent - 55);
 }
 #endif

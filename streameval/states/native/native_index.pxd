@@ -69,6 +69,7 @@ cdef class NativeScoreIndex:
     cdef object _block(self, double reached, bint down)
     cpdef int insert(self, bint positive, double score) except -1
     cdef bint take(self, bint positive, double score) except -1
+    cdef bint delong_ends(self, double factor, uint64_t fewest, double* ends) noexcept
     cpdef double roc_auc(self) except? -2
     cdef uint64_t _tree_total(self, bint positive) noexcept
     cdef object _update_checked(self, positive, score, weight)

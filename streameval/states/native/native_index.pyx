@@ -16,7 +16,7 @@ from cpython.pythread cimport (
     PyThread_release_lock,
     PyThread_type_lock,
 )
-from libc.math cimport INFINITY, NAN
+from libc.math cimport INFINITY, NAN, exp, sqrt
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
@@ -117,6 +117,13 @@ cdef inline object _long_integer(U192 value):
     if value.high == 0:
         return _integer(value.rest)
     return (<object>value.high << 128) | _integer(value.rest)
+
+
+cdef inline double _shifted(double won, double lost, double logits) noexcept:
+    """The share whose logit is so much above that of ``won``."""
+    if logits > 0:
+        return won / (won + lost * exp(-logits))
+    return won * exp(logits) / (won * exp(logits) + lost)
 
 
 @cython.final
@@ -427,7 +434,7 @@ cdef class NativeScoreIndex:
         <streameval.states.ranking.portable_index.PortableScoreIndex.auc_variance>`.
 
         Cost:
-            As :meth:`delong_sums`; 0.3 µs where it is O(1), 1 µs beyond 3·10⁶ events.
+            As :meth:`delong_sums`; 0.1 µs where it is O(1), 1 µs beyond 3·10⁶ events.
 
         >>> index = NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
         >>> index.auc_variance()
@@ -439,6 +446,39 @@ cdef class NativeScoreIndex:
             if variance == variance:
                 return variance
         return delong_variance(self, unit)
+
+    cdef bint delong_ends(self, double factor, uint64_t fewest, double* ends) noexcept:
+        """DeLong's interval on the logit scale, where it is to be relied on.
+
+        The bits of :func:`streameval.certainty.delong.reliable_delong`; False where that has to
+        be called: it has none either, or a number is large or not kept.
+
+        Args:
+            factor: How many standard errors it is wide to each side.
+            fewest: Least weight of each class.
+            ends: Gets the AUC, the lower and the upper end.
+        """
+        cdef uint64_t positives, negatives, pairs, wins, rarer, other
+        cdef double won, lost, least, variance, half
+        if not self._plain:
+            return False
+        positives, negatives = self._tree.positives(), self._tree.negatives()
+        rarer, other = min(positives, negatives), max(positives, negatives)
+        if rarer == 0 or rarer < fewest or rarer > _EXACT // 2 // other:
+            return False
+        pairs, wins = 2 * rarer * other, self._tree.twice_wins().low
+        won, lost = <double>wins / <double>pairs, <double>(pairs - wins) / <double>pairs
+        least = min(won, lost)
+        if (other > 3 * rarer and <double>rarer * least < 5) or (
+            won == lost and self._tree.distinct() == 1
+        ):
+            return False
+        variance = self._tree.auc_variance()
+        if not (variance > 0 and least > 0):
+            return False
+        half = factor * sqrt(variance) / (won * lost)
+        ends[0], ends[1], ends[2] = won, _shifted(won, lost, -half), _shifted(won, lost, half)
+        return True
 
     cpdef double roc_auc(self) except? -2:
         """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing.

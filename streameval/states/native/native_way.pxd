@@ -89,3 +89,4 @@ cdef class EvaluatorWay:
     cdef bint _labels(self, column, Py_ssize_t size, int* labels) except -1
     cdef bint _moment(self, event_time, int64_t* moment) except -1
     cdef WindowWay _slice(self, Py_ssize_t n, dict slices)
+    cdef object _read_at_once(self, key)

@@ -21,9 +21,11 @@ from cpython.datetime cimport datetime, import_datetime
 from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.math cimport NAN, fabs, floor, rint
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import datetime as calendar
 import functools
@@ -42,6 +44,7 @@ cdef extern from "Python.h":
     # Not as Cython has them, which would turn an error into an exception at once.
     PyObject* lookup "PyDict_GetItemWithError"(object table, object key)
     long long as_long_long "PyLong_AsLongLongAndOverflow"(object number, int* overflow)
+    object allocate "PyType_GenericAlloc"(type kind, Py_ssize_t size)
 
 
 # Compared by identity: the default weight, and labels as binary states count them.
@@ -239,6 +242,30 @@ cdef class StateWay(WindowWay):
         if self._index is None:
             return NAN
         return self._index.roc_auc()
+
+    def roc_auc_interval(self, double factor, uint64_t fewest, level, type kind):
+        """DeLong's interval of the AUC, or None where Python has to compute it.
+
+        Args:
+            factor: How many standard errors it is wide to each side.
+            fewest: Least weight of each class.
+            level: That of the interval.
+            kind: The type of an interval, a tuple.
+        """
+        cdef double ends[3]
+        cdef tuple fields
+        cdef object made
+        cdef Py_ssize_t n
+        if self._index is None or not self._index.delong_ends(factor, fewest, ends):
+            return None
+        events = self._index._tree.positives() + self._index._tree.negatives()
+        fields = (ends[0], ends[1], ends[2], level, "delong", events, "")
+        # As tuple.__new__ makes it, in a third of the time.
+        made = allocate(kind, len(fields))
+        for n in range(len(fields)):
+            Py_INCREF(fields[n])
+            PyTuple_SET_ITEM(made, n, fields[n])
+        return made
 
     def accuracy(self):
         cdef NativeLabelSums sums = self._current_sums()
@@ -853,24 +880,38 @@ cdef class EvaluatorWay:
     # Reading
 
     def __getitem__(self, name):
-        cdef PyObject* found
         cdef double number
-        if self._held is not None:
-            found = lookup(self._readers, name)
-            if found is NULL:
-                _forget_miss()
-            else:
-                read = <object>found
-                self._held.enter()
-                try:
-                    value = read()
-                finally:
-                    self._held.leave()
-                if PyFloat_CheckExact(value):
-                    number = PyFloat_AS_DOUBLE(value)
-                    if number == number:
-                        return value
+        value = self._read_at_once(name)
+        if PyFloat_CheckExact(value):
+            number = PyFloat_AS_DOUBLE(value)
+            if number == number:
+                return value
         return self._read_and_cache(name)
+
+    @cython.binding(True)
+    def interval(self, name, *, level=0.95, method="auto", **params):
+        # Of other types numbers can be equal that are refused as a level.
+        if not params and PyFloat_CheckExact(level):
+            found = self._read_at_once((name, level, method))
+            if found is not None:
+                return found
+        return self._interval_in_full(name, level=level, method=method, **params)
+
+    cdef object _read_at_once(self, key):
+        """What the reader of this key returns; None where there is no such reader."""
+        cdef PyObject* found
+        if self._held is None:
+            return None
+        found = lookup(self._readers, key)
+        if found is NULL:
+            _forget_miss()
+            return None
+        read = <object>found
+        self._held.enter()
+        try:
+            return read()
+        finally:
+            self._held.leave()
 
 
 cdef bint _column(column, Py_ssize_t size, bytes format, Py_buffer* view) except -1:
@@ -916,7 +957,7 @@ def compiled_methods(cls):
 
     Signature and documentation are those of its own.
     """
-    for name in ("update", "revert", "update_many"):
+    for name in ("update", "revert", "update_many", "interval"):
         own = cls.__dict__[name]
         setattr(cls, f"_{name}_in_full", own)
         setattr(cls, name, functools.update_wrapper(getattr(EvaluatorWay, name), own))
