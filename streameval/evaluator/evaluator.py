@@ -349,12 +349,14 @@ class Evaluator(EvaluatorWay):
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
             intake, update = self._intake, self._update
-            true, predicted, scores, known = intake.event(y_true, y_pred, score, proba, weight)
+            event = intake.event(y_true, y_pred, score, proba, weight)
             try:
-                if update is not None and unit is None:
-                    update(true, predicted, scores, known)
+                if unit is not None or self._replicated:
+                    event = self._of_unit(event, unit)
+                    update = None
+                if update is not None:
+                    update(*event)
                 else:
-                    event = self._of_unit((true, predicted, scores, known), unit)
                     self._windows.add(event, event_time, slices)
             except InputError:
                 intake.forget()

@@ -17,6 +17,7 @@ from streameval.events.event import EventBatch, Task
 from streameval.events.values import Label, LabelColumn, Weight
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.registry import STATES, StateRow, states_of
 from streameval.states.score_index import compiled
 
@@ -410,7 +411,11 @@ class StateSet:
             return
         if score is not None:
             positive, old_positive = y_true == 1, old_true == 1
-            for state in self._scored:
+            states, first = self._scored, self._updated[0]
+            if weight == old_weight == 1 and isinstance(first, PortableScoreIndex):
+                first._slide(positive, score, old_positive, old_score)
+                states = states[1:]
+            for state in states:
                 state.update(positive, score, weight)
                 state.revert(old_positive, old_score, old_weight)
         # The new event's labels often equal the old one's.

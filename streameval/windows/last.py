@@ -147,12 +147,12 @@ class LastWindow:
         if event[3] != 1:
             self._keep_weights()
         ring = self._ring
-        full = len(ring) == self._n
-        if full and not self._ordered:
+        if len(ring) == self._n and not self._ordered:
             self.state_set.replace(ring[0], event)
             ring.popleft()
-        else:
-            self.state_set.update(*event)
+            ring.append(event)
+            return
+        self.state_set.update(*event)
         ring.append(event)
         if len(ring) > self._n:
             self._evict()

@@ -56,7 +56,8 @@ SPECS = [
 @pytest.fixture
 def tight(monkeypatch):
     """Every limit so low that ten events pass through all stages."""
-    monkeypatch.setattr(ranked_weights, "_DELTA_LEAST", 2)
+    monkeypatch.setattr(ranked_weights, "_CHANGES_LEAST", 2)
+    monkeypatch.setattr(ranked_weights, "_CHANGES_FACTOR", 0)
     monkeypatch.setattr(ranked_weights, "_QUEUE_LEAST", 3)
     monkeypatch.setattr(ranked_weights, "_LOOSE_MOST", 2)
     monkeypatch.setattr(ranked_weights, "_SMALL_ARRAY", 1)

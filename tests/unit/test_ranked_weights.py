@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import InputError
 from streameval.states.ranking import ranked_weights, sorted_runs
-from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankDelta, RankedWeights
+from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
 from streameval.states.ranking.score_groups import twice_wins
 from streameval.states.ranking.sorted_runs import (
     count_at_or_below,
@@ -57,7 +57,8 @@ LARGE = np.random.default_rng(7)
 def limits(request, monkeypatch):
     """Once with the limits as they are, once so low that few events pass every stage."""
     if request.param == "tight":
-        monkeypatch.setattr(ranked_weights, "_DELTA_LEAST", 3)
+        monkeypatch.setattr(ranked_weights, "_CHANGES_LEAST", 3)
+        monkeypatch.setattr(ranked_weights, "_CHANGES_FACTOR", 0)
         monkeypatch.setattr(ranked_weights, "_QUEUE_LEAST", 5)
         monkeypatch.setattr(ranked_weights, "_LOOSE_MOST", 3)
         monkeypatch.setattr(ranked_weights, "_SMALL_ARRAY", 2)
@@ -156,26 +157,6 @@ def test_a_long_product_beyond_int64_is_exact():
     assert exact_dot(left, left, 2**100) == 200_001 * 2**80
 
 
-# --- the delta ----------------------------------------------------------------------------
-
-
-signed = st.one_of(st.integers(-9, 9), st.integers(-(2**53), 2**53)).filter(bool)
-
-
-@given(st.lists(st.tuples(scores, signed)), scores)
-def test_delta_knows_the_weight_below(changes, asked):
-    delta = RankDelta()
-    for score, weight in changes:
-        delta.change(score, weight)
-    assert delta.below(asked) == sum(weight for score, weight in changes if score < asked)
-    assert delta.entries == sum(abs(weight).bit_count() for _, weight in changes)
-    twin, below = delta.copy(), delta.below(math.inf)
-    twin.change(asked, 3)
-    assert (delta.below(math.inf), twin.below(math.inf)) == (below, below + 3)
-    assert twin.weights[asked] - delta.weights.get(asked, 0) == 3
-    assert delta.entries == twin.entries - 2
-
-
 # --- one class ----------------------------------------------------------------------------
 
 
@@ -185,19 +166,19 @@ class LiteralWeights:
     def __init__(self):
         self.weights = Counter()
 
-    def rank(self, score):
-        below = sum(w for s, w in self.weights.items() if s < score)
-        return below, below + self.weights[score]
+    def twice_below(self, score):
+        return sum(w * ((s < score) + (s <= score)) for s, w in self.weights.items())
 
 
 actions = st.lists(
     st.one_of(
-        st.tuples(st.just("add"), scores, st.sampled_from([1, 2, 7, 2**53])),
+        st.tuples(st.just("change"), scores, st.sampled_from([1, 1, 2, 7, 2**53])),
         st.tuples(st.just("queue"), scores, st.sampled_from([1, 2, 2**53 - 1])),
         st.tuples(st.just("add_many"), st.lists(scores, max_size=6), st.booleans()),
         st.tuples(st.just("merge"), st.lists(scores, max_size=6), st.booleans()),
         st.tuples(st.just("remove"), st.integers(0, 99), st.booleans()),
-        st.tuples(st.just("rank"), scores, st.none()),
+        st.tuples(st.just("twice_below"), scores, st.none()),
+        st.tuples(st.just("arrays"), st.none(), st.none()),
         st.tuples(st.just("copy"), st.none(), st.none()),
     ),
     max_size=12,
@@ -215,7 +196,7 @@ def test_mixed_actions():
             assert ranked.total == sum(literal.weights.values())
             assert ranked.entries >= len(literal.weights)
         for score in [*literal.weights, 0.25]:
-            assert ranked.rank(score) == literal.rank(score)
+            assert ranked.twice_below(score) == literal.twice_below(score)
             assert ranked.weight_at(score) == literal.weights[score]
         ranked._check()
         found = zip(*map(np.ndarray.tolist, ranked.arrays()), strict=True)
@@ -225,8 +206,34 @@ def test_mixed_actions():
     check()
 
 
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("most", [1, 3])
+def test_few_scores_that_are_added_and_removed_again_and_again(most):
+    ranked, literal = RankedWeights(), LiteralWeights()
+    draw = np.random.default_rng(most)
+    pool = [-1.0, 0.0, *NEIGHBOURS]
+    for step in range(6000):
+        score, weight = pool[draw.integers(len(pool))], int(draw.integers(1, most + 1))
+        if draw.random() < 0.5:
+            ranked.change(score, weight)
+            literal.weights[score] += weight
+        elif weight <= literal.weights[score]:
+            assert ranked.remove(score, weight) == weight
+            literal.weights[score] -= weight
+        else:
+            with pytest.raises(InputError, match="counted before"):
+                ranked.remove(score, weight)
+        assert ranked.weight_at(score) == literal.weights[score]
+        assert ranked.twice_below(score) == literal.twice_below(score)
+        if step % 500 == 0:
+            ranked._check()
+    ranked._check()
+    held = {score: weight for score, weight in literal.weights.items() if weight}
+    assert dict(zip(*map(np.ndarray.tolist, ranked.arrays()), strict=True)) == held
+
+
 def act(ranked, literal, name, value, more):
-    if name in ("add", "queue"):
+    if name in ("change", "queue"):
         getattr(ranked, name)(value, more)
         literal.weights[value] += more
     elif name in ("add_many", "merge"):
@@ -247,24 +254,28 @@ def act(ranked, literal, name, value, more):
         ranked.remove(score, weight)
         literal.weights[score] -= weight
         literal.weights += Counter()  # drops scores of weight 0
-    elif name == "rank":
-        assert ranked.rank(value) == literal.rank(value)
+    elif name == "twice_below":
+        assert ranked.twice_below(value) == literal.twice_below(value)
+    elif name == "arrays":
+        found = zip(*map(np.ndarray.tolist, ranked.arrays()), strict=True)
+        assert list(found) == sorted(literal.weights.items())
     elif name == "copy":
         twin = ranked.copy()
-        ranked.add(0.125)
+        ranked.change(0.125, 1)
         ranked.add_many(np.array([0.125, -3.0]))
         return twin
     return ranked
 
 
-@given(st.lists(st.tuples(scores, st.sampled_from([1, 0.5, 2.25, 3]))), scores)
-def test_fractions_are_ranked_as_well(pairs, asked):
+@given(st.lists(st.tuples(scores, st.sampled_from([1, 0.5, 2.25, 3]))))
+def test_fractions_are_summed_by_score(pairs):
     ranked = RankedWeights()
+    expected = Counter()
     for score, weight in pairs:
-        ranked.add(score, weight)
-    below = sum(weight for score, weight in pairs if score < asked)
-    at = sum(weight for score, weight in pairs if score == asked)
-    assert ranked.rank(asked) == (below, below + at)
+        ranked.queue(score, weight)
+        expected[score] += weight
+    found = zip(*map(np.ndarray.tolist, ranked.arrays()), strict=True)
+    assert list(found) == sorted(expected.items())
     assert ranked.total == sum(weight for _, weight in pairs)
     assert ranked.exact == all(isinstance(weight, int) for _, weight in pairs)
     ranked._check()
@@ -272,8 +283,7 @@ def test_fractions_are_ranked_as_well(pairs, asked):
 
 def test_a_small_fraction_survives_beside_large_ones():
     ranked = RankedWeights(np.array([0.1, 0.2]), np.array([1e15, 1e-9]))
-    ranked.add(0.3, 0.5)
-    assert ranked.weight_at(0.2) == 1e-9
+    ranked.queue(0.3, 0.5)
     assert ranked.arrays()[1].tolist() == [1e15, 1e-9, 0.5]
 
 
@@ -292,7 +302,7 @@ def test_arrays_given_are_copied_and_arrays_taken_are_read_only():
 def test_more_weight_than_int64_can_hold_is_refused():
     ranked = RankedWeights(np.array([0.5]), np.array([2**61]))
     for attempt in (
-        lambda: ranked.add(0.5, 2**61),
+        lambda: ranked.change(0.5, 2**61),
         lambda: ranked.queue(0.5, 2**61),
         lambda: ranked.add_many(np.array([0.1, 0.2]), np.array([2**60, 2**60])),
         lambda: ranked.merge(ranked.copy()),
@@ -302,8 +312,8 @@ def test_more_weight_than_int64_can_hold_is_refused():
         ):
             attempt()
         assert ranked.total == 2**61
-    ranked.add(0.6, 2**61 - 1)
-    assert ranked.rank(0.7) == (MAX_TOTAL, MAX_TOTAL)
+    ranked.change(0.6, 2**61 - 1)
+    assert ranked.twice_below(0.7) == 2 * MAX_TOTAL
     ranked._check()
 
 
@@ -324,7 +334,7 @@ def test_only_what_came_can_be_removed():
 def test_equal_content_is_equal_and_unit_weights_are_not_stored():
     column = LARGE.random(1000)
     ranked = RankedWeights(np.append(column, 0.5))
-    ranked.add(0.5)
+    ranked.change(0.5, 1)
     ranked.remove(0.5)
     ranked.remove(0.5)
     assert ranked == RankedWeights(column)

@@ -101,6 +101,14 @@ class IndexMachine(RuleBasedStateMachine):
             event = self.listed.pop(place % len(self.listed))
             self.index.revert(*event)
 
+    @rule(event=st.tuples(st.booleans(), scores), place=st.integers(0, 10**6))
+    def slide(self, event, place):
+        units = [n for n, (_, _, weight) in enumerate(self.listed) if weight == 1]
+        if units:
+            old_positive, old_score, _ = self.listed.pop(units[place % len(units)])
+            self.index._slide(event[0], event[1] + 0.0, old_positive, old_score + 0.0)
+            self.listed.append((*event, 1))
+
     @rule()
     def read(self):
         assert self.index.twice_wins == literal_wins(self.listed)
@@ -146,7 +154,8 @@ class TestActionsTight(IndexMachine.TestCase):
 
     @pytest.fixture(autouse=True)
     def _limits(self, monkeypatch):
-        monkeypatch.setattr(ranked_weights, "_DELTA_LEAST", 3)
+        monkeypatch.setattr(ranked_weights, "_CHANGES_LEAST", 3)
+        monkeypatch.setattr(ranked_weights, "_CHANGES_FACTOR", 0)
         monkeypatch.setattr(ranked_weights, "_QUEUE_LEAST", 5)
         monkeypatch.setattr(ranked_weights, "_LOOSE_MOST", 3)
         monkeypatch.setattr(ranked_weights, "_SMALL_ARRAY", 2)
@@ -199,7 +208,8 @@ def test_every_prefix_is_that_of_scikit_learn():
 
 
 def test_a_window_slides_exactly(monkeypatch):
-    monkeypatch.setattr(ranked_weights, "_DELTA_LEAST", 64)
+    monkeypatch.setattr(ranked_weights, "_CHANGES_LEAST", 64)
+    monkeypatch.setattr(ranked_weights, "_CHANGES_FACTOR", 0)
     random = np.random.default_rng(2)
     listed = [(bool(p), float(s), 1) for p, s in zip(random.random(3000) < 0.4,
               random.random(3000).round(3), strict=True)]  # fmt: skip
@@ -250,6 +260,17 @@ def test_large_shares_of_events_give_the_same_bits():
     assert one == whole == merged
     assert one.twice_wins == whole.twice_wins == merged.twice_wins
     assert math.isclose(auc(whole), roc_auc_score(positive, score), rel_tol=1e-12)
+
+
+def test_an_empty_batch_leaves_the_number_of_scores_bounded():
+    index = PortableScoreIndex(max_scores=1024)
+    assert index.twice_wins == 0
+    index.update_many([], [])
+    for n in range(5000):
+        index.update(n % 2 == 0, n / 5000)
+        assert index.won_share is None or 0 <= index.won_share <= 1
+    assert index._positives.entries + index._negatives.entries <= 2 * 1024
+    index._check()
 
 
 def test_small_batches_and_merges_keep_wins_current():
