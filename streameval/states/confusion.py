@@ -480,8 +480,9 @@ class ConfusionCounts:
         except (KeyError, TypeError):
             true = canonical_label(y_true, "y_true")
             predicted = canonical_label(y_pred, "y_pred")
-            self._add([true], [predicted], [(0, 0, weight)], None)
-            return
+            self.check(true, predicted)
+            i, j = self._label_index.add(true), self._label_index.add(predicted)
+            table.grow()
         table.add_one(i, j, weight)
 
     def check(self, y_true: Label, y_pred: Label, weight: Weight = 1) -> None:
@@ -664,6 +665,7 @@ class ConfusionCounts:
             for k in {i, j}:
                 if not any(margins.of_class(k)):
                     self._label_index.remove(k)
+                    margins.lose_places()
         return left
 
     def merge(self, other: ConfusionCounts) -> None:

@@ -17,12 +17,22 @@ from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import LATEST, duration, duration_text, iso_time
 from streameval.events.values import IntArray
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import PaneMark, Undo, WindowKey, WindowKind
 
-if TYPE_CHECKING:
-    from streameval.states.native.native_way import BucketWay
+
+class PanesWay:
+    """What the compiled way of an event reads and changes, where it is not that itself."""
+
+    __slots__ = ("_merged", "_merged_at", "_read_at", "_timeline", "buckets")
+
+
+_NATIVE: Any = compiled("native_way")
+
+if not TYPE_CHECKING and _NATIVE is not None:
+    PanesWay = _NATIVE.PanesWay
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -152,7 +162,7 @@ class Panes:
         }
 
 
-class PanesWindow:
+class PanesWindow(PanesWay):
     """The state sets of the retained panes, and the merge of those inside the window.
 
     The merge is made at the first read and then kept current: an event is added
@@ -160,7 +170,7 @@ class PanesWindow:
     integers.
     """
 
-    __slots__ = ("_merged", "_merged_at", "_panes", "_plan", "_read_at", "_timeline", "buckets")
+    __slots__ = ("_panes", "_plan")
 
     state_set = None
     plain = False
@@ -175,13 +185,13 @@ class PanesWindow:
         self._merged_at: int | None = None
         self._read_at: int | None = None
 
-    def compiled_way(self) -> BucketWay | None:
+    def compiled_way(self) -> Any:
         """Counts events of the newest pane in it and in the merge."""
-        return self.buckets.compiled_way(self)
+        return None if _NATIVE is None else self
 
     def compiled_reader(self, metric: str) -> Callable[[], float] | None:
-        """Reads the merge while it is current."""
-        return self.buckets.compiled_reader(self, metric)
+        """Reads the merge."""
+        return None if _NATIVE is None else _NATIVE.MergeReader(self, metric).read
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` raises; a pane of a slice holds no more than that of the total."""

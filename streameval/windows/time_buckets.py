@@ -23,10 +23,22 @@ from streameval.events.values import IntArray
 from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 
-if TYPE_CHECKING:
-    from streameval.states.native.native_way import BucketWay
 
-_NATIVE = compiled("native_way")
+class TimelineWay:
+    """What the compiled way of an event reads and changes, where it is not that itself."""
+
+    __slots__ = ("_counts", "latest", "newest")
+
+    latest: int | None
+    newest: int | None
+    """Number of the bucket of the latest moment."""
+    _counts: list[int]
+
+
+_NATIVE: Any = compiled("native_way")
+
+if not TYPE_CHECKING and _NATIVE is not None:
+    TimelineWay = _NATIVE.TimelineWay
 
 
 class Arrivals(NamedTuple):
@@ -38,7 +50,7 @@ class Arrivals(NamedTuple):
     latest: int
 
 
-class BucketTimeline:
+class BucketTimeline(TimelineWay):
     """The stream's latest moment, which buckets it keeps, and counts of arrivals.
 
     Bucket n holds the moments from ``n * width`` to ``(n + 1) * width``. Which
@@ -57,20 +69,14 @@ class BucketTimeline:
 
     __slots__ = (
         "_arrival",
-        "_counts",
         "_end",
         "_names",
         "_timed",
         "kept",
-        "latest",
-        "newest",
         "oldest",
         "width",
     )
 
-    latest: int | None
-    newest: int | None
-    """Number of the bucket of the latest moment."""
     oldest: int
     """Number of the oldest bucket that is kept; a very low one before the first moment."""
 
@@ -227,17 +233,14 @@ class TimeBuckets:
         """A bucket's state set, to be changed."""
         state_set = self._buckets.get(number)
         if state_set is None or isinstance(state_set, bytes):
-            state_set = self._buckets[number] = self.read(number)
-            self._thawed.add(number)
+            state_set = self.read(number)
+            self.keep(number, state_set)
         return state_set
 
-    def compiled_way(self, window: Any) -> BucketWay | None:
-        """How compiled code counts an event of the newest bucket, for a window with a merge."""
-        return None if _NATIVE is None else _NATIVE.BucketWay(window, self._buckets)
-
-    def compiled_reader(self, window: Any, metric: str) -> Callable[[], float] | None:
-        """How compiled code reads a metric of the window's merge."""
-        return None if _NATIVE is None else _NATIVE.MergeReader(window, self._timeline, metric).read
+    def keep(self, number: int, state_set: StateSet) -> None:
+        """Keep this as a bucket's state set."""
+        self._buckets[number] = state_set
+        self._thawed.add(number)
 
     def update(self, number: int, event: EventFields) -> None:
         """Count an event in its bucket, or raise InputError and change nothing."""
@@ -332,8 +335,7 @@ class TimeBuckets:
             if before is not None and number <= before:
                 raise StateError(f"window.{key}: expected ascending {key}, got {number} late")
             before = number
-            self._buckets[number] = StateSet.from_state(item["tally"], self._plan)
-            self._thawed.add(number)
+            self.keep(number, StateSet.from_state(item["tally"], self._plan))
 
     def _check(self) -> None:
         live = {n for n, state_set in self._buckets.items() if not isinstance(state_set, bytes)}

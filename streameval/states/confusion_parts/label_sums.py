@@ -178,6 +178,9 @@ class LabelSums:
     def settle(self) -> None:
         """Nothing; compiled sums bring the cells up to date with what they counted."""
 
+    def lose_places(self) -> None:
+        """Nothing; compiled sums look labels up again, one of which has been removed."""
+
     def retire(self) -> None:
         """Nothing; compiled sums give no more metrics once others have taken over."""
 

@@ -10,7 +10,7 @@ from libcpp.vector cimport vector
 
 import numpy as np
 
-from streameval.states.native.native_way cimport PlainEvent, WindowWay
+from streameval.states.native.native_way cimport PlainEvent, TimelineWay, WindowWay
 from streameval.states.native.wide_tree cimport U256, Wide, WideTree
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
@@ -139,7 +139,7 @@ cdef class NativeFadingSums(WindowWay):
     cdef FadingSums _sums
     cdef object _plan
     cdef object _advance
-    cdef object _timeline
+    cdef TimelineWay _timeline
     cdef int64_t _span
     cdef int64_t _epochs
     cdef bint _labels

@@ -65,10 +65,13 @@ cdef class NativeLabelSums:
     cdef bint _retired
     cdef dict _index
     cdef dict _cells
+    # The indices of the labels 0 and 1, which a binary task has; -1 while they are not known.
+    cdef Py_ssize_t _places[2]
     # Weight of the cells of the first two classes that is in the sums and not yet in _cells.
     cdef int64_t _unsettled[4]
     cdef bint _behind
 
+    cdef Py_ssize_t place(self, bint positive) except -2
     cdef bint find(self, y_true, y_pred, size_t* i, size_t* j) except -1
     cdef int64_t cell(self, size_t i, size_t j) except -1
     cdef int shift(self, size_t i, size_t j, int weight) except -1

@@ -26,6 +26,7 @@ cdef extern from "Python.h":
 
 
 cdef object _ONE = 1
+cdef object _ZERO = 0
 cdef int _BITS = INDEX_BITS
 
 
@@ -79,6 +80,7 @@ cdef class NativeLabelSums:
     """
 
     def __init__(self, size_t classes, cells):
+        self.lose_places()
         self._sums.grow(classes)
         for i, j, weight in cells:
             self.count(i, j, weight)
@@ -115,7 +117,12 @@ cdef class NativeLabelSums:
         """
         self._index = index
         self._cells = cells
+        self.lose_places()
         return self.count_known
+
+    def lose_places(self):
+        """Look labels up again: one of them has been removed, and its index will be another's."""
+        self._places[0] = self._places[1] = -1
 
     def count_known(self, y_true, y_pred):
         """Count an event of weight 1 between known labels, in its cell as well.
@@ -128,6 +135,17 @@ cdef class NativeLabelSums:
             return False
         self.shift(i, j, 1)
         return True
+
+    cdef Py_ssize_t place(self, bint positive) except -2:
+        """The index of the label 1, or 0; -1 where it has no event."""
+        cdef PyObject* found
+        if self._index is not None and self._places[positive] < 0:
+            found = PyDict_GetItemWithError(self._index, _ONE if positive else _ZERO)
+            if found is NULL:
+                _forget_miss()
+            else:
+                self._places[positive] = <object>found
+        return self._places[positive]
 
     cdef bint find(self, y_true, y_pred, size_t* i, size_t* j) except -1:
         """The indices of two labels; False where one is new, or is no label."""
@@ -344,14 +362,9 @@ cdef class NativeLabelSums:
 
     cdef ClassSums* _positive(self) except? NULL:
         """The sums of the label 1; NULL before its first event."""
-        cdef size_t k
-        if self._retired or self._index is None:
+        if self._retired or self.place(True) < 0:
             return NULL
-        cdef PyObject* found = PyDict_GetItemWithError(self._index, _ONE)
-        if found is NULL:
-            return NULL
-        k = <object>found
-        return &self._sums.classes[k]
+        return &self._sums.classes[<size_t>self._places[1]]
 
     cpdef double precision_of_positive(self) except? -2:
         """c / p; nan where it was never predicted."""

@@ -21,8 +21,8 @@ cdef struct PlainEvent:
     # Multi-class: the canonical labels.
     PyObject* y_true
     PyObject* y_pred
-    # In a window of time: the number of the newest bucket, which is the event's; it begins
-    # with the event where `begins`, and `bucket` is then NULL.
+    # In a window of time: the number of the event's bucket, as the timeline has it. It is the
+    # newest, or begins with the event where `begins`, and `bucket` is then NULL.
     PyObject* bucket
     int64_t number
     bint begins
@@ -44,18 +44,28 @@ cdef class StateWay(WindowWay):
     cdef tuple _others
     cdef object _counts
     cdef NativeLabelSums _sums
-    # The cell of the event that was last found ready.
+    # The cell of the event that was last found ready, where its labels are in the confusion.
+    cdef bint _found
     cdef size_t _row
     cdef size_t _column
 
     cdef NativeLabelSums _current_sums(self)
+    cdef tuple _labels(self, PlainEvent* event)
     cdef bint _find(self, PlainEvent* event, size_t* row, size_t* column) except -1
     cdef int add_scores(self, PlainEvent* event) except -1
     cdef int evict_scores(self, PlainEvent* event) except -1
-    cdef int add_labels(self) except -1
+    cdef int add_labels(self, PlainEvent* event) except -1
     cdef int evict_labels(self, PlainEvent* event) except -1
     cdef bint revert(self, PlainEvent* event) except -1
     cdef bint has_room(self, size_t events) noexcept
+
+
+cdef class TimelineWay:
+    # The latest moment, once there is one.
+    cdef int64_t _latest
+    cdef bint _begun
+    cdef public object newest
+    cdef public list _counts
 
 
 cdef class EvaluatorWay:
@@ -74,13 +84,13 @@ cdef class EvaluatorWay:
     cdef list _dimensions
     cdef list _ways
     cdef object _locate
-    cdef object _timeline
+    cdef TimelineWay _timeline
     cdef bint _timed
     cdef int64_t _width
     cdef int64_t _scale
-    # The newest bucket when it was last looked at, and its start.
+    # The newest bucket when it was last looked at, and its number as an integer of C.
     cdef object _bucket
-    cdef int64_t _start
+    cdef int64_t _number
 
     cdef int _truth_of(self, label) except -2
     cdef bint _read(self, PlainEvent* event, y_true, y_pred, score, proba) except -1

@@ -4,7 +4,15 @@ from typing import Any, TypeVar, final
 from streameval.states.native.event_ring import NativeEventRing
 from streameval.states.native.native_loss_tally import NativeLossTally
 
-__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "MergeReader", "RingWay", "StateWay"]
+__all__ = [
+    "DequeWay",
+    "EvaluatorWay",
+    "MergeReader",
+    "PanesWay",
+    "RingWay",
+    "StateWay",
+    "TimelineWay",
+]
 
 _Class = TypeVar("_Class", bound=type)
 _Kind = TypeVar("_Kind", bound=tuple[Any, ...])
@@ -46,14 +54,14 @@ class RingWay(WindowWay):
 class DequeWay(WindowWay):
     def __init__(self, window: Any, most: int, states: StateWay) -> None: ...
 
-@final
-class BucketWay(WindowWay):
-    def __init__(self, window: Any, buckets: dict[int, Any]) -> None: ...
+class PanesWay(WindowWay): ...
 
 @final
 class MergeReader:
-    def __init__(self, window: Any, timeline: Any, metric: str) -> None: ...
+    def __init__(self, window: PanesWay, metric: str) -> None: ...
     def read(self) -> float: ...
+
+class TimelineWay: ...
 
 class EvaluatorWay:
     _readers: dict[Any, Callable[[], Any]]

@@ -3,7 +3,7 @@
 """The compiled way of an event, from the arguments of a call to the states of each window.
 
 A *plain* event has known labels, weight 1, a float as score, and a time, as a number or a
-datetime of UTC, in the newest bucket.
+datetime of UTC, in the newest bucket or a later one.
 It is counted without any object in between. Whatever else an event has is left to the way in
 Python, which checks it, counts it or refuses it: nothing was changed before. Both ways give
 the same bits.
@@ -37,7 +37,15 @@ from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
 from streameval.states.native.native_label_sums cimport MOST_TOTAL
 
-__all__ = ["BucketWay", "DequeWay", "EvaluatorWay", "MergeReader", "RingWay", "StateWay"]
+__all__ = [
+    "DequeWay",
+    "EvaluatorWay",
+    "MergeReader",
+    "PanesWay",
+    "RingWay",
+    "StateWay",
+    "TimelineWay",
+]
 
 
 cdef extern from "Python.h":
@@ -78,8 +86,8 @@ cdef int _forget_miss() except -1:
 cdef class WindowWay:
     """How a window counts a plain event.
 
-    ``ready`` says whether ``add`` will count it completely, and changes nothing. No other call is
-    made in between.
+    ``ready`` says whether ``add`` will count it completely, and changes nothing that is counted.
+    No other call is made in between, but that the timeline reaches the event.
     """
 
     cdef bint ready(self, PlainEvent* event) except -1:
@@ -138,12 +146,24 @@ cdef class StateWay(WindowWay):
                     self._sums = sums
         return self._sums
 
-    cdef bint _find(self, PlainEvent* event, size_t* row, size_t* column) except -1:
+    cdef tuple _labels(self, PlainEvent* event):
+        """The true and the predicted label, as the confusion has them."""
         if self._binary:
-            return self._sums.find(
-                _ONE if event.positive else _ZERO, _ONE if event.predicted else _ZERO, row, column
-            )
-        return self._sums.find(<object>event.y_true, <object>event.y_pred, row, column)
+            return (_ONE if event.positive else _ZERO, _ONE if event.predicted else _ZERO)
+        return (<object>event.y_true, <object>event.y_pred)
+
+    cdef bint _find(self, PlainEvent* event, size_t* row, size_t* column) except -1:
+        cdef NativeLabelSums sums = self._sums
+        cdef Py_ssize_t i, j
+        if not self._binary:
+            return sums.find(<object>event.y_true, <object>event.y_pred, row, column)
+        i, j = sums._places[event.positive], sums._places[event.predicted]
+        if i < 0 or j < 0:
+            i, j = sums.place(event.positive), sums.place(event.predicted)
+            if i < 0 or j < 0:
+                return False
+        row[0], column[0] = i, j
+        return True
 
     cdef bint ready(self, PlainEvent* event) except -1:
         cdef NativeScoreIndex index = self._index
@@ -163,13 +183,21 @@ cdef class StateWay(WindowWay):
         if self._sums is None or self._sums._retired:
             if self._current_sums() is None:
                 return False
-        return self._sums._sums.total < MOST_TOTAL and self._find(event, &self._row, &self._column)
+        if self._sums._sums.total >= MOST_TOTAL:
+            return False
+        self._found = self._find(event, &self._row, &self._column)
+        if not self._found:
+            try:
+                self._counts.check(*self._labels(event))
+            except InputError:
+                return False
+        return True
 
     cdef int add(self, PlainEvent* event) except -1:
         if event.scored:
             self.add_scores(event)
         if self._counts is not None:
-            self.add_labels()
+            self.add_labels(event)
         return 0
 
     cdef int add_scores(self, PlainEvent* event) except -1:
@@ -193,9 +221,12 @@ cdef class StateWay(WindowWay):
                 state.revert(bool(event.positive), event.score)
         return 0
 
-    cdef int add_labels(self) except -1:
-        """Count the labels of the event that was last found ready."""
-        return self._sums.shift(self._row, self._column, 1)
+    cdef int add_labels(self, PlainEvent* event) except -1:
+        """Count the labels of the event, which was the last one that was found ready."""
+        if self._found:
+            return self._sums.shift(self._row, self._column, 1)
+        self._counts.update(*self._labels(event))
+        return 0
 
     cdef int evict_labels(self, PlainEvent* event) except -1:
         """Count the labels of an event less that is known to be inside."""
@@ -204,17 +235,16 @@ cdef class StateWay(WindowWay):
         if self._sums.cell(row, column) > 1:
             return self._sums.shift(row, column, -1)
         # The cell, and perhaps a label, is removed.
-        if self._binary:
-            self._counts.revert(bool(event.positive), bool(event.predicted))
-        else:
-            self._counts.revert(<object>event.y_true, <object>event.y_pred)
+        self._counts.revert(*self._labels(event))
         return 0
 
     cdef bint revert(self, PlainEvent* event) except -1:
         """Count one earlier event less; False, and nothing is changed, where Python has to."""
         if not self.ready(event) or self._others is not None:
             return False
-        if self._counts is not None and self._sums.cell(self._row, self._column) <= 1:
+        if self._counts is not None and (
+            not self._found or self._sums.cell(self._row, self._column) <= 1
+        ):
             return False
         if event.scored:
             if self._losses is not None and self._index is None:
@@ -357,7 +387,7 @@ cdef class RingWay(WindowWay):
         if states._counts is not None and not (
             full and old.positive == event.positive and old.predicted == event.predicted
         ):
-            states.add_labels()
+            states.add_labels(event)
             if full:
                 states.evict_labels(&old)
         return 0
@@ -393,88 +423,124 @@ cdef class DequeWay(WindowWay):
         y_true, y_pred = <object>event.y_true, <object>event.y_pred
         ring.append((y_true, y_pred, None, _ONE))
         if oldest is None:
-            states.add_labels()
+            states.add_labels(event)
         elif oldest[0] != y_true or oldest[1] != y_pred:
-            states.add_labels()
+            states.add_labels(event)
             old_true, old_pred = oldest[0], oldest[1]
             old.y_true, old.y_pred = <PyObject*>old_true, <PyObject*>old_pred
             states.evict_labels(&old)
         return 0
 
 
-@cython.final
-cdef class BucketWay(WindowWay):
-    """Counts plain events in the newest bucket of a window, and in the merge of its buckets.
+cdef class PanesWay(WindowWay):
+    """The compiled part of a window of panes: counts plain events of the newest one.
 
-    Args:
-        window: Has the merge as ``_merged``, and the number of the bucket that it was last
-            brought up to as ``_merged_at``.
-        buckets: From the number of a bucket to its state set, or to its bytes.
+    A base class, because both change the merge, and compiled code looks at it with each event.
+
+    Attributes:
+        buckets: The state sets of the panes, of which the newest is not frozen.
+        _timeline: Has the number of the newest pane.
+        _merged: The merge of the panes inside, or None.
+        _merged_at: Number of the newest pane when the window last followed the timeline.
+        _read_at: The same when the merge was last read.
     """
 
-    cdef object _window
-    cdef dict _buckets
-    cdef StateWay _bucket
-    cdef StateWay _merged
+    cdef public object buckets
+    cdef dict _sets
+    cdef public TimelineWay _timeline
+    cdef public object _merged
+    cdef object _at
+    cdef public object _read_at
+    # The states of the newest pane and of the merge, when they were last looked at.
+    cdef object _pane_set
+    cdef StateWay _pane
+    cdef object _merged_set
+    cdef StateWay _merge
+    # Of the event that was last found ready: its pane, if that is new, and whether it counts
+    # in the merge.
+    cdef object _opened
+    cdef bint _inside
 
-    def __init__(self, window, dict buckets not None):
-        self._window = window
-        self._buckets = buckets
+    def __cinit__(self):
+        self.advances = True
+
+    @property
+    def _merged_at(self):
+        return self._at
+
+    @_merged_at.setter
+    def _merged_at(self, number):
+        # What was looked at is freed with the pane.
+        self._at, self._pane_set, self._merged_set, self._opened = number, None, None, None
 
     cdef bint ready(self, PlainEvent* event) except -1:
-        cdef PyObject* found
-        window = self._window
-        if window._merged_at != <object>event.bucket:
-            return False  # it has to drop what is too old first
-        found = lookup(self._buckets, <object>event.bucket)
+        cdef PyObject* found = NULL
+        if self._sets is None:
+            self._sets = self.buckets._buckets
+        if self._at is not self._timeline.newest:
+            self._advance()
+        if not event.begins:
+            found = lookup(self._sets, <object>event.bucket)
+            if found is NULL:
+                _forget_miss()
         if found is NULL:
-            _forget_miss()
+            self._opened = pane = self.buckets.read(event.number)
+        else:
+            self._opened, pane = None, <object>found
+        if pane is not self._pane_set:
+            if type(pane) is bytes:
+                return False
+            self._pane_set, self._pane = pane, _way_of(pane)
+        if self._pane is None or not self._pane.ready(event):
             return False
-        if type(<object>found) is bytes:
-            return False
-        self._bucket = _way_of(<object>found)
-        if self._bucket is None or not self._bucket.ready(event):
-            return False
-        self._merged = None
-        merged = window._merged
-        if merged is not None:
-            self._merged = _way_of(merged)
-            return self._merged is not None and self._merged.ready(event)
-        return True
+        # A pane that begins joins the merge when the window follows.
+        self._inside = self._merged is not None and not event.begins
+        return self._merged is None or self._way_of_merge().ready(event)
+
+    cdef StateWay _way_of_merge(self):
+        if self._merged_set is not self._merged:
+            self._merged_set, self._merge = self._merged, _way_of(self._merged)
+        return self._merge
 
     cdef int add(self, PlainEvent* event) except -1:
-        self._bucket.add(event)
-        if self._merged is not None:
-            self._merged.add(event)
+        if self._opened is not None:
+            # By this very int, which is then found without a comparison.
+            self.buckets.keep(self._timeline.newest, self._opened)
+            self._opened = None
+        self._pane.add(event)
+        if self._inside:
+            self._merge.add(event)
         return 0
 
 
 @cython.final
 cdef class MergeReader:
-    """A metric of the merge of a window's buckets; nan where Python has to bring it up to date.
+    """A metric of the merge of a window's panes, which is brought up to date.
 
     Args:
-        window: As :class:`BucketWay` has it, and the number of the newest bucket at the last
-            read as ``_read_at``.
-        timeline: Has the newest bucket.
+        window: Its method ``current`` does so.
         metric: The name of a method of :class:`StateWay`.
     """
 
-    cdef object _window
-    cdef object _timeline
+    cdef PanesWay _window
     cdef str _metric
+    # The method, of the states that were last read.
+    cdef StateWay _read_of
+    cdef object _read
 
-    def __init__(self, window, timeline, str metric not None):
+    def __init__(self, PanesWay window not None, str metric not None):
         self._window = window
-        self._timeline = timeline
         self._metric = metric
 
     def read(self):
-        newest, merged = self._timeline.newest, self._window._merged
-        if merged is None or self._window._merged_at != newest or self._window._read_at != newest:
-            return NAN
-        way = _way_of(merged)
-        return NAN if way is None else getattr(way, self._metric)()
+        window = self._window
+        newest = window._timeline.newest
+        if window._merged is None or window._at is not newest or window._read_at is not newest:
+            window.current()
+        states = window._way_of_merge()
+        if states is not self._read_of:
+            self._read_of, self._read = states, getattr(states, self._metric)
+        return self._read()
 
 
 cdef int64_t _microseconds(moment):
@@ -496,6 +562,23 @@ cdef StateWay _way_of(state_set):
 
 
 # The evaluator ------------------------------------------------------------
+
+
+cdef class TimelineWay:
+    """What compiled code knows of the timeline of an evaluator's windows.
+
+    A base class, because both change it with each event.
+    """
+
+    @property
+    def latest(self):
+        return self._latest if self._begun else None
+
+    @latest.setter
+    def latest(self, moment):
+        self._begun = moment is not None
+        if self._begun:
+            self._latest = moment
 
 
 cdef class EvaluatorWay:
@@ -607,34 +690,31 @@ cdef class EvaluatorWay:
                 return False
             self._alone.add(&event)
             return True
-        timeline, latest = self._timeline, None
+        cdef TimelineWay timeline = self._timeline
         if timeline is not None:
-            latest = timeline.latest
-            if latest is None:
+            if not timeline._begun:
                 return False
             if self._timed:
                 if not self._moment(event_time, &moment):
                     return False
             else:
-                moment = <int64_t>latest + 1
-            newest = timeline.newest
-            if newest is not self._bucket:
-                self._bucket = newest
-                self._start = newest * self._width
-            if moment < self._start:
-                return False
-            event.bucket = <PyObject*>newest
+                moment = timeline._latest + 1
+            if timeline.newest is not self._bucket:
+                self._bucket = timeline.newest
+                self._number = timeline.newest
+            event.number = self._number
+            event.bucket = <PyObject*>timeline.newest
             event.moment = moment
-            event.begins = moment >= self._start + self._width
+            if moment < event.number * self._width:
+                return False
+            event.begins = moment >= (event.number + 1) * self._width
             if event.begins:
                 if not self._whole.advances:
                     return False
                 event.bucket = NULL
                 event.number = moment // self._width
-            else:
-                event.number = newest
-            if moment < <int64_t>latest:
-                arrival = timeline._arrival(moment, latest)
+            if moment < timeline._latest:
+                arrival = timeline._arrival(moment, timeline._latest)
                 if arrival == len(timeline._counts) - 1:
                     return False
         windows[0] = <PyObject*>self._whole
@@ -651,11 +731,11 @@ cdef class EvaluatorWay:
             if not (<WindowWay>windows[n]).ready(&event):
                 return False
         if timeline is not None:
-            (<list>timeline._counts)[arrival] += 1
+            timeline._counts[arrival] += 1
             if event.begins:
                 timeline.reach(moment)
-            elif moment >= <int64_t>latest:
-                timeline.latest = moment
+            elif moment >= timeline._latest:
+                timeline._latest = moment
         for n in range(size):
             (<WindowWay>windows[n]).add(&event)
         return True
