@@ -9,8 +9,8 @@ their sums over j.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,10 @@ from streameval.states.ranking.score_groups import (
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import total_weight, total_weight_by_group
+
+if TYPE_CHECKING:
+    from streameval.states.class_probability import ClassProbabilitySums
+    from streameval.states.confusion import ConfusionCounts
 
 # The written form of class scores: one dict for one content, and none other accepted.
 #
@@ -1210,6 +1214,19 @@ class ClassScores:
         scores.add(y_true, proba, weight)
         if self._limit is not None:
             self._arrived(1)
+
+    def counted_with(
+        self, sums: ClassProbabilitySums | None, confusion: ConfusionCounts
+    ) -> Callable[[Label, Label, Mapping[Label, float]], bool] | None:
+        """How compiled code counts a plain event here and in two other states of a set.
+
+        It returns False, nothing changed, for any other event; None where it was not built.
+        """
+        if COMPILED is None:
+            return None
+        most = MAX_TOTAL // MAX_CLASSES
+        states = COMPILED.ClassStates(self, sums, confusion, _EVENTS_MOST, most)
+        return states.count  # type: ignore[no-any-return]
 
     def check(
         self,

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 _NATIVE = compiled("native_way")
 
+# Compared by identity: what is not the default weight itself may be a float.
+_ONE = 1
+
+# What default evaluators of several classes keep of scores.
+_CLASS_STATES = (("class_scores",), ("class_probability", "class_scores"))
+
 
 @dataclass(frozen=True, slots=True)
 class StatePlan:
@@ -203,6 +209,7 @@ class StateSet:
     derived: tuple[StateRow, ...] = ()
     """The rows of states that were derived and are kept current since."""
     _way: StateWay | None = None
+    _counted: Callable[[Any, Any, Any], bool] | None = None
 
     if TYPE_CHECKING:
 
@@ -237,6 +244,9 @@ class StateSet:
         first = self._scored[0] if self._scored and self.plan.binary else None
         label = self._labelled[0] if len(self._labelled) == 1 else None
         self._updated = (first, self._scored[1:], label)
+        # Compiled, all of them at once.
+        if fed["scores"] in _CLASS_STATES and fed["labels"] == ("confusion",) and not self._ordered:
+            self._counted = self.class_scores.counted_with(self.class_probability, self.confusion)
         if self._way is not None:
             self._serve(self._way)
 
@@ -341,6 +351,9 @@ class StateSet:
             InputError: As :meth:`check`; nothing is counted.
         """
         if score is not None and not self.plan.binary and self._scored:
+            counted = self._counted
+            if counted is not None and weight is _ONE and counted(y_true, y_pred, score):
+                return
             # Several states can refuse it.
             self.check(y_true, y_pred, score, weight)
         self.add(y_true, y_pred, score, weight)

@@ -112,6 +112,26 @@ def test_its_auc_has_the_bits_of_the_metric(weights: list[float]) -> None:
         assert value.hex() == roc_auc(portable).hex() if both else math.isnan(value)
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_a_weight_that_needs_more_bytes_widens_its_leaf(bits: int) -> None:
+    native, portable = filled(NativeScoreIndex, 600), filled(PortableScoreIndex, 600)
+    native.delong_sums()
+    for positive, weight in ((True, 2**bits - 2), (False, 2**bits - 3), *[(True, 1)] * 3):
+        for index in (native, portable):
+            index.update(positive, 0.5, weight)
+        native._check()
+        assert native.twice_wins == portable.twice_wins
+        assert native.delong_sums() == portable.delong_sums()
+    merged = native.copy()
+    merged.merge(native)
+    merged._check()
+    portable.merge(portable)
+    assert merged == NativeScoreIndex.from_state(portable.to_state())
+    for _ in range(3):
+        native.revert(True, 0.5)
+    native._check()
+
+
 @pytest.mark.parametrize("most", [1, 3, 2**20, 2**47], ids=lambda most: f"weights to {most}")
 @pytest.mark.parametrize("lead", [-2.0, 0.0, 0.1, 9.0])
 def test_its_largest_gap_has_the_bits_of_the_portable_index(lead: float, most: int) -> None:

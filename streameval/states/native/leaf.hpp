@@ -1,9 +1,9 @@
-// A leaf: up to 256 ascending distinct scores, each with the weight of its
+// A leaf: up to 128 ascending distinct scores, each with the weight of its
 // negatives and of its positives.
 //
 // One allocation holds header, scores and the two columns of weights. Weights
-// are 2, 4 or 8 bytes wide, chosen per leaf by its largest one, because almost
-// every weight of almost every stream is 1: a slot costs 12 bytes, not 24.
+// are 1, 2, 4 or 8 bytes wide, chosen per leaf by its largest one, because almost
+// every weight of almost every stream is 1: a slot costs 10 bytes, not 24.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,6 @@
 
 #include "exact128.hpp"
 #include "leaf_pool.hpp"
-
-// Tests build with nodes so small that a hundred scores make a tall tree.
-#if !defined(STREAMEVAL_LEAF_SIZE)
-#define STREAMEVAL_LEAF_SIZE 256
-#endif
-#if !defined(STREAMEVAL_INNER_SIZE)
-#define STREAMEVAL_INNER_SIZE 32
-#endif
 
 namespace streameval {
 
@@ -58,11 +50,15 @@ struct Part {
     }
 };
 
-inline void prefetch(const void* address) {
+// Asks for every line of a node before the search in it begins. In a tree too large for
+// the caches this halves an insertion; in a small one it would cost a tenth.
+inline void prefetch(const void* node, std::size_t bytes) {
 #if defined(__GNUC__)
-    __builtin_prefetch(address);
+    const char* start = static_cast<const char*>(node);
+    for (const char* line = start; line < start + bytes; line += 64) __builtin_prefetch(line);
 #else
-    (void)address;
+    (void)node;
+    (void)bytes;
 #endif
 }
 
@@ -97,8 +93,8 @@ class Leaf {
         return sizeof(Leaf) + slots * sizeof(double) + ((2 * slots) << shift);
     }
     static int kind_of(int capacity, int shift) {
-        const int room = capacity >= kStep ? 2 + capacity / kStep : capacity / 16;
-        return 3 * room + shift - 1;
+        const int room = capacity >= kStep ? 1 + capacity / kStep : capacity / 16;
+        return 4 * room + shift;
     }
     template <class Weight>
     Weight* column(int side) {
@@ -108,9 +104,9 @@ class Leaf {
     const Weight* column(int side) const {
         return reinterpret_cast<const Weight*>(keys() + capacity_) + (side ? capacity_ : 0);
     }
-    template <class Weight>
-    static std::uint64_t plain_sum(const Weight* w, int end) {
-        std::uint64_t total = 0;
+    template <class Sum, class Weight>
+    static Sum plain_sum(const Weight* w, int end) {
+        Sum total = 0;
         for (int at = 0; at < end; ++at) total += w[at];
         return total;
     }
@@ -118,6 +114,7 @@ class Leaf {
     template <class F>
     auto visit(int side, F&& f) {
         switch (shift_) {
+            case 0: return f(column<std::uint8_t>(side));
             case 1: return f(column<std::uint16_t>(side));
             case 2: return f(column<std::uint32_t>(side));
             default: return f(column<std::uint64_t>(side));
@@ -126,6 +123,7 @@ class Leaf {
     template <class F>
     auto visit(int side, F&& f) const {
         switch (shift_) {
+            case 0: return f(column<std::uint8_t>(side));
             case 1: return f(column<std::uint16_t>(side));
             case 2: return f(column<std::uint32_t>(side));
             default: return f(column<std::uint64_t>(side));
@@ -133,7 +131,7 @@ class Leaf {
     }
 
   public:
-    static constexpr int kMaxSize = STREAMEVAL_LEAF_SIZE;
+    static constexpr int kMaxSize = 128;
     static constexpr int kStep = kMaxSize / 4;  // capacities above it are its multiples
 
     int size() const { return size_; }
@@ -144,7 +142,10 @@ class Leaf {
     std::size_t bytes() const { return bytes_for(capacity_, shift_); }
 
     static int shift_for(std::uint64_t weight) {
-        return weight <= UINT16_MAX ? 1 : weight <= UINT32_MAX ? 2 : 3;
+        return weight <= UINT8_MAX    ? 0
+               : weight <= UINT16_MAX ? 1
+               : weight <= UINT32_MAX ? 2
+                                      : 3;
     }
     // Small indices (one per slice, perhaps thousands) start with 8 slots.
     static int capacity_for(int size) {
@@ -202,14 +203,11 @@ class Leaf {
     // Weight of one class in the slots [0, end).
     std::uint64_t sum(int side, int end) const {
         switch (shift_) {
-            case 1: {  // 256 weights of 16 bits stay within 32, which vectorises better
-                const std::uint16_t* w = column<std::uint16_t>(side);
-                std::uint32_t total = 0;
-                for (int at = 0; at < end; ++at) total += w[at];
-                return total;
-            }
-            case 2: return plain_sum(column<std::uint32_t>(side), end);
-            default: return plain_sum(column<std::uint64_t>(side), end);
+            // Of at most 16 bits they stay within 32, which vectorises better.
+            case 0: return plain_sum<std::uint32_t>(column<std::uint8_t>(side), end);
+            case 1: return plain_sum<std::uint32_t>(column<std::uint16_t>(side), end);
+            case 2: return plain_sum<std::uint64_t>(column<std::uint32_t>(side), end);
+            default: return plain_sum<std::uint64_t>(column<std::uint64_t>(side), end);
         }
     }
     Totals totals() const {
@@ -225,8 +223,8 @@ class Leaf {
         visit(0, [&](const auto* n) {
             const auto* p = n + capacity_;
             std::uint64_t negatives = 0, positives = 0;
-            // 256 products of 2^16 by 2^25 stay within 64 bits.
-            if (sizeof(*n) == 2) {
+            // 128 products of 2^16 by 2^24 stay within 64 bits.
+            if (sizeof(*n) <= 2) {
                 for (int at = 0; at < end; ++at) {
                     const std::uint64_t here = n[at], won = p[at];
                     part.wins.low += won * (2 * negatives + here);
@@ -320,17 +318,11 @@ class Leaf {
         }
     }
 
-    // Asks for every line before the search begins. In a tree too large for the
-    // caches this halves an insertion; in a small one it would cost a tenth.
-    void prefetch_all() const {
-        const char* start = reinterpret_cast<const char*>(this);
-        const char* end = start + bytes();
-        for (const char* line = start; line < end; line += 64) prefetch(line);
-    }
+    void prefetch_all() const { prefetch(this, bytes()); }
 };
 
-static_assert(Leaf::kMaxSize <= 256 && LeafPool::kKinds == 21,
-              "a kind for each capacity (8, 16, 32, 64, 128, 192, 256) and width");
+static_assert(Leaf::kMaxSize == 128 && LeafPool::kKinds == 24,
+              "a kind for each capacity (8, 16, 32, 64, 96, 128) and width");
 static_assert(sizeof(Leaf) == 8, "scores follow the header and must be aligned");
 
 }  // namespace streameval

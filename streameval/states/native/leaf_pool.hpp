@@ -30,7 +30,7 @@ namespace streameval {
 
 class LeafPool {
   public:
-    static constexpr int kKinds = 21;
+    static constexpr int kKinds = 24;
 #if defined(STREAMEVAL_PLAIN_POOL)
     static constexpr bool kFreesAtOnce = false;
 #else

@@ -6,9 +6,14 @@ import numpy.typing as npt
 
 from streameval.events.event import EventFields
 from streameval.events.values import FloatArray, IntArray, Label, Weight
+from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.class_scores import ClassScores
+from streameval.states.confusion import ConfusionCounts
 from streameval.states.native.native_index import NativeScoreIndex
 
-__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"]
+__all__ = [
+    "ClassStates", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
+]  # fmt: skip
 
 def plain_event(
     known: dict[object, Label],
@@ -50,3 +55,15 @@ class NativeClassTerms:
     def take(
         self,
     ) -> tuple[int, int, list[tuple[int, int]], list[tuple[int, int, int, int]]]: ...
+
+@final
+class ClassStates:
+    def __init__(
+        self,
+        scores: ClassScores,
+        sums: ClassProbabilitySums | None,
+        confusion: ConfusionCounts,
+        rows_most: int,
+        weight_most: int,
+    ) -> None: ...
+    def count(self, y_true: Label, y_pred: Label, proba: Mapping[Label, float]) -> bool: ...

@@ -20,7 +20,9 @@ from libcpp.vector cimport vector
 
 from streameval.states.native.native_index cimport U128, NativeScoreIndex
 
-__all__ = ["NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"]
+__all__ = [
+    "ClassStates", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
+]  # fmt: skip
 
 
 cdef extern from "class_terms.hpp" namespace "streameval" nogil:
@@ -151,7 +153,7 @@ def plain_event(dict known, y_true, y_pred, proba, weight, double tolerance):
     return true, predicted, PyDict_Copy(<dict>proba), _ONE
 
 
-def knows(dict codes, true, scores):
+cpdef bint knows(dict codes, true, scores) except -1:
     """Whether the true label and all of a mapping are keys of ``codes``.
 
     >>> knows({"a": 0, "b": 1}, "b", {"a": 0.5}), knows({"a": 0}, "a", {"b": 1.0})
@@ -315,7 +317,7 @@ cdef class NativeClassTerms:
         """How many events were counted since the last :meth:`take`."""
         return self._terms.events
 
-    def count(self, y_true, dict proba, y_pred):
+    cpdef bint count(self, y_true, dict proba, y_pred) except -1:
         """Count a validated event with its predicted label; False, and nothing, where not plain.
         """
         cdef PyObject* own
@@ -399,3 +401,66 @@ cdef class NativeClassTerms:
         )
         self._terms.clear()
         return taken
+
+
+@cython.final
+cdef class ClassStates:
+    """Counts plain events with probabilities in the states of one set, in one call.
+
+    Plain are events of weight 1 with known labels. Any other is declined before anything has
+    changed, and so is the last event that ``scores`` keeps as a row before it makes arrays of
+    them.
+
+    Args:
+        scores: The ClassScores.
+        sums: The ClassProbabilitySums, or None.
+        confusion: The ConfusionCounts.
+        rows_most: How many rows ``scores`` keeps at most.
+        weight_most: What may be the weight of all events.
+
+    Cost:
+        0.5 µs an event and 0.1 µs a class, where the states one by one take 2 µs.
+    """
+
+    cdef object _scores
+    cdef object _sums
+    cdef object _confusion
+    cdef Py_ssize_t _rows_most
+    cdef object _weight_most
+
+    def __init__(self, scores, sums, confusion, rows_most, weight_most):
+        self._scores = scores
+        self._sums = sums
+        self._confusion = confusion
+        self._rows_most = rows_most
+        self._weight_most = weight_most
+
+    def count(self, y_true, y_pred, proba):
+        """Count a validated event with its predicted label; False, and nothing, where not plain."""
+        cdef dict counts
+        columns, index = self._scores._scores, self._confusion._index
+        rows = columns._events
+        if (
+            type(proba) is not dict
+            or self._scores._limit is not None
+            or not columns.exact
+            or columns._whole >= self._weight_most
+            or len(<list>rows) + 1 >= self._rows_most
+            or not knows(columns._codes, y_true, proba)
+            or y_true not in <dict>index
+            or y_pred not in <dict>index
+        ):
+            return False
+        if self._sums is not None:
+            terms = self._sums._terms
+            if terms is None or not (<NativeClassTerms>terms).count(y_true, proba, y_pred):
+                return False
+        wins = self._scores._wins
+        if wins.kept:
+            wins.follow(y_true, proba, _ONE, columns.signed)
+        counts = columns.counts
+        counts[y_true] = counts.get(y_true, 0) + _ONE
+        columns._whole += _ONE
+        (<list>rows).append((y_true, proba, _ONE))
+        self._confusion.update(y_true, y_pred)
+        return True

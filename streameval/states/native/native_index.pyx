@@ -278,7 +278,7 @@ cdef class NativeScoreIndex:
     Cost:
         An event counted or taken back: 0.2 µs among 10⁴ scores, 0.4 µs among
         10⁶, 0.7 µs among 10⁷. ``update_many`` and ``merge``: about 25 ns a
-        score, the lock of the interpreter released. Memory: 13 to 17 bytes a
+        score, the lock of the interpreter released. Memory: 11 to 16 bytes a
         distinct score. After the first weight that is a fraction: an event
         O(log n), a read of the AUC O(1), 45 to 75 bytes a distinct score; with
         ``max_scores``, or of weights whose digits do not fit 128 bits, those of
@@ -407,7 +407,7 @@ cdef class NativeScoreIndex:
 
         Cost:
             The first read O(n), 5 ns a score. From then on each event keeps
-            both current, for 0.2 µs more, in 0.13 bytes a score, and a read is
+            both current, for 0.2 µs more, in 0.2 bytes a score, and a read is
             O(1). A large ``update_many`` or ``merge`` ends that until the next
             read. O(n) at each read once a weight was a fraction.
 

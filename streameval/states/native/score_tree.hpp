@@ -27,7 +27,7 @@ template <class Pair>
 class TreeBuilder;
 
 struct Inner {
-    static constexpr int kMaxSize = STREAMEVAL_INNER_SIZE;
+    static constexpr int kMaxSize = 16;
 
     int size = 0;
     // Keys of child i are >= fences[i] and < fences[i + 1]; fences[0] is not read.
@@ -118,7 +118,7 @@ struct DelongSums {
 
 class ScoreTree {
   public:
-    ScoreTree() : root_(Leaf::make(pool_, 8, 1)) {}
+    ScoreTree() : root_(Leaf::make(pool_, 8, 0)) {}
     ~ScoreTree() { destroy(pool_, root_, height_); }
     ScoreTree(const ScoreTree&) = delete;
     ScoreTree& operator=(const ScoreTree&) = delete;
@@ -154,7 +154,7 @@ class ScoreTree {
     double largest_gap() const;
 
     // Whether every weight takes at most 16 bits.
-    bool is_narrow() const { return widest_ == 1; }
+    bool is_narrow() const { return widest_ <= 1; }
 
     // The caller keeps each class below 2^62, so that W2 < 2^125.
     // `key` is finite and not -0.0, `weight` is positive.
@@ -279,7 +279,7 @@ class ScoreTree {
         Inner* node;
         int at;
     };
-    // Height grows by one when the root of 32 children is full; no machine
+    // Height grows by one when the root of 16 children is full; no machine
     // holds the scores for a height of 24.
     static constexpr int kMaxHeight = 24;
     typedef Step Path[kMaxHeight + 1];  // [height] is the root, [1] the parent of a leaf
@@ -290,7 +290,7 @@ class ScoreTree {
     Totals totals_;
     U128 twice_wins_;
     std::size_t distinct_ = 0;
-    int widest_ = 1;  // no leaf has a larger shift
+    int widest_ = 0;  // no leaf has a larger shift
     bool keeps_delong_ = false;  // then every inner node keeps its wins
     DelongSums delong_;
 
@@ -300,7 +300,8 @@ class ScoreTree {
             Inner* inner = static_cast<Inner*>(node);
             const int at = inner->child_of(key);
             node = inner->children[at];
-            if (level == 1 && height_ > 2) static_cast<const Leaf*>(node)->prefetch_all();
+            if (height_ > 2 && level == 2) prefetch(node, sizeof(Inner));
+            if (height_ > 2 && level == 1) static_cast<const Leaf*>(node)->prefetch_all();
             path[level].node = inner;
             path[level].at = at;
             below += inner->before(at);

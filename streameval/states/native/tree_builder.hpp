@@ -113,7 +113,7 @@ class TreeBuilder {
     std::vector<Made> made_;  // the nodes of the highest level so far
     int level_ = 0;
     int target_ = kLeast;
-    int widest_ = 1;
+    int widest_ = 0;
     Part sum_;
     std::size_t distinct_ = 0;
     double plain_[kBlock];

@@ -4,7 +4,7 @@
 // changes P or N, and so this lead at all thresholds: there is no number to keep current. But
 // the totals of a node bound it: between (n0, p0) and (n1, p1) it is at most P n1 - N p0, and
 // at least P n0 - N p1. A node that cannot lead by more than what was found is not entered;
-// of 5,000 leaves some dozens are.
+// of 10,000 leaves some dozens are.
 #pragma once
 
 #include <cstdint>
