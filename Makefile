@@ -208,6 +208,7 @@ SANITIZED := \
   tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
+  tests/properties/test_sorted_batches.py \
   tests/unit/test_compiled_way.py \
   tests/unit/test_fading.py \
   tests/unit/test_group_blocks.py \

@@ -68,7 +68,7 @@ def _extensions() -> list[Extension]:
         "native_loss_tally",
         "native_way",
     ]
-    names = ["native_index", "event_ring", "native_key_table", "native_lock", *wide]
+    names = ["native_index", "native_sets", "event_ring", "native_key_table", "native_lock", *wide]
     required = {name for name in names if REQUIRED}
     if sys.platform == "win32":
         required -= set(wide)

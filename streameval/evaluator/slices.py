@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streameval.errors import InputError, StateError, listed, shown
 from streameval.events import time as clock
@@ -33,9 +34,10 @@ from streameval.events.values import (
     is_missing,
     label_column,
 )
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan
-from streameval.windows.time_buckets import BucketTimeline
-from streameval.windows.window import Undo, Window, WindowSpec
+from streameval.windows.time_buckets import Arrivals, BucketTimeline
+from streameval.windows.window import SortedWindow, Undo, Window, WindowSpec
 
 if TYPE_CHECKING:
     from streameval.states.native.native_way import WindowWay
@@ -52,6 +54,8 @@ MISSING = "(missing)"
 An event of this very text is refused: the two could not be distinguished.
 """
 
+_SETS = compiled("native_sets")
+
 _FEW = 4
 """Up to so many events of a slice in a batch are counted one by one."""
 
@@ -62,6 +66,12 @@ SliceKey: TypeAlias = tuple[tuple[str, Label], ...]
 
 SliceRows: TypeAlias = tuple[SliceKey, IntArray]
 """A slice, and the rows of a batch that belong to it, ascending."""
+
+SliceCodes: TypeAlias = tuple[IntArray, Callable[[int], SliceKey]]
+"""A code of each event's slice in one dimension, and from a row to that slice."""
+
+SliceArrival: TypeAlias = tuple[int, SliceKey, int]
+"""The first row of a slice's events in a batch, its key, and their number."""
 
 
 def slice_name(key: SliceKey) -> str:
@@ -218,39 +228,67 @@ class Slicer:
         """
         return key if key in known else other_key(key)
 
-    def assign(
-        self, groups: Iterable[SliceRows], kept: IntArray | None, known: Mapping[SliceKey, object]
-    ) -> tuple[list[SliceRows], Slicer]:
-        """The rows of a batch by the slice that counts them, the same as for single events.
+    def admit_many(
+        self, arrived: Sequence[SliceArrival], known: Mapping[SliceKey, object]
+    ) -> tuple[list[SliceKey], Slicer]:
+        """The slice that counts each of some keys of a batch, the same as for single events.
 
         This slicer is unchanged: the second result has the new values of :attr:`opened` and
         :attr:`overflowed`, to be assigned when the batch is counted.
+
+        Args:
+            arrived: The keys of the events that are not dropped, of each dimension.
+            known: The slices that are open.
+
+        Returns:
+            In the order of their first events, in which slices are opened, and of one event by
+            dimension: the caller sorts ``arrived`` with :meth:`arrival_order`.
+        """
+        taken: dict[SliceKey, None] = {}
+        both = ChainMap(taken, known)  # type: ignore[arg-type]
+        after = copy(self)
+        owners = []
+        for _, key, count in arrived:
+            owner = after.admit(key, both, count)
+            taken[owner] = None
+            owners.append(owner)
+        return owners, after
+
+    def arrival_order(self, arrival: SliceArrival) -> tuple[int, int]:
+        """A sort key: by the first event, then by dimension."""
+        return arrival[0], self._rank[_names(arrival[1])]
+
+    def assign(
+        self, groups: Iterable[SliceRows], kept: IntArray | None, known: Mapping[SliceKey, object]
+    ) -> tuple[list[SliceRows], Slicer]:
+        """The rows of a batch by the slice that counts them; otherwise as :meth:`admit_many`.
 
         Args:
             groups: What :meth:`groups` gave.
             kept: Ascending rows of the events that are not dropped; None: all.
             known: The slices that are open.
         """
-        arrived: list[tuple[int, int, SliceKey, IntArray]] = []
+        rows_of: dict[SliceKey, IntArray] = {}
         for key, rows in groups:
             if kept is not None:
                 rows = np.intersect1d(rows, kept, assume_unique=True)
             if len(rows):
-                arrived.append((int(rows[0]), len(arrived), key, rows))
-        # Slices are opened in the order of their first events; of one event, by dimension.
-        arrived.sort(key=lambda group: (group[0], self._rank[_names(group[2])]))
+                rows_of[key] = rows
+        arrived = sorted(
+            ((int(rows[0]), key, len(rows)) for key, rows in rows_of.items()),
+            key=self.arrival_order,
+        )
+        owners, after = self.admit_many(arrived, known)
         taken: dict[SliceKey, list[IntArray]] = {}
-        both = ChainMap(taken, known)  # type: ignore[arg-type]
-        after = copy(self)
-        for _, _, key, rows in arrived:
-            taken.setdefault(after.admit(key, both, len(rows)), []).append(rows)
+        for (_, key, _), owner in zip(arrived, owners, strict=True):
+            taken.setdefault(owner, []).append(rows_of[key])
         return [
             (key, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts)))
             for key, parts in taken.items()
         ], after
 
-    def groups(self, slices: object, length: int) -> Iterator[SliceRows]:
-        """For columns: each dimension's slices, with their rows in order; raises InputError."""
+    def coded(self, slices: object, length: int) -> list[SliceCodes]:
+        """For columns: the slices of each dimension, as codes; raises InputError."""
         given = self._mapping(slices)
         columns = {}
         for name in self.names:
@@ -258,6 +296,7 @@ class Slicer:
             columns[name] = slice_column(np.full(length, None) if column is None else column, name)
         for name, column in columns.items():
             check_same_length(length, len(column.codes), f"slices[{name!r}]")
+        found: list[SliceCodes] = []
         for names in self.dimensions:
             codes = columns[names[0]].codes
             for name in names[1:]:
@@ -265,18 +304,32 @@ class Slicer:
                 codes = codes * len(column.labels) + column.codes
                 # Compacted after each name, so that no product of sizes overflows.
                 codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+
+            def key_of(row: int, names: tuple[str, ...] = names) -> SliceKey:
+                key = []
+                for name in names:
+                    value: Label | None = columns[name].labels[int(columns[name].codes[row])]
+                    key.append((name, MISSING if value is None else value))
+                return tuple(key)
+
+            found.append((codes, key_of))
+        return found
+
+    def groups(self, slices: object, length: int) -> Iterator[SliceRows]:
+        """For columns: each dimension's slices, with their rows in order; raises InputError."""
+        return self.grouped(self.coded(slices, length))
+
+    def grouped(self, coded: Iterable[SliceCodes]) -> Iterator[SliceRows]:
+        """Each slice of :meth:`coded` columns, with its rows in order."""
+        for codes, key_of in coded:
             # Of 16 bits numpy's stable sort is by digits, ten times as fast.
             few = codes.max(initial=0) < 2**15
             order = np.argsort(codes.astype(np.int16) if few else codes, kind="stable")
             borders = np.flatnonzero(np.diff(codes[order])) + 1
             starts = [0, *borders.tolist()]
-            for start, end in zip(starts, [*starts[1:], length], strict=True):
+            for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
                 rows = order[start:end]
-                key = []
-                for name in names:
-                    value: Label | None = columns[name].labels[int(columns[name].codes[rows[0]])]
-                    key.append((name, MISSING if value is None else value))
-                yield tuple(key), rows
+                yield key_of(rows[0]), rows
 
     def key_from_state(self, pairs: object) -> SliceKey:
         """A key out of a saved state; raises StateError."""
@@ -387,7 +440,9 @@ def _value_column(
         except InputError as error:
             raise error.at(int(np.argmax(codes == code))) from None
         merged[code] = labels.setdefault(label, len(labels))
-    return LabelColumn(list(labels), merged[codes])  # type: ignore[arg-type]
+    if len(labels) < len(distinct):
+        codes = merged[codes]
+    return LabelColumn(list(labels), codes)  # type: ignore[arg-type]
 
 
 class SlicedWindows:
@@ -515,9 +570,9 @@ class SlicedWindows:
                 raise clock.time_missing()
             first = self.timeline is not None and self.timeline.latest is None
             moments = clock.event_times(event_time, len(batch), self._time_unit, first=first)
-        groups: Iterable[SliceRows] = ()
+        coded: list[SliceCodes] = []
         if self._slicer.dimensions:
-            groups = list(self._slicer.groups(slices, len(batch)))
+            coded = self._slicer.coded(slices, len(batch))
         timeline = self.timeline
         arrivals = kept = None
         if timeline is not None:
@@ -525,6 +580,10 @@ class SlicedWindows:
                 moments = timeline.tick(len(batch))
             arrivals = timeline.arrivals(moments)
             kept = arrivals.kept
+        count_sets = self._prepare_sets(batch, moments, arrivals, coded)
+        if count_sets is not None:
+            return count_sets
+        groups = list(self._slicer.grouped(coded))
         parts = [(self.total, slice(None) if kept is None else kept)]
         assigned, slicer = self._slicer.assign(groups, kept, self.slices)
         opened: dict[SliceKey, Window] = {}
@@ -555,6 +614,83 @@ class SlicedWindows:
                 count()
             for window, event, moment, _ in singles:
                 window.add(event, moment)
+
+        return count_all
+
+    def _prepare_sets(
+        self,
+        batch: EventBatch,
+        moments: IntArray | None,
+        arrivals: Arrivals | None,
+        coded: list[SliceCodes],
+    ) -> Callable[[], None] | None:
+        """:meth:`prepare_many` where compiled code sorts the batch; None where it cannot."""
+        plan, timeline, total = self._plan, self.timeline, self.total
+        if (
+            _SETS is None
+            or not plan.sorted
+            or batch.weight is not None
+            or batch.unit is not None
+            or not isinstance(total, SortedWindow)
+            or not total.takes_sets([])
+            or not 0 < len(batch) < 2**32
+        ):
+            return None
+        kept = None
+        width = least = 0
+        if timeline is not None and moments is not None and arrivals is not None:
+            kept, width = arrivals.kept, timeline.width
+            least = timeline.oldest_at(arrivals.latest)
+            if kept is not None:
+                batch, moments = batch.take(kept), moments[kept]
+        arrived: list[tuple[SliceArrival, IntArray, int]] = []
+        dimensions: list[tuple[IntArray, IntArray]] = []
+        for codes, key_of in coded if len(batch) else ():
+            if kept is not None:
+                codes = codes[kept]
+            if codes.max() > 2 * len(codes):
+                codes = np.unique(codes, return_inverse=True)[1]
+            codes = np.ascontiguousarray(codes, dtype=np.int64)
+            windows_of = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+            dimensions.append((codes, windows_of))
+            for code, first, count in _SETS.occurrences(codes, len(windows_of)):
+                key = key_of(first if kept is None else int(kept[first]))
+                arrived.append(((first, key, count), windows_of, code))
+        arrived.sort(key=lambda group: self._slicer.arrival_order(group[0]))
+        owners, slicer = self._slicer.admit_many([group[0] for group in arrived], self.slices)
+        opened: dict[SliceKey, Window] = {}
+        number_of = {key: n for n, key in enumerate(dict.fromkeys(owners), 1)}
+        windows: list[Any] = [total]
+        for key in number_of:
+            window = self.slices.get(key)
+            if window is None:
+                window = opened[key] = self._spec.open(plan, timeline)
+            windows.append(window)
+        for key, (_, windows_of, code) in zip(owners, arrived, strict=True):
+            windows_of[code] = number_of[key]
+        sets = _SETS.NativeSets(
+            np.ascontiguousarray(batch.y_true),
+            _contiguous(batch.y_pred if "confusion" in plan.keeps else None),
+            _contiguous(batch.score if "index" in plan.keeps else None),
+            _contiguous(moments),
+            width,
+            least,
+            len(windows),
+            dimensions,
+        )
+        spans = sets.spans()
+        if not all(windows[window].takes_sets(numbers) for window, _, numbers in spans):
+            return None
+
+        def count_all() -> None:
+            closed: Set[int] = frozenset()
+            if timeline is not None and arrivals is not None:
+                timeline.admit_many(arrivals)
+                closed = frozenset(filter(timeline.closed, sets.buckets()))
+            self._slicer.opened, self._slicer.overflowed = slicer.opened, slicer.overflowed
+            self.slices |= opened
+            for window, first, numbers in spans:
+                windows[window].add_sets(sets, first, numbers, closed)
 
         return count_all
 
@@ -711,6 +847,10 @@ class SlicedWindows:
         named = [key for key in self.slices if key != other_key(key)]
         reserved = [key for key in self._slicer.reserved if key != other_key(key)]
         assert self._slicer.opened == len({*named, *reserved}) <= self._slicer.max_slices
+
+
+def _contiguous(column: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
+    return None if column is None else np.ascontiguousarray(column)
 
 
 def part_of(part: object, key: str) -> dict[str, Any]:

@@ -294,7 +294,8 @@ def label_column(column: object, field: str) -> LabelColumn:
     if array.dtype.kind in "iu" and len(array):
         low, high = int(array.min()), int(array.max())
         if high - low < 2 * MAX_CLASSES and high < 2**63:
-            codes = array.astype(np.int64) - low
+            codes = array.astype(np.int64)
+            codes -= low
             present = np.flatnonzero(np.bincount(codes, minlength=1))
             if len(present) == high - low + 1:
                 return LabelColumn(list(range(low, high + 1)), codes)

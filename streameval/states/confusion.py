@@ -370,6 +370,10 @@ class CellTable:
 _ONE = 1
 
 
+# The labels of a binary task.
+_CLASSES: list[Label] = [0, 1]
+_ROOM = 1 << 61
+
 _MOST_PRINTED = 20
 """Classes of a matrix that is printed."""
 
@@ -532,8 +536,7 @@ class ConfusionCounts:
         """
         if weight is None and _is_bool_column(y_true) and _is_bool_column(y_pred):
             check_same_length(len(y_true), len(y_pred), "y_pred")
-            both: list[Label] = [0, 1]
-            self._add(both, both, bool_pairs(y_true, y_pred), _finder(y_true, y_pred))
+            self._add(_CLASSES, _CLASSES, bool_pairs(y_true, y_pred), _finder(y_true, y_pred))
         else:
             true = label_column(y_true, "y_true")
             weights = weight_column(weight, len(true.codes))
@@ -597,6 +600,37 @@ class ConfusionCounts:
             return next(n for n, pair in enumerate(pairs) if pair[column] == code)
 
         self._add(list(true), list(predicted), pairs, find)
+
+    def add_pairs(self, pairs: PairWeights) -> None:
+        """Count weights of pairs of the classes 0 and 1, which the closed list has if there is one.
+
+        >>> counts = ConfusionCounts()
+        >>> counts.add_pairs([(0, 0, 3), (1, 0, 2)])
+        >>> counts.total, counts.correct
+        (5, 3)
+        """
+        index = self._index
+        if 0 in index and 1 in index:
+            self._table.add([(index[i], index[j], weight) for i, j, weight in pairs])
+        else:
+            self._add(_CLASSES, _CLASSES, pairs, None)
+
+    def pairs(self) -> tuple[Weight, Weight, Weight, Weight]:
+        """The weights of (0, 0), (0, 1), (1, 0) and (1, 1): what :meth:`add_pairs` added."""
+        index, cells = self._index, self._table.cells
+        # No cell has the row or the column of a label that does not occur.
+        low, high = index.get(0, _MASK), index.get(1, _MASK)
+        return (
+            cells.get(low << INDEX_BITS | low, 0),
+            cells.get(low << INDEX_BITS | high, 0),
+            cells.get(high << INDEX_BITS | low, 0),
+            cells.get(high << INDEX_BITS | high, 0),
+        )
+
+    @property
+    def has_room(self) -> bool:
+        """Whether weights are whole, and no batch of weight 1 makes one pass 62 bits."""
+        return self._table.exact and self._table.total < _ROOM
 
     def add_whole(self, y_true: Label, y_pred: Label, weight: int) -> None:
         """Count validated labels with a weight of any size; a negative one takes it back.

@@ -22,9 +22,12 @@ from streameval.states.registry import STATES, StateRow, states_of
 from streameval.states.score_index import compiled
 
 if TYPE_CHECKING:
+    from streameval.states.native.native_sets import NativeSets
     from streameval.states.native.native_way import StateWay
 
 _NATIVE = compiled("native_way")
+_SETS = compiled("native_sets")
+_COUNTED_BY_SETS = frozenset({"confusion", "index"})
 
 # Compared by identity: what is not the default weight itself may be a float.
 _ONE = 1
@@ -56,6 +59,8 @@ class StatePlan:
             kept beside them before they are coarsened.
         direct: The names of the states that are kept from the first event on.
         binary: Whether the task is.
+        sorted: Whether :meth:`StateSet.add_set` can count here: the states are compiled, and
+            those that a default evaluator of a binary task keeps, or some of them.
         fed: The names of these states by :attr:`~StateRow.fed_by`.
         refusing: The same of those that may refuse a validated event.
     """
@@ -71,6 +76,7 @@ class StatePlan:
     postponed: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     direct: frozenset[str] = field(init=False, repr=False, compare=False)
     binary: bool = field(init=False, repr=False, compare=False)
+    sorted: bool = field(init=False, repr=False, compare=False)
     fed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     refusing: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     _counts: ConfusionCounts = field(init=False, repr=False, compare=False)
@@ -86,6 +92,13 @@ class StatePlan:
             ("postponed", postponed),
             ("direct", self.keeps - {row.name for row in postponed}),
             ("binary", binary),
+            (
+                "sorted",
+                _SETS is not None
+                and binary
+                and self.keeps <= _COUNTED_BY_SETS
+                and self.max_scores is None,
+            ),
             ("rows", rows),
             ("fed", _by_feed(rows)),
             ("refusing", _by_feed(refusing)),
@@ -525,6 +538,53 @@ class StateSet:
                     state.add_codes(*_label_columns(batch), batch.weight)
         for state in self._ordered:
             state.update_many(batch.true_labels())
+
+    # Sets of a sorted batch
+
+    def takes_sets(self) -> bool:
+        """Whether :meth:`add_set` can count here: weights are whole, and none near its limit."""
+        keeps = self.plan.keeps
+        return (
+            self.plan.sorted
+            and ("index" not in keeps or _SETS.has_room(self.index))
+            and ("confusion" not in keeps or self.confusion.has_room)
+        )
+
+    def add_set(self, sets: NativeSets, n: int) -> None:
+        """:meth:`add_many` with the events of one set, where :meth:`takes_sets`."""
+        keeps = self.plan.keeps
+        if sets.scored and "index" in keeps:
+            sets.add_scores(n, self.index)
+            if self.derived:
+                positive, score = sets.columns(n)
+                for state in self._scored[1:]:
+                    state.update_many(positive, score)
+        if sets.labelled and "confusion" in keeps:
+            self.confusion.add_pairs(sets.pairs(n))
+
+    def packed(self) -> bytes | None:
+        """The content as bytes of this process; None where it is not :meth:`takes_sets`."""
+        if not self.takes_sets():
+            return None
+        index = self.index if "index" in self.plan.keeps else None
+        cells = self.confusion.pairs() if "confusion" in self.plan.keeps else (0, 0, 0, 0)
+        packed: bytes = _SETS.pack(index, cells)
+        return packed
+
+    @staticmethod
+    def is_packed(data: bytes) -> bool:
+        """Whether bytes are from :meth:`packed`."""
+        return _SETS is not None and _SETS.is_packed(data)
+
+    @classmethod
+    def unpacked(cls, data: bytes, plan: StatePlan) -> StateSet:
+        """The state set that was packed."""
+        new = cls(plan)
+        cells = _SETS.unpack(data, new.index if "index" in plan.keeps else None)
+        pairs = [(at >> 1, at & 1, weight) for at, weight in enumerate(cells) if weight]
+        if pairs:
+            new.confusion.add_pairs(pairs)
+        return new
 
     # Other state sets
 

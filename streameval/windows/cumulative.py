@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,6 +13,7 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.window import Undo, WindowKind
 
 if TYPE_CHECKING:
+    from streameval.states.native.native_sets import NativeSets
     from streameval.states.native.native_way import StateWay
 
 
@@ -76,6 +77,16 @@ class CumulativeWindow:
         """Check a validated batch; the result counts it and cannot fail."""
         self.state_set.check_many(batch)
         return functools.partial(self.state_set.add_many, batch)
+
+    def takes_sets(self, numbers: list[int]) -> bool:
+        """Whether :meth:`add_sets` can count here."""
+        return self.state_set.takes_sets()
+
+    def add_sets(
+        self, sets: NativeSets, first: int, numbers: list[int], closed: Collection[int]
+    ) -> None:
+        """Count the one set that is the window's."""
+        self.state_set.add_set(sets, first)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""

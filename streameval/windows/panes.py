@@ -8,7 +8,7 @@ dropped by pane: subtracted in integers, never in floats.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,6 +21,9 @@ from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import PaneMark, Undo, WindowKey, WindowKind
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_sets import NativeSets
 
 
 class PanesWay:
@@ -237,6 +240,26 @@ class PanesWindow(PanesWay):
                 if self._merged is not None and self._inside(number):
                     self._merged.add_many(part)
         self._advance(force=True)
+
+    def takes_sets(self, numbers: list[int]) -> bool:
+        """Whether :meth:`add_sets` can count in these panes."""
+        self._advance()
+        merged = self._merged
+        return self.buckets.takes_sets(numbers) and (merged is None or merged.takes_sets())
+
+    def add_sets(
+        self, sets: NativeSets, first: int, numbers: list[int], closed: Collection[int]
+    ) -> None:
+        """Count sets of a sorted batch, which has been admitted to the timeline."""
+        # Not yet what is closed: it would be frozen, and thawed for its last events.
+        if self._merged_at != self._timeline.newest:
+            self._update_merge(self._timeline.newest)
+        merged = self._merged
+        for n, number in enumerate(numbers, first):
+            self.buckets.add_set(number, sets, n, closed=number in closed)
+            if merged is not None and self._inside(number):
+                merged.add_set(sets, n)
+        self.buckets.prune(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event in its own pane, or raise InputError and change nothing.

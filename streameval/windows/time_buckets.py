@@ -10,7 +10,7 @@ are never written to disk: the state file has its own format.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -22,6 +22,9 @@ from streameval.events.time import EARLIEST, LATEST, time_missing
 from streameval.events.values import IntArray
 from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_sets import NativeSets
 
 
 class TimelineWay:
@@ -104,8 +107,12 @@ class BucketTimeline(TimelineWay):
         self.latest = moment
         if moment >= self._end:
             self.newest = moment // self.width
-            self.oldest = self.newest - self.kept + 1
+            self.oldest = self.oldest_at(moment)
             self._end = (self.newest + 1) * self.width
+
+    def oldest_at(self, latest: int) -> int:
+        """Number of the oldest bucket that is kept once this is the latest moment."""
+        return latest // self.width - self.kept + 1
 
     def keeps(self, number: int) -> bool:
         """Whether a bucket of this number is kept."""
@@ -144,6 +151,12 @@ class BucketTimeline(TimelineWay):
 
     def arrivals(self, moments: IntArray) -> Arrivals:
         """The counts for :meth:`admit_many`; the same as for the events one by one."""
+        if (self.latest is None or moments[0] >= self.latest) and (
+            moments[1:] >= moments[:-1]
+        ).all():
+            # Each is the latest when it arrives, as in most streams.
+            counts = [len(moments), *([0] * (len(self._counts) - 1))]
+            return Arrivals(None, counts, int(moments[-1]))
         latest = np.maximum.accumulate(moments)
         if self.latest is not None:
             np.maximum(latest, self.latest, out=latest)
@@ -209,6 +222,7 @@ class TimeBuckets:
         self._timeline = timeline
         self._name = name
         self._buckets: dict[int, StateSet | bytes] = {}
+        # Those that take events, as far as is known; their bytes are not yet the last ones.
         self._thawed: set[int] = set()
         self._pruned_at: int | None = None
 
@@ -227,14 +241,18 @@ class TimeBuckets:
         state_set = self._buckets.get(number)
         if state_set is None:
             return StateSet(self._plan)
-        return thaw(state_set, self._plan) if isinstance(state_set, bytes) else state_set
+        if not isinstance(state_set, bytes):
+            return state_set
+        return self.live(number) if number in self._thawed else thaw(state_set, self._plan)
 
     def live(self, number: int) -> StateSet:
         """A bucket's state set, to be changed."""
         state_set = self._buckets.get(number)
-        if state_set is None or isinstance(state_set, bytes):
-            state_set = self.read(number)
-            self.keep(number, state_set)
+        if state_set is None:
+            state_set = StateSet(self._plan)
+        elif isinstance(state_set, bytes):
+            state_set = thaw(state_set, self._plan)
+        self.keep(number, state_set)
         return state_set
 
     def keep(self, number: int, state_set: StateSet) -> None:
@@ -256,7 +274,7 @@ class TimeBuckets:
     def frozen(self, number: int) -> bytes | None:
         """A closed bucket's bytes, the same object while its events are; None of a live one."""
         state_set = self._buckets.get(number, b"")
-        return state_set if isinstance(state_set, bytes) else None
+        return state_set if isinstance(state_set, bytes) and number not in self._thawed else None
 
     def drop_empty(self, number: int) -> None:
         """Forget a bucket without events."""
@@ -281,6 +299,34 @@ class TimeBuckets:
                 empty = empty or StateSet(self._plan)
                 empty.check_many(part)
 
+    def takes_sets(self, numbers: Iterable[int]) -> bool:
+        """Whether :meth:`add_set` can count in each of these buckets."""
+        for number in numbers:
+            state_set = self._buckets.get(number)
+            if state_set is None:
+                continue
+            if isinstance(state_set, bytes):
+                if not StateSet.is_packed(state_set):
+                    return False
+            elif not state_set.takes_sets():
+                return False
+        return self._plan.sorted
+
+    def add_set(self, number: int, sets: NativeSets, n: int, *, closed: bool) -> None:
+        """Count one set of a sorted batch in a bucket, which takes no more events if ``closed``.
+
+        What has counted no more than one set is held as bytes: states are made where more events
+        follow, or where they are read.
+        """
+        before = self._buckets.get(number)
+        if before is None or closed:
+            packed = before.packed() if isinstance(before, StateSet) else before
+            self._buckets[number] = sets.packed(n, packed)
+            if not closed:
+                self._thawed.add(number)
+        else:
+            self.live(number).add_set(sets, n)
+
     def prune(self, *, force: bool = False) -> None:
         """Drop what is no longer kept and freeze what is closed, where a new bucket has begun.
 
@@ -299,7 +345,8 @@ class TimeBuckets:
                 self._thawed.discard(number)
             elif timeline.closed(number):
                 self._thawed.discard(number)
-                self._buckets[number] = freeze(state_set)  # type: ignore[arg-type]
+                if not isinstance(state_set, bytes):
+                    self._buckets[number] = freeze(state_set)
 
     def kept_of(self, other: TimeBuckets) -> Iterator[tuple[int, StateSet]]:
         """Those of another's buckets that are kept here, to be merged."""
@@ -340,7 +387,7 @@ class TimeBuckets:
     def _check(self) -> None:
         live = {n for n, state_set in self._buckets.items() if not isinstance(state_set, bytes)}
         assert live <= self._thawed
-        for number in self._buckets:
+        for number in list(self._buckets):
             assert self._timeline.keeps(number)
             self.read(number)._check()
 
@@ -398,6 +445,9 @@ _decoder = msgspec.msgpack.Decoder(ext_hook=_restored)
 
 def freeze(state_set: StateSet) -> bytes:
     """The state set as bytes for :func:`thaw` of the same process."""
+    packed = state_set.packed()
+    if packed is not None:
+        return packed
     state = state_set.to_state()
     try:
         return _encoder.encode(state)
@@ -408,4 +458,6 @@ def freeze(state_set: StateSet) -> bytes:
 
 def thaw(data: bytes, plan: StatePlan) -> StateSet:
     """The state set that was frozen."""
+    if StateSet.is_packed(data):
+        return StateSet.unpacked(data, plan)
     return StateSet.from_state(_decoder.decode(data), plan)

@@ -8,9 +8,9 @@ the stream's, not a slice's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Weight
@@ -18,6 +18,7 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
 
 if TYPE_CHECKING:
+    from streameval.states.native.native_sets import NativeSets
     from streameval.states.native.native_way import WindowWay
 
 Undo = Callable[[], None]
@@ -127,6 +128,32 @@ class Window(Protocol):
         ...
 
     def _check(self) -> None: ...
+
+
+@runtime_checkable
+class SortedWindow(Protocol):
+    """A :class:`Window` with a set of states for each bucket of time, or one of all events.
+
+    It counts the part of a batch that a bucket gets as one sorted set, where compiled code has
+    sorted the whole batch.
+    """
+
+    def takes_sets(self, numbers: list[int]) -> bool:
+        """Whether :meth:`add_sets` can count in these buckets; else :meth:`Window.prepare` does."""
+        ...
+
+    def add_sets(
+        self, sets: NativeSets, first: int, numbers: list[int], closed: Collection[int]
+    ) -> None:
+        """Count sets of a batch that the timeline has admitted, and that cannot be refused.
+
+        Args:
+            sets: Those of all windows.
+            first: Number of the first of this window's.
+            numbers: The bucket of each, ascending, all of them kept.
+            closed: Buckets that take no more events after this batch.
+        """
+        ...
 
 
 class WindowSpec(Protocol):

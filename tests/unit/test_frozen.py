@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import freeze, thaw
 from tests.support.laws import assert_same
@@ -40,3 +41,18 @@ def test_a_pane_of_labels_takes_little_memory() -> None:
         for predicted in (0, 1):
             state_set.update(true, predicted)
     assert len(freeze(state_set)) < 200
+
+
+@pytest.mark.skipif(compiled("native_sets") is None, reason="the bytes of compiled code")
+@pytest.mark.parametrize("states", [["confusion"], ["index"], ["confusion", "index"]])
+@pytest.mark.parametrize(("weight", "width"), [(1, 1), (300, 2), (2**20, 4), (2**52, 8)])
+def test_a_pane_of_scores_is_packed(states: list[str], weight: int, width: int) -> None:
+    state_set = StateSet(StatePlan.for_states("binary", states))
+    for item in binary_stream(50, seed=2):
+        state_set.update(item.y_true, int(item.score >= 0.5), item.score, weight)
+    data = freeze(state_set)
+    scores = state_set.index.distinct if "index" in states else 0
+    assert len(data) <= 48 + (8 + 2 * width) * scores
+    again = thaw(data, state_set.plan)
+    assert_same(again.to_state(), state_set.to_state())
+    assert freeze(again) == data

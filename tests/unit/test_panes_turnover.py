@@ -188,10 +188,13 @@ def test_a_turnover_costs_the_same_whatever_the_number_of_panes(
     operations.clear()
     turnovers(ev, range(panes + 3, panes + 8), SLICES, way)
     windows = 5 * (SLICES + 1)
-    assert operations["thaw"] == operations["subtract"] == windows
-    # A delta is merged into the pane and into the window's merge; a batch enters with its pane,
-    # single events of a slice are counted in both.
-    assert operations["merge"] == (windows * 2 if way == "delta" else 5)
+    assert operations["subtract"] == windows
+    # Compiled code holds the new panes of a batch as bytes, and those of a delta are read.
+    compiled = se.backend() == "native"
+    assert operations["thaw"] == (2 * windows if compiled and way == "delta" else windows)
+    # A delta is merged into the pane and into the window's merge. A sorted batch is counted in
+    # both; any other enters with its pane, and single events of a slice are counted in both.
+    assert operations["merge"] == (2 * windows if way == "delta" else 0 if compiled else 5)
     ev._check()
 
 

@@ -49,6 +49,13 @@ cdef extern from "tree_check.hpp" namespace "streameval" nogil:
     U128 product(uint64_t a, uint64_t b)
 
 
+cdef extern from "bulk.hpp" namespace "streameval" nogil:
+    cdef cppclass Run:
+        const double* scores
+        const int64_t* weights
+        ptrdiff_t size
+
+
 cdef class NativeScoreIndex:
     cdef ScoreTree* _tree
     cdef PyThread_type_lock _lock
@@ -75,6 +82,7 @@ cdef class NativeScoreIndex:
     cdef object _update_checked(self, positive, score, weight)
     cdef object _revert_checked(self, positive, score, weight)
     cdef object _add_runs(self, tuple runs)
+    cdef int add_sorted(self, Run negatives, Run positives) except -1
     cdef object _merge(self, NativeScoreIndex other)
     cdef int _wait_for_both(self, NativeScoreIndex other) except -1
     cdef object _as_portable(self)

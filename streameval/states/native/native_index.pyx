@@ -53,11 +53,6 @@ __all__ = ["NativeScoreIndex"]
 
 
 cdef extern from "bulk.hpp" namespace "streameval" nogil:
-    cdef cppclass Run:
-        const double* scores
-        const int64_t* weights
-        ptrdiff_t size
-
     ptrdiff_t split_classes(
         const double* scores, const uint8_t* positive, ptrdiff_t count,
         double* negatives, double* positives
@@ -818,19 +813,23 @@ cdef class NativeScoreIndex:
     cdef object _add_runs(self, tuple runs):
         """Count sorted columns: (negative scores, weights), (positive scores, weights)."""
         (low, low_weights), (high, high_weights) = runs
-        cdef Run negatives = _run(low, low_weights)
-        cdef Run positives = _run(high, high_weights)
-        cdef size_t count = negatives.size + positives.size
-        cdef double[::1] own_low = low, own_high = high
-        if count == 0:
-            return
-        cdef _Tree fresh = _Tree(), merged = _Tree()
         self._wait()
         for total, scores, weights in (
             (self._tree.positives(), high, high_weights),
             (self._tree.negatives(), low, low_weights),
         ):
             check_total(total, len(scores) if weights is None else exact_sum(weights))
+        self.add_sorted(_run(low, low_weights), _run(high, high_weights))
+
+    cdef int add_sorted(self, Run negatives, Run positives) except -1:
+        """Count ascending scores, which the totals have room for.
+
+        The columns are the caller's own: where scores are coarsened, they are so in place.
+        """
+        cdef size_t count = negatives.size + positives.size
+        if count == 0:
+            return 0
+        cdef _Tree fresh = _Tree(), merged = _Tree()
         self._wait()
         if self._fractional is not None:
             raise RuntimeError("two threads changed one index at the same time")
@@ -839,11 +838,11 @@ cdef class NativeScoreIndex:
         try:
             with nogil:
                 if self._level:
-                    # The columns were made for this call; they ascend as before.
+                    # They ascend as before.
                     if negatives.size:
-                        coarsen_column(&own_low[0], negatives.size, self._level)
+                        coarsen_column(<double*>negatives.scores, negatives.size, self._level)
                     if positives.size:
-                        coarsen_column(&own_high[0], positives.size, self._level)
+                        coarsen_column(<double*>positives.scores, positives.size, self._level)
                 if distinct == 0:
                     build(self._tree[0], negatives, positives)
                 elif count * _ONE_BY_ONE < distinct:
@@ -855,6 +854,7 @@ cdef class NativeScoreIndex:
                 self._level = fit(self._tree[0], self._level, 0, self._limit)
         finally:
             self._end()
+        return 0
 
     def merge(self, other):
         """Add all that another index has counted; ``other`` stays as it is.
