@@ -127,6 +127,7 @@ def read_csv(
     layout: Layout = _NO_LAYOUT,
     *,
     columns: list[str] | None = None,
+    first_line: int = 1,
     cut: bool = False,
 ) -> Iterator[Chunk]:
     """Chunks of some thousand rows each; the first line names the columns, or they are numbers.
@@ -141,8 +142,8 @@ def read_csv(
         wanted: The columns.
         label_types: Types of the labels' columns; those not known yet are inferred.
         layout: How the file is written.
-        columns: The names in the header, where the stream begins behind it; its rows are
-            numbered from 1.
+        columns: The names in the header, where the stream begins behind it.
+        first_line: The number of the first line; of a part of a file, above 1.
         cut: Whether the stream is a part of a file, cut behind newlines. A row may then be cut
             inside its quotes: a stream that begins with a row and ends without an open quote
             ends with a row, so that the next part begins with one. Any other is refused.
@@ -160,7 +161,7 @@ def read_csv(
     >>> [chunk.events.columns["label"] for chunk in read_csv(table, "a.csv", wanted, LabelTypes())]
     [array([1])]
     """
-    table = _CsvRows(stream, source, layout, columns, cut=cut)
+    table = _CsvRows(stream, source, layout, columns, first_line=first_line, cut=cut)
     indices = {want.path: _index(table, want.path, source) for want in wanted}
     while not table.at_end:
         bad = BadRecords()
@@ -459,8 +460,8 @@ def _fault(want: Wanted, text: str, cell: str, label_types: LabelTypes, layout: 
 class _Lines:
     """Decoded text: by line for ``csv.reader``, by block for :class:`_CsvRows`."""
 
-    def __init__(self, stream: Readable, *, begins: bool) -> None:
-        self._blocks = line_blocks(stream, begins=begins)
+    def __init__(self, stream: Readable, first_line: int) -> None:
+        self._blocks = line_blocks(stream, first_line=first_line)
         self._current = io.StringIO()
         self._put_back: list[str] = []
         self.marked = False  # some line so far was too long, or held bytes that are not UTF-8
@@ -528,9 +529,10 @@ class _CsvRows:
         layout: Layout,
         columns: list[str] | None = None,
         *,
+        first_line: int = 1,
         cut: bool = False,
     ) -> None:
-        self._lines = _Lines(stream, begins=columns is None)
+        self._lines = _Lines(stream, first_line)
         self._cut = cut
         self._delimiter = layout.delimiter or ","
         # strict: without it a stray quote is taken as text and shifts the fields.
@@ -538,7 +540,7 @@ class _CsvRows:
         self._source = source
         self.named = layout.header
         self._plain = True
-        self._plain_lines = 0  # lines that csv has not counted
+        self._plain_lines = first_line - 1  # lines that csv has not counted
         self.header = self._read_header() if columns is None else columns
         self.at_end = False
 

@@ -110,7 +110,7 @@ class Feed:
         return new
 
     def add_part(self, part: Feed) -> None:
-        """Add the records that a part has counted, but not its bad ones.
+        """Add the records that a part has counted; bad ones of several parts are in no order.
 
         Raises:
             StateError: Both have labels that do not belong together.
@@ -119,6 +119,8 @@ class Feed:
         assert isinstance(part._evaluator, Evaluator)
         self._evaluator.add_events(part._evaluator)
         self.rows += part.rows
+        self.bad.count_only(part.bad.reasons)
+        self.bad.first += part.bad.first
         empty = set(part.slices_without_value)
         self.slices_without_value = [path for path in self.slices_without_value if path in empty]
         if self._apart is None or part._apart is None:
@@ -128,11 +130,6 @@ class Feed:
             self._apart = true | more_true, predicted | more_predicted
             if self._apart[0] & self._apart[1]:
                 self._apart = None
-
-    def take_bad(self) -> BadRecords:
-        """The bad records since the last call."""
-        taken, self.bad = self.bad, BadRecords()
-        return taken
 
     def flush(self) -> None:
         """Count the pending chunks as one batch."""
@@ -477,4 +474,7 @@ def _first(column: Any) -> Any:
 
 
 def _distinct(column: Any) -> set[Any]:
-    return set(np.unique(column).tolist() if isinstance(column, np.ndarray) else column)
+    if isinstance(column, np.ndarray):
+        # numpy.unique makes one nan of all, but imports numpy.ma, which takes 20 ms.
+        column = (np.unique(column) if column.dtype.kind == "f" else column).tolist()
+    return set(column)

@@ -16,19 +16,20 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import replace
 from io import BytesIO
+from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
 from streameval.errors import InputError, OptionError, StreamevalError, shown
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.values import MAX_CLASSES
 from streameval.metrics.registry import find
-from streameval.records.chunk import KEPT, MAX_REASONS, BadRecords
+from streameval.records.chunk import KEPT, MAX_REASONS, BadRecord
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import Feed
 from streameval.records.remote import is_remote
@@ -43,6 +44,10 @@ some two seconds, of which another needs a quarter of a second before it counts.
 _HEAD_BYTES = 4 << 20
 _LEAST_TASK = 4 << 20
 _LARGEST_TASK = 32 << 20
+
+_RECEIVED = 16
+"""A process takes no further task when what is left is this part of what it has counted: its state
+is received while the last tasks are counted here."""
 
 _SERVE = "from streameval.records.parts import serve; serve()"
 
@@ -162,14 +167,18 @@ def _tasks(sources: Sequence[Source], workers: int) -> list[list[Piece]]:
     return [task for task in tasks if task]
 
 
-def _count(feed: Feed, types: LabelTypes, task: Sequence[Piece]) -> BadRecords:
-    """Count the records of a task, and return the bad ones; raises what stops the run."""
+def _count(feed: Feed, types: LabelTypes, task: Sequence[Piece]) -> None:
+    """Add the records of a task; raises what stops the run."""
     wanted = feed.request.wanted()
     for source, span in task:
         for chunk in read_source(source, wanted, types, BytesIO(), span=span):
             feed.add(chunk)
-    feed.flush()
-    return feed.take_bad()
+
+
+def _bytes_of(task: Sequence[Piece]) -> int:
+    return sum(
+        (source.size or 0) if span is None else span.end - span.begin for source, span in task
+    )
 
 
 class _Run:
@@ -186,17 +195,19 @@ class _Run:
         self._feed = Feed(request, skip=skip)
         self._request = request
         self._types = deepcopy(types)  # the caller's may be needed again
-        self._tasks = deque(enumerate(tasks))
+        self._tasks = tasks
+        self._left = deque(tasks)
+        self._bytes_left = sum(map(_bytes_of, tasks))
         self._lock = threading.Lock()
         self._advance = advance
-        self._found: dict[int, tuple[Sequence[Piece], BadRecords]] = {}
         self._parts: list[Feed] = []
         self._failed = False
 
     def count(self, others: Sequence[_Other]) -> Feed | None:
         """Count all tasks here and in the other processes; None where one has to count them."""
         while self._feed.evaluator is None and (task := self._next()):
-            self._count_here(*task)
+            self._count_here(task)
+            self._feed.flush()
         if not self._can_be_shared():
             return None
         start = pickle.dumps((self._feed, self._types), pickle.HIGHEST_PROTOCOL)
@@ -205,7 +216,8 @@ class _Run:
             thread.start()
         try:
             while task := self._next():
-                self._count_here(*task)
+                self._count_here(task)
+            self._feed.flush()
         except BaseException:
             self._failed = True  # the others take no further task
             raise
@@ -214,44 +226,45 @@ class _Run:
                 thread.join()
         return None if self._failed else self._whole()
 
-    def _next(self) -> tuple[int, Sequence[Piece]] | None:
+    def _next(self, spare: int = 0) -> Sequence[Piece] | None:
+        """The next task; None where no more than so many bytes are left, or a process failed."""
         with self._lock:
-            return self._tasks.popleft() if self._tasks and not self._failed else None
+            if self._failed or self._bytes_left <= spare or not self._left:
+                return None
+            task = self._left.popleft()
+            self._bytes_left -= _bytes_of(task)
+            return task
 
-    def _count_here(self, number: int, task: Sequence[Piece]) -> None:
-        self._note(number, task, _count(self._feed, self._types, task))
+    def _note(self, task: Sequence[Piece]) -> None:
+        with self._lock:
+            self._advance(_bytes_of(task))
+
+    def _count_here(self, task: Sequence[Piece]) -> None:
+        _count(self._feed, self._types, task)
+        self._note(task)
 
     def _count_there(self, other: _Other, start: bytes) -> None:
         """Have another process count tasks; its state is received when there are none left."""
+        counted = 0
         try:
             other.send(start)
-            while task := self._next():
-                other.send(pickle.dumps(task[1]))
-                found = other.receive()
-                if not isinstance(found, BadRecords):
-                    raise EOFError
-                self._note(*task, found)
-            other.send(pickle.dumps(None))
-            self._parts.append(other.receive())
+            while task := self._next(counted // _RECEIVED):
+                other.send(pickle.dumps(task))
+                other.receive()
+                counted += _bytes_of(task)
+                self._note(task)
+            if not self._failed:
+                other.send(pickle.dumps(None))
+                self._parts.append(other.receive())
         except (StreamevalError, OSError, EOFError, pickle.PickleError):
             self._failed = True
-
-    def _note(self, number: int, task: Sequence[Piece], bad: BadRecords) -> None:
-        with self._lock:
-            self._found[number] = task, bad
-            self._advance(
-                sum(
-                    (source.size or 0) if span is None else span.end - span.begin
-                    for source, span in task
-                )
-            )
 
     def _can_be_shared(self) -> bool:
         """Whether what has been counted says all that the other processes need to know."""
         labels = {want.path for want in self._request.wanted() if want.kind == "label"}
         of_text = any(
             piece.source.format in ("csv", "tsv") or piece.source.partitions
-            for _, task in self._tasks
+            for task in self._left
             for piece in task
         )
         return self._has_whole_weights() and (not of_text or self._types.knows(labels))
@@ -269,7 +282,8 @@ class _Run:
         before = evaluator.labels
         while self._parts:
             feed.add_part(self._parts.pop())
-        feed.bad = bad = self._bad_records()
+        bad = feed.bad
+        bad.first = self._in_files(bad.first)
         labels = evaluator.labels
         surprising = (
             not self._has_whole_weights(),
@@ -283,20 +297,26 @@ class _Run:
         )
         return None if any(surprising) else feed
 
-    def _bad_records(self) -> BadRecords:
-        """Those of all tasks in order, with the lines of their files."""
-        total = BadRecords()
-        found = [self._found[number] for number in sorted(self._found)]
-        shown = {record.source for _, bad in found for record in bad.first}
-        before: Counter[str] = Counter()
-        for task, bad in found:
-            total.count_only(bad.reasons)
-            for record in bad.first[: KEPT - len(total.first)]:
-                total.first.append(replace(record, line=record.line + before[record.source]))
-            for source, span in task:
-                if span is not None and source.name in shown and len(total.first) < KEPT:
-                    before[source.name] += lines_of(source, span)
-        return total
+    def _in_files(self, records: Sequence[BadRecord]) -> list[BadRecord]:
+        """The first of the records, in order, with the lines of their files."""
+        spans: dict[str, list[Span]] = {}
+        sources: dict[str, Source] = {}
+        for source, span in chain.from_iterable(self._tasks):
+            sources[source.name] = source
+            of_file = spans.setdefault(source.name, [])
+            if span is not None and source.format != "parquet":  # whose rows are those of the file
+                of_file.append(span)
+        order = {name: number for number, name in enumerate(sources)}
+        found: list[BadRecord] = []
+        begin, lines, name = 0, 0, ""
+        for record in sorted(records, key=lambda one: (order[one.source], one.line))[:KEPT]:
+            if record.source != name:
+                begin, lines, name = 0, 0, record.source
+            place = max((span.begin for span in spans[name] if span.begin < record.line), default=0)
+            lines += lines_of(sources[name], begin, place)
+            begin = place
+            found.append(replace(record, line=record.line - begin + lines))
+        return found
 
 
 class _Other:
@@ -347,8 +367,9 @@ def _started(count: int) -> Iterator[list[_Other]]:
 def serve() -> None:
     """Count tasks of another process: they are read from the standard input, results written.
 
-    First a feed and the types of labels are read, then tasks, then None, which is answered by
-    the feed of what was counted. A task that cannot be counted is answered by None.
+    First a feed and the types of labels are read, then tasks, each answered by None when it was
+    counted, then None, which is answered by the feed of all tasks. At the first error the process
+    ends: whatever it is, one process will raise it again.
     """
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no result
@@ -363,12 +384,9 @@ def answer(tasks: BinaryIO, results: BinaryIO) -> None:
     feed = whole.part()
     del whole
     while (task := pickle.load(tasks)) is not None:
-        found: BadRecords | None
-        try:
-            found = _count(feed, types, task)
-        except Exception:  # whatever it is, one process will raise it again
-            found = None
-        pickle.dump(found, results)
+        _count(feed, types, task)
+        pickle.dump(None, results)
         results.flush()
+    feed.flush()
     pickle.dump(feed, results, pickle.HIGHEST_PROTOCOL)
     results.flush()

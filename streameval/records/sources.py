@@ -97,8 +97,9 @@ class Source:
 class Span:
     """A range of a file's bytes: the lines, or row groups, that begin within it.
 
-    :func:`can_be_cut` says which files have such parts. Lines are numbered from 1 in each; their
-    numbers in the file follow from those of the spans before, which :func:`lines_of` counts.
+    :func:`can_be_cut` says which files have such parts. A record's line is the position where the
+    span begins plus the number of the line inside it, from 1: above ``begin``, at most ``end``, and
+    in the order of the file. Its number in the file takes the lines before, see :func:`lines_of`.
     """
 
     begin: int
@@ -120,12 +121,10 @@ def can_be_cut(source: Source) -> bool:
         return head is not None and codec_of_bytes(head) is None
 
 
-def lines_of(source: Source, span: Span) -> int:
-    """How many lines a span has; 0 of Parquet, whose rows have the numbers of the file."""
-    if source.format == "parquet":
-        return 0
+def lines_of(source: Source, begin: int, end: int) -> int:
+    """How many lines of a text file begin within a range of its bytes."""
     with _opened(source.path) as file:
-        lines = LinesWithin(file, span.begin, span.end)
+        lines = LinesWithin(file, begin, end)
         return sum(data.count(b"\n") for data in iter(partial(lines.read, BLOCK_BYTES), b""))
 
 
@@ -377,12 +376,19 @@ def _chunks_within(
         return
     lines = LinesWithin(file, span.begin, span.end)
     if source.format == "jsonl":
-        yield from read_jsonl(lines, source.name, wanted, begins=not span.begin)
+        yield from read_jsonl(lines, source.name, wanted, first_line=span.begin + 1)
     else:
         columns = span.columns if span.begin else None
         cut = (span.begin, span.end) != (0, span.size)
         yield from read_csv(
-            lines, source.name, wanted, label_types, source.layout, columns=columns, cut=cut
+            lines,
+            source.name,
+            wanted,
+            label_types,
+            source.layout,
+            columns=columns,
+            first_line=span.begin + 1,
+            cut=cut,
         )
 
 

@@ -45,7 +45,7 @@ class InThisProcess:
 
     @staticmethod
     def _answer(tasks: Any, results: Any) -> None:
-        with suppress(EOFError, BrokenPipeError), tasks, results:
+        with suppress(Exception), tasks, results:  # at an error a process ends
             parts.answer(tasks, results)
 
     def send(self, data: bytes) -> None:
@@ -208,6 +208,32 @@ def test_whatever_the_bytes_are_and_wherever_they_are_cut(
         assert_same(feed, by_one(request, [str(path)], skip=True))
 
 
+@given(data=st.data(), names=st.sampled_from(["jsonl", "csv", "jsonl csv", "csv jsonl csv"]))
+@settings(max_examples=50, deadline=None)
+def test_the_first_bad_records_of_all_parts_in_their_order(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, names: str
+) -> None:
+    """With two processes more, and tasks that hold whole files as well as parts of others."""
+    folder = tmp_path_factory.mktemp("bad")
+    for number, ending in enumerate(names.split()):
+        rows = data.draw(st.integers(1, 150))
+        bad = data.draw(st.sets(st.integers(0, rows - 1), max_size=14))
+        table = {
+            "y_true": ["a", "b"] * rows,
+            "score": ["x" if row in bad else row / 8 for row in range(2 * rows)],
+        }
+        if not number:
+            table["score"][:2] = [0.5, 0.5]
+        WRITERS[ending](folder / f"{number}.{ending}", table)
+    request = Request(score="score", positive="a", negative="b")
+    size = data.draw(st.integers(40, 900))
+    sources = find_sources([str(folder)])
+    with cut_at(size, InThisProcess):
+        feed = parts.counted_in_parts(request, sources, LabelTypes(), skip=True, workers=3)
+    if feed is not None:
+        assert_same(feed, by_one(request, [str(folder)], skip=True))
+
+
 @given(
     lengths=st.lists(st.sampled_from([0, 1, 20_000]), max_size=9),
     cuts=st.lists(st.integers(0, 90_000), max_size=5),
@@ -299,6 +325,7 @@ def test_parts_that_discover_other_labels_are_refused(tmp_path: Path) -> None:
         write_jsonl(tmp_path / name, {"y_true": ["spam", name], "score": [0.5, 0.5]})
         (source,) = find_sources([str(tmp_path / name)], "jsonl")
         parts._count(feed, LabelTypes(), [parts.Piece(source, None)])
+        feed.flush()
         return feed
 
     head = count(Feed(request, skip=True), "spam")
@@ -334,11 +361,12 @@ def test_rows_that_are_cut_inside_their_quotes(small_tasks: None, tmp_path: Path
     assert se.evaluate(str(tmp_path), score="score", positive="spam").total.support == ROWS
 
 
-class Killed(InThisProcess):
-    """A process that ends before its first answer."""
+class Killed(parts._Other):
+    """A process that is killed before its first answer."""
 
     def receive(self) -> Any:
-        raise EOFError
+        self._process.kill()
+        return super().receive()
 
 
 def test_a_process_that_ends_leaves_the_records_to_one(

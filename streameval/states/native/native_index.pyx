@@ -1014,7 +1014,10 @@ cdef class NativeScoreIndex:
         """The content as plain values, the same whatever order it came in; O(n)."""
         if self._fractional is not None:
             return self._fractional.to_state()
-        return groups_to_state(self.groups(), True, self.max_scores, self._level)
+        groups = self.groups()
+        for column in groups:
+            column.flags.writeable = True  # made for this call, and not copied again
+        return groups_to_state(groups, True, self.max_scores, self._level)
 
     @classmethod
     def from_state(cls, data):

@@ -241,12 +241,13 @@ def delong_variance(index: _Ranked, unit: float = 1) -> float:
 def groups_to_state(
     groups: ScoreGroups, exact: bool, max_scores: int | None = None, level: int = 0
 ) -> dict[str, Any]:
-    """The written form of a score index; its arrays are copies.
+    """The written form of a score index; groups that cannot be written to are copied.
 
     The limit and the level of the cells are written only where there is a limit.
     """
     form: dict[str, Any] = {"exact": exact}
-    form |= {key: array.copy() for key, array in groups._asdict().items()}
+    for key, array in groups._asdict().items():
+        form[key] = array if array.flags.writeable else array.copy()
     return form if max_scores is None else form | {"max_scores": max_scores, "level": level}
 
 
