@@ -153,7 +153,7 @@ class ReadLoop:
                 self._progress.step()
             if self._rereading:
                 self._rereading = False
-                self._settle()
+                self.settle()
                 self.reread()
             got = self._read_some()
             self._idle = not got
@@ -162,7 +162,7 @@ class ReadLoop:
                 if self._writing is None:
                     self._counter.publish()
             if self._writing is not None and self._is_written(self._writing):
-                self._settle()
+                self.settle()
                 self._counter.publish()
             if not got and self._is_finished(until_end):
                 return
@@ -218,7 +218,7 @@ class ReadLoop:
             wait([writing], _LOOK_SECONDS)
         return writing.done()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Wait for the checkpoint that is under way; raises StoreError where it has failed."""
         if self._writing is None:
             return
@@ -229,11 +229,17 @@ class ReadLoop:
             source.checkpointed(positions)
         self.policy.wrote(self._clock())
 
+    def abandon(self) -> None:
+        """Wait for the checkpoint that is under way, without noting it: an error ends the run."""
+        if self._writing is not None:
+            wait([self._writing])
+            self._writing = None
+
     def _write_rest(self) -> None:
         """Write all that was read, after the checkpoint that is under way."""
-        self._settle()
+        self.settle()
         self._checkpoint()
-        self._settle()
+        self.settle()
 
 
 class _Shown(NamedTuple):

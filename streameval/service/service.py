@@ -111,7 +111,7 @@ def run_service(
         webhook = None
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
-        join = open_join(settings, store, time.monotonic, wall_time, beside_writer=True)
+        join = open_join(settings, store, time.monotonic, wall_time)
         # On leaving, the checkpoint that is under way ends before the store is closed.
         writer = stack.enter_context(ThreadPoolExecutor(1, "checkpoint"))
         runner = Runner(
@@ -242,19 +242,21 @@ def _run_worker(
     address = store_address(settings.store)
     opening = Opening({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
 
-    worker = Worker(
-        settings,
-        lambda worker: kafka.open_group(worker, opening, address.name),
-        partial(open_unit, drop),
-        progress=progress,
-    )
-    parts = _Parts(settings, worker, None)
-    if reread is not None:
-        worker.loop.reread = partial(parts.reread, reread)
-    stop.set_loop(worker.loop)
-    hangup.set_loop(worker.loop)
-    log.info("%s: a worker of the group %s", address.shown, kafka.properties["group.id"])
-    worker.run()
+    with ThreadPoolExecutor(1, "checkpoint") as writer:
+        worker = Worker(
+            settings,
+            lambda worker: kafka.open_group(worker, opening, address.name),
+            partial(open_unit, drop),
+            progress=progress,
+            submit=writer.submit,
+        )
+        parts = _Parts(settings, worker, None)
+        if reread is not None:
+            worker.loop.reread = partial(parts.reread, reread)
+        stop.set_loop(worker.loop)
+        hangup.set_loop(worker.loop)
+        log.info("%s: a worker of the group %s", address.shown, kafka.properties["group.id"])
+        worker.run()
     log.info("ended after a checkpoint")
 
 

@@ -157,18 +157,6 @@ class Unit:
             self._collected.add(batch.partition, decoded.complete, batch)
         return _newest(decoded)
 
-    def checkpoint(
-        self,
-        partitions: Iterable[str],
-        enough: Callable[[], bool],
-        also: Callable[[Connection], None] = lambda connection: None,
-    ) -> dict[str, Position]:
-        """Count what was taken, and write everything: :meth:`cut`, :meth:`write`, :meth:`wrote`."""
-        changes = self.cut(partitions)
-        positions = self.write(changes, enough, also)
-        self.wrote(changes)
-        return positions
-
     def cut(self, partitions: Iterable[str]) -> UnitChanges:
         """Take what has changed since the last call; :meth:`write` and :meth:`wrote` follow.
 

@@ -4,14 +4,18 @@ It has a :class:`Unit` for each partition number that the group has assigned to 
 claimed when it is opened, so of two workers that hold a number, for a moment, only the later one
 writes. The other has an error at its next checkpoint, drops what it has in memory, and reads that
 number no longer. Nothing else decides what counts: the group may assign late, twice or wrongly.
+
+Units are written by another thread while this one reads on. They share a connection, so whatever
+uses it in this thread (opening a unit, closing one) first waits for the checkpoint under way.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
 
 import msgspec
 
@@ -20,16 +24,26 @@ from streameval.service.alerts.webhook import Webhook
 from streameval.service.checkpoint_policy import QUIET_SECONDS
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateLog
-from streameval.service.loop import ReadLoop, Write
+from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
 from streameval.service.progress import Progress
 from streameval.service.snapshot import PartitionRows
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.postgres import is_away
 from streameval.service.store.store import Store
-from streameval.service.unit import Unit
+from streameval.service.unit import Unit, UnitChanges
 
 log = logging.getLogger("streameval.run")
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What a checkpoint writes of one unit."""
+
+    number: int
+    unit: Unit
+    changes: UnitChanges
+    error: StoreError | None = None
 
 
 class Worker:
@@ -43,6 +57,7 @@ class Worker:
             claimed.
         clock: Seconds; it never goes backwards.
         progress: Notes the steps of the loop, for probes.
+        submit: Writes a checkpoint, as :class:`ReadLoop` takes it.
     """
 
     def __init__(
@@ -53,18 +68,23 @@ class Worker:
         *,
         clock: Callable[[], float] = time.monotonic,
         progress: Progress | None = None,
+        submit: Submit = in_this_thread,
     ) -> None:
         self._settings = settings
         self._open_unit = open_unit
         self._clock = clock
         self._units: dict[int, Unit] = {}
+        self._writing: list[_Writing] = []
+        """What the checkpoint that is under way writes."""
         self._written_at: dict[int, float] = {}
         self._late: dict[int, LateLog] = {}
         self._told: set[int] = set()
         self._is_away = False
         self._table = PartitionRows()
         self._keeps_time = settings.join is not None
-        self.loop = ReadLoop(self, settings, clock, keeps_time=self._keeps_time, progress=progress)
+        self.loop = ReadLoop(
+            self, settings, clock, keeps_time=self._keeps_time, progress=progress, submit=submit
+        )
         self._group = open_group(self)
 
     def run(self) -> None:
@@ -73,12 +93,13 @@ class Worker:
         Raises:
             ConfigError, SourceError, StoreError: It cannot go on; what was checkpointed is safe.
         """
-        try:
-            self.loop.run([self._group])
-        finally:
-            # First, so that nothing is written twice when the group revokes the rest.
-            self.release(list(self._units), write=False)
-            self._group.close()
+        with closing(self._group):
+            try:
+                self.loop.run([self._group])
+            finally:
+                self.loop.abandon()
+                # First, so that nothing is written twice when the group revokes the rest.
+                self.release(list(self._units), write=False)
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
         """Replace the settings that may change during a run; as :meth:`Runner.configure`."""
@@ -97,6 +118,7 @@ class Worker:
 
     def open(self, number: int) -> Mapping[str, Position] | None:
         """Claim a partition number, and restore what is kept of it; None to be called again."""
+        self.loop.settle()
         beside = next((unit.store for unit in self._units.values()), None)
         try:
             unit = self._open_unit(self._settings, number, self._group.name, beside)
@@ -115,9 +137,12 @@ class Worker:
 
     def release(self, numbers: Collection[int], *, write: bool) -> None:
         """Close units, after a checkpoint where they still belong to this worker."""
-        for number in sorted(self._units.keys() & set(numbers)):
-            if write and number in self._units and self._units[number].changed:
-                self._written(number, lambda: True)
+        self.loop.settle()
+        held = sorted(self._units.keys() & set(numbers))
+        if write:
+            self._cut((number for number in held if self._units[number].changed), lambda: True)()
+            self.wrote()
+        for number in held:
             # Unless a checkpoint has failed, and closed it.
             unit = self._units.pop(number, None)
             if unit is not None:
@@ -139,40 +164,46 @@ class Worker:
         try:
             unit.take(batch)
         except StoreError as error:
-            self._drop(number, error)
+            self.loop.settle()
+            if self._units.get(number) is unit:
+                self._drop(number, _cause(unit, error))
         # Offsets are found again at any time: no position of a topic is in a hurry.
         return False
 
     def checkpoint(self, enough: Callable[[], bool]) -> Write:
-        """Write each unit that has changed, in a transaction of its own.
+        """Take what each unit that has changed has collected; returns what counts and writes it."""
+        now = self._clock()
+        return self._cut(
+            (
+                number
+                for number, unit in self._units.items()
+                # Entries of a join expire with the time as well.
+                if unit.changed
+                or (self._keeps_time and now - self._written_at[number] >= QUIET_SECONDS)
+            ),
+            enough,
+        )
 
-        At once: units share a connection, and the group opens and closes them in this thread.
-        """
-        changed: dict[str, Position] = {}
-        for number in list(self._units):
-            unit = self._units.get(number)
-            if unit is None:
-                continue  # dropped with another
-            # Entries of a join expire with the time as well.
-            is_due = self._keeps_time and self._clock() - self._written_at[number] >= QUIET_SECONDS
-            if unit.changed or is_due:
-                changed |= self._written(number, enough)
-        return lambda: changed
+    def _cut(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
+        self._writing = writing = [
+            _Writing(number, unit := self._units[number], unit.cut(self._group.names(number)))
+            for number in numbers
+        ]
+        return lambda: _write(writing, enough)
 
     def wrote(self) -> None:
-        """Do nothing: each unit has noted it."""
-
-    def _written(self, number: int, enough: Callable[[], bool]) -> Mapping[str, Position]:
-        """Write a unit; where that fails it is closed, and read again from its last checkpoint."""
-        unit = self._units[number]
-        try:
-            changed = unit.checkpoint(self._group.names(number), enough)
-        except StoreError as error:
-            self._drop(number, error)
-            return {}
-        self._written_at[number] = self._clock()
-        self._late.setdefault(number, LateLog(f"partition {number}, ")).log(unit.late)
-        return changed
+        """Note what is written; a unit that is not is closed, and read again from the store."""
+        writing, self._writing = self._writing, []
+        for one in writing:
+            if self._units.get(one.number) is not one.unit:
+                continue  # dropped with another
+            if one.error is not None:
+                self._drop(one.number, one.error)
+                continue
+            one.unit.wrote(one.changes)
+            self._written_at[one.number] = self._clock()
+            late = self._late.setdefault(one.number, LateLog(f"partition {one.number}, "))
+            late.log(one.unit.late)
 
     def publish(self, *, force: bool = False) -> None:
         """Log what has changed: ``streameval serve`` reads the numbers from the store."""
@@ -209,3 +240,27 @@ class Worker:
         if self._is_away:
             self._is_away = False
             log.info("the store is there again")
+
+
+def _write(writing: Iterable[_Writing], enough: Callable[[], bool]) -> Mapping[str, Position]:
+    """Write each unit, in a transaction of its own; returns the positions that are durable then."""
+    positions: dict[str, Position] = {}
+    for one in writing:
+        try:
+            positions |= one.unit.write(one.changes, enough)
+        except StoreError as error:
+            one.error = error
+            if not isinstance(error, FencedError):
+                break  # :meth:`Worker.wrote` ends the others too, or the worker
+    return positions
+
+
+def _cause(unit: Unit, error: StoreError) -> StoreError:
+    """Why entries of a join cannot be looked up: another worker may have deleted them."""
+    if not is_away(error):
+        try:
+            with unit.store.transaction():
+                pass
+        except StoreError as found:
+            return found
+    return error

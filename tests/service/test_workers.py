@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from streameval.errors import ConfigError, SourceError, StoreError
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.follow import Follower
+from streameval.service.loop import Submit, Write, in_this_thread
 from streameval.service.service import open_unit, run_service
 from streameval.service.snapshot import Publisher
 from streameval.service.sources import kafka_consumer, kafka_group
@@ -30,6 +33,7 @@ from streameval.service.store.evolution import while_running
 from streameval.service.store.kept_settings import kept_settings
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
+from streameval.service.unit import Unit
 from streameval.service.worker import Worker
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres
@@ -260,11 +264,28 @@ def test_partitions_that_are_added_wait_until_both_topics_have_them(
 
 
 class Assigned:
-    """A group that assigns what a test says."""
+    """A group that assigns what a test says, and takes a step of it at each look for records."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.dropped: list[int] = []
+        self.steps: list[Callable[[], list[RawBatch]]] = []
+        self.durable: list[Mapping[str, Position]] = []
+        self.left: Callable[[], None] = lambda: None
+        """What leaving it calls."""
+
+    @property
+    def finished(self) -> bool:
+        return not self.steps
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        return self.steps.pop(0)() if self.steps else []
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        self.durable.append(positions)
+
+    def close(self) -> None:
+        self.left()
 
     def drop(self, number: int) -> None:
         self.dropped.append(number)
@@ -279,7 +300,7 @@ class Assigned:
 class Sharing:
     """A worker, and the group that it believes in."""
 
-    def __init__(self, name: str, settings: RunSettings) -> None:
+    def __init__(self, name: str, settings: RunSettings, submit: Submit = in_this_thread) -> None:
         self.group = Assigned(name)
         self.drops: list[str] = []
         """What it may drop from the store."""
@@ -287,16 +308,21 @@ class Sharing:
             settings,
             lambda worker: cast("Any", self.group),
             partial(open_unit, lambda drops: self.drops),
+            submit=submit,
         )
 
     def read(self, number: int, first: int, last: int) -> None:
+        self.worker.take(self.batch(number, first, last))
+
+    def batch(self, number: int, first: int, last: int) -> RawBatch:
         lines = [json.dumps({"score": 0.7, "y_true": n % 2}).encode() for n in range(first, last)]
         partition = f"kafka:events/{number}"
-        batch = RawBatch(partition, "records", lines, range(first, last), {"offset": last})
-        self.worker.take(batch)
+        return RawBatch(partition, "records", lines, range(first, last), {"offset": last})
 
     def checkpoint(self) -> Mapping[str, Position]:
-        return self.worker.checkpoint(lambda: True)()
+        positions = self.worker.checkpoint(lambda: True)()
+        self.worker.wrote()
+        return positions
 
 
 @pytest.fixture
@@ -304,10 +330,9 @@ def sharing(postgres: Postgres) -> Iterator[Callable[..., Sharing]]:
     text = CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
     made: list[Sharing] = []
 
-    def make(name: str, more: str = "") -> Sharing:
-        made.append(
-            Sharing(name, settings_from_text(text.replace("[kafka]", f"{more}\n[kafka]", 1)))
-        )
+    def make(name: str, more: str = "", **options: Any) -> Sharing:
+        settings = settings_from_text(text.replace("[kafka]", f"{more}\n[kafka]", 1))
+        made.append(Sharing(name, settings, **options))
         return made[-1]
 
     yield make
@@ -477,6 +502,184 @@ def test_what_the_group_takes_away_is_written_first(sharing: Callable[..., Shari
     one.worker.release([1], write=False)
     assert counted(one) == 3
     assert not one.worker.changed
+
+
+class Awaited(Future[Any]):
+    """A checkpoint that is not written before its end is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_awaited = threading.Event()
+
+    def result(self, timeout: float | None = None) -> Any:
+        self.is_awaited.set()
+        return super().result(timeout)
+
+
+@pytest.fixture
+def submit() -> Iterator[Submit]:
+    """Writes in another thread, as late as it may."""
+    with ThreadPoolExecutor(1) as writer:
+
+        def submit(write: Write) -> Awaited:
+            written = Awaited()
+
+            def when_awaited() -> None:
+                try:
+                    assert written.is_awaited.wait(60)
+                    written.set_result(write())
+                except BaseException as error:
+                    written.set_exception(error)
+
+            writer.submit(when_awaited)
+            return written
+
+        yield submit
+
+
+TWO_RECORDS = '[checkpoint]\nevery = "1h"\nevents = 2\n'
+
+
+def under_way(one: Sharing) -> list[Callable[[], list[RawBatch]]]:
+    """Steps to a checkpoint of five records that is not written yet, and one record after it."""
+
+    def opened() -> list[RawBatch]:
+        assert [one.worker.open(number) for number in (0, 1)] == [{}, {}]
+        return [one.batch(0, 0, 3), one.batch(1, 0, 2)]
+
+    def read_on() -> list[RawBatch]:
+        assert one.worker.loop._writing is not None
+        assert not one.worker.loop._writing.done()
+        return [one.batch(0, 3, 4)]
+
+    return [opened, read_on]
+
+
+def test_a_rebalance_waits_for_the_checkpoint_that_is_being_written(
+    sharing: Callable[..., Sharing], submit: Submit, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = sharing("one", TWO_RECORDS, submit=submit), sharing("other")
+
+    def revoked() -> list[RawBatch]:
+        assert one.worker.loop._writing is not None
+        one.worker.release([0], write=True)
+        assert one.group.durable == [
+            {"kafka:events/0": {"offset": 3}, "kafka:events/1": {"offset": 2}}
+        ]
+        # The group gives it to another worker, which has all that this one has read.
+        assert other.worker.open(0) == {"kafka:events/0": {"offset": 4}}
+        other.read(0, 4, 6)
+        assert other.checkpoint() == {"kafka:events/0": {"offset": 6}}
+        return [one.batch(1, 2, 5)]
+
+    one.group.steps = [*under_way(one), revoked]
+    with caplog.at_level(logging.WARNING, "streameval.run"):
+        one.worker.run()
+    assert not caplog.records
+    assert counted(one) == 11
+    with closing(read_store(one.worker._settings.store)) as store:
+        checkpoints = {}
+        for unit in store.units():
+            store.select(unit)
+            checkpoints[unit] = store.counters()["checkpoints"]
+    assert checkpoints == {"0": 3, "1": 2}
+
+
+def test_a_unit_that_is_taken_over_during_a_checkpoint_is_dropped_alone(
+    sharing: Callable[..., Sharing], submit: Submit, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = sharing("one", TWO_RECORDS, submit=submit), sharing("other")
+
+    def taken_over() -> list[RawBatch]:
+        assert other.worker.open(0) == {}
+        other.read(0, 0, 6)
+        assert other.checkpoint() == {"kafka:events/0": {"offset": 6}}
+        # Opening waits for the checkpoint, because units share a connection.
+        assert one.worker.open(2) == {}
+        assert one.group.dropped == [0]
+        assert one.group.durable == [{"kafka:events/1": {"offset": 2}}]
+        return [one.batch(1, 2, 5), one.batch(2, 0, 1), one.batch(0, 4, 9)]
+
+    one.group.steps = [*under_way(one), taken_over]
+    with caplog.at_level(logging.WARNING, "streameval.run"):
+        one.worker.run()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "unit '0' was taken over by another worker; nothing was written" in line
+    assert counted(one) == 12
+
+
+def test_a_session_that_has_expired_ends_after_the_checkpoint_that_is_being_written(
+    sharing: Callable[..., Sharing], submit: Submit
+) -> None:
+    one = sharing("one", TWO_RECORDS, submit=submit)
+
+    def lost() -> list[RawBatch]:
+        # What was read since is another worker's.
+        one.worker.release([0, 1], write=False)
+        return []
+
+    one.group.steps = [*under_way(one), lost]
+    one.worker.run()
+    assert counted(one) == 5
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_worker_that_ends_with_an_error_waits_for_its_checkpoint(
+    sharing: Callable[..., Sharing],
+    submit: Submit,
+    monkeypatch: pytest.MonkeyPatch,
+    is_written: bool,
+) -> None:
+    one = sharing("one", TWO_RECORDS, submit=submit)
+
+    def write(self: Unit, *arguments: Any) -> Any:
+        monkeypatch.undo()
+        raise StoreError("the disk is full")
+
+    def end() -> list[RawBatch]:
+        if not is_written:
+            monkeypatch.setattr(Unit, "write", write)
+        writing = one.worker.loop._writing
+        assert isinstance(writing, Awaited)
+        writing.is_awaited.set()
+        raise StoreError("a unit is damaged")
+
+    one.group.steps = [*under_way(one), end]
+    # What was read since would be without what was not written.
+    one.group.left = lambda: one.worker.release([0, 1], write=True)
+    with pytest.raises(StoreError, match="a unit is damaged"):
+        one.worker.run()
+    assert counted(one) == 5 * is_written
+
+
+def test_a_worker_that_was_cut_off_does_not_end_where_entries_are_gone(
+    sharing: Callable[..., Sharing], caplog: pytest.LogCaptureFixture
+) -> None:
+    waiting = 'id = "id"\n[join]\nwait = "1h"\nhot = 1\n'
+    first, second = sharing("first", waiting), sharing("second", waiting)
+
+    def records(kind: str, ids: range) -> RawBatch:
+        more = {"predictions": '"score": 0.7', "labels": '"y_true": 1'}[kind]
+        lines = [f'{{"id": "{n}", {more}}}'.encode() for n in ids]
+        times = [1_000_000] * len(lines)
+        topic = f"kafka:{kind}/0"
+        return RawBatch(topic, kind, lines, ids, {"offset": ids.stop}, times=times)  # type: ignore[arg-type]
+
+    assert first.worker.open(0) == {}
+    for start in range(0, 40, 10):
+        first.worker.take(records("predictions", range(start, start + 10)))
+        first.checkpoint()
+    assert second.worker.open(0) == {"kafka:predictions/0": {"offset": 40}}
+    with second.worker._units[0].store.transaction() as connection:
+        connection.execute("DELETE FROM join_segments")
+    with caplog.at_level(logging.WARNING):
+        first.worker.take(records("labels", range(10)))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "unit '0' was taken over by another worker" in line
+    assert first.group.dropped == [0]
+    # Where they are gone although the unit is its own, the store is damaged.
+    with pytest.raises(StoreError, match="is missing"):
+        second.worker.take(records("labels", range(10)))
 
 
 def test_a_restart_of_the_database_loses_nothing(

@@ -241,8 +241,6 @@ def open_join(
     store: Store,
     clock: Callable[[], float],
     now: Callable[[], int],
-    *,
-    beside_writer: bool = False,
 ) -> LabelJoin | None:
     """The join of a store, or a new one; None without ``[join]``.
 
@@ -251,11 +249,10 @@ def open_join(
 
     Args:
         settings: The run's.
-        store: Open for writing.
+        store: Open for writing. Another thread may write, so entries are looked up through a
+            connection of their own.
         clock: Seconds; it never goes backwards.
         now: Microseconds since 1970.
-        beside_writer: Whether another thread will write, so that entries are looked up through a
-            connection of their own.
 
     Raises:
         StoreError: The store is damaged or cannot be written.
@@ -281,14 +278,13 @@ def open_join(
             keep_checksums(connection)
         # For readers of the counts that do not have the settings.
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
-    with store.reading() as connection:
-        return LabelJoin(
-            store.beside() if beside_writer else connection,
-            layout=layout,
-            wait_us=wait,
-            remember_us=wait if remember is None else duration(remember, "remember", zero=True),
-            hot=settings.join.hot,
-            cohort_us=spans.cohort,
-            clock=clock,
-            now=now,
-        )
+    return LabelJoin(
+        store.beside(),
+        layout=layout,
+        wait_us=wait,
+        remember_us=wait if remember is None else duration(remember, "remember", zero=True),
+        hot=settings.join.hot,
+        cohort_us=spans.cohort,
+        clock=clock,
+        now=now,
+    )

@@ -267,6 +267,8 @@ class _Session:
         """Of the connection: it is increased when a lost one is replaced."""
         self.unit: str | None = None
         """The unit that the views show."""
+        self.beside: _Session | None = None
+        """Of another thread, for the same stores."""
         self.open()
 
     def open(self) -> None:
@@ -354,7 +356,10 @@ class PostgresStore:
     def beside(self) -> Tables:
         """This unit through another connection: as :meth:`Store.beside`."""
         if self._beside is None:
-            self._beside = PostgresStore(_Session(self.session.address), self.unit)
+            session = self.session
+            if session.beside is None or not session.beside.users:
+                session.beside = _Session(session.address)
+            self._beside = PostgresStore(session.beside, self.unit)
         return self._beside.connection
 
     # The connection
