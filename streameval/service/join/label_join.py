@@ -109,7 +109,7 @@ class LabelJoin:
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
-        self._entries = EntryStore(connection, wait_us + remember_us, hot)
+        self._entries = EntryStore(connection, wait_us + remember_us, hot, layout)
         self._coverage = Coverage(wait_us, cohort_us)
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))

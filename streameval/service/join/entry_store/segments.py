@@ -29,6 +29,9 @@ from streameval.events.values import BoolArray, IntArray
 from streameval.service.join.rules import Entry
 from streameval.service.store.checksums import delete_rows, insert_rows
 from streameval.service.store.dialect import Connection, streamed
+from streameval.states.score_index import compiled
+
+_NATIVE = compiled("native_key_table")
 
 SCHEMA = """
 CREATE TABLE join_segments (
@@ -56,6 +59,42 @@ _MOST_CACHED_BYTES = 64 * 1024 * 1024
 
 _RATIO = 4
 """A run is merged with the one before it unless that is so many times larger."""
+
+
+ENCODE: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+
+
+class Versions(NamedTuple):
+    """Versions of entries to append, each as it is written."""
+
+    keys: list[str]
+    newest: IntArray
+    """The newest time of each."""
+    data: bytes
+    """Of all of them, one after another."""
+    ends: IntArray
+    """Where each ends in ``data``."""
+
+    @classmethod
+    def of(cls, keys: list[str], entries: Sequence[Entry]) -> Versions:
+        """Encode the entries of keys."""
+        encoded = list(map(ENCODE, zip(keys, entries, strict=True)))
+        newest = np.fromiter(map(attrgetter("newest"), entries), np.int64, len(entries))
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        return cls(keys, newest, b"".join(encoded), np.cumsum(sizes))
+
+    def sorted(self) -> tuple[Versions, IntArray | None]:
+        """The versions by their newest times, and the order in which they are then."""
+        if not (self.newest[1:] < self.newest[:-1]).any():
+            return self, None
+        order = np.argsort(self.newest, kind="stable")
+        if _NATIVE is not None:
+            data, ends = _NATIVE.in_order(self.data, self.ends, order)
+        else:
+            starts = [0, *self.ends.tolist()]
+            data = b"".join(self.data[starts[n] : starts[n + 1]] for n in order.tolist())
+            ends = np.cumsum(np.diff(self.ends, prepend=0)[order])
+        return Versions(self.keys, self.newest[order], data, ends), order
 
 
 class Appended(NamedTuple):
@@ -89,7 +128,6 @@ class SegmentStore:
     def __init__(self, connection: Connection, spread_us: int = 2**62) -> None:
         self._connection = connection
         self._spread = spread_us
-        self._encode = msgspec.msgpack.Encoder().encode
         self._newest: dict[int, int] = {}
         self._numbers: IntArray | None = None
         self._runs = KeyRuns()
@@ -196,30 +234,23 @@ class SegmentStore:
             self._cached_bytes -= self._cache.popitem(last=False)[1].size
         return segment
 
-    def append(
-        self, connection: Connection, keys: Sequence[str], entries: Sequence[Entry]
-    ) -> Appended:
+    def append(self, connection: Connection, versions: Versions) -> Appended:
         """Write versions of entries, inside the caller's transaction.
 
         :meth:`added` follows when it is committed, and :meth:`index` makes them findable.
         """
-        newest = np.fromiter(map(attrgetter("newest"), entries), np.int64, len(entries))
-        encoded = list(map(self._encode, zip(keys, entries, strict=True)))
-        order: IntArray | None = None
         # By time: entries that become old together are dropped together.
-        if (newest[1:] < newest[:-1]).any():
-            order = np.argsort(newest, kind="stable")
-            newest = newest[order]
-            encoded = [encoded[n] for n in order.tolist()]
-        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        versions, order = versions.sorted()
+        newest, data, ends = versions.newest, versions.data, versions.ends
         rows = []
         added = {}
-        written = np.empty(len(encoded), dtype=np.int64)
-        for start, stop in cuts(sizes, newest, self._spread):
-            ends = np.cumsum(sizes[start:stop])
-            data = ends.astype("<u4").tobytes() + b"".join(encoded[start:stop])
+        written = np.empty(len(ends), dtype=np.int64)
+        for start, stop in cuts(np.diff(ends, prepend=0), newest, self._spread):
+            before = int(ends[start - 1]) if start else 0
+            own = (ends[start:stop] - before).astype("<u4").tobytes()
+            blob = own + data[before : int(ends[stop - 1])]
             last = added[self._next] = int(newest[stop - 1])
-            rows.append((self._next, last, stop - start, zlib.crc32(data), data))
+            rows.append((self._next, last, stop - start, zlib.crc32(blob), blob))
             written[start:stop] = np.arange(stop - start) + (self._next << _INDEX_BITS)
             self._next += 1
         insert_rows(connection, "join_segments", rows)
@@ -359,6 +390,8 @@ def _damaged(segment: int, how: str) -> StoreError:
 
 def key_hashes(keys: Sequence[str]) -> IntArray:
     """The hash of each key, valid in this process only, as Python salts its hashes."""
+    if _NATIVE is not None:
+        return _NATIVE.hashes(keys)  # type: ignore[no-any-return]
     return np.fromiter(map(hash, keys), np.int64, len(keys))
 
 
@@ -388,7 +421,7 @@ class KeyRuns:
         """Add entries; runs that are merged drop those that are not ``alive``."""
         if not len(hashes):
             return
-        order = np.argsort(hashes, kind="stable")
+        order = np.argsort(hashes)
         run = hashes[order], np.asarray(locations, dtype=np.int64)[order]
         while self._runs and len(self._runs[-1][0]) < _RATIO * len(run[0]):
             run = _merged(self._runs.pop(), run, alive)
