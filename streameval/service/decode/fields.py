@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -128,7 +128,7 @@ class RecordReader:
     """Reads the records of one kind of batch; a field that is missing or null is None.
 
     Where all fields are plain values at the top level, compiled code reads the messages that are
-    plain too: in ASCII without escapes, and with values of the types of their fields.
+    plain too: without escapes, and with values of the types of their fields.
     """
 
     __slots__ = ("_compiled", "_convert", "_decode", "_getters", "_wanted", "fields")
@@ -147,32 +147,39 @@ class RecordReader:
 
         The values of a bad message are None.
         """
-        if self._compiled is not None:
-            columns, others = self._compiled.read(messages)
-            found = dict(zip(self._getters, columns, strict=True))
-            return found, self._read_into(found, messages, others) if others else {}
+        if self._compiled is None:
+            return self._read_all(messages)
+        columns, others = self._compiled.read(messages)
+        if not columns:
+            return self._read_all(messages)
+        found = dict(zip(self._getters, columns, strict=True))
+        if not others:
+            return found, {}
+        rest, faults = self._read_all([messages[row] for row in others])
+        for path, values in found.items():
+            for row, value in zip(others, rest[path], strict=True):
+                values[row] = value
+        return found, {others[n]: fault for n, fault in faults.items()}
+
+    def _read_all(self, messages: list[bytes]) -> tuple[dict[str, Values], dict[int, Fault]]:
+        """The same without compiled code: all at once, or one by one where one is bad."""
+        faults: dict[int, Fault] = {}
+        getters = self._getters.items()
         try:
             if b"".join(messages).isascii() or all(map(is_utf8, messages)):
                 records = list(map(self._decode, messages))
-                return {p: list(map(get, records)) for p, get in self._getters.items()}, {}
+                return {path: list(map(get, records)) for path, get in getters}, {}
         except CANNOT_DECODE:
             pass
-        found = {path: [None] * len(messages) for path in self._getters}
-        return found, self._read_into(found, messages, range(len(messages)))
-
-    def _read_into(
-        self, found: dict[str, Values], messages: list[bytes], rows: Iterable[int]
-    ) -> dict[int, Fault]:
-        """Read some messages one by one; returns the faults of those that are bad."""
-        faults: dict[int, Fault] = {}
-        for row in rows:
-            record = self.read(messages[row])
+        found: dict[str, Values] = {path: [None] * len(messages) for path, _ in getters}
+        for row, message in enumerate(messages):
+            record = self.read(message)
             if isinstance(record, Fault):
                 faults[row] = record
                 continue
-            for path, get in self._getters.items():
+            for path, get in getters:
                 found[path][row] = get(record)
-        return faults
+        return found, faults
 
     def read(self, message: bytes) -> Any | Fault:
         """One record, or its fault."""

@@ -92,7 +92,7 @@ class LabelJoin:
         StoreError: The store is damaged.
 
     Cost:
-        About 2 µs for a prediction and its label.
+        About 0.6 µs for a prediction and its label, 2 µs without compiled code.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-// Plain JSON records: objects in ASCII without escapes, of which some fields of plain values are read.
+// Plain JSON records: objects without escapes, of which some fields of plain values are read.
 //
 // What is accepted here is a part of JSON in which every parser reads the same. All else is left to
 // the parser that is used without compiled code, which also finds and words the errors.
@@ -47,10 +47,11 @@ class FlatJson {
         if (size > UINT32_MAX) return false;
         for (size_t n = 0; n < fields_.size(); ++n) values[n].kind = json_missing;
         seen_ = 0;
+        high_ = false;
         blank();
         if (!object(values, 0)) return false;
         blank();
-        return at_ == end_;
+        return at_ == end_ && (!high_ || utf8(text));
     }
 
  private:
@@ -77,19 +78,38 @@ class FlatJson {
         return true;
     }
 
-    // A text in quotes, of ASCII without escapes and control characters.
+    // Whether all is UTF-8, as Python decodes it: no surrogates, and nothing longer than it has to be.
+    bool utf8(const char* begin) const {
+        const auto* p = reinterpret_cast<const unsigned char*>(begin);
+        const auto* const end = reinterpret_cast<const unsigned char*>(end_);
+        while (p < end) {
+            const unsigned c = *p++;
+            if (c < 0x80) continue;
+            const int more = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : 1;
+            if (c < 0xC2 || c > 0xF4 || end - p < more) return false;
+            const unsigned least = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80;
+            const unsigned most = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
+            if (*p < least || *p > most) return false;
+            for (int n = 1; n < more; ++n)
+                if (p[n] < 0x80 || p[n] > 0xBF) return false;
+            p += more;
+        }
+        return true;
+    }
+
+    // A text in quotes, without escapes and control characters.
     bool quoted(std::string_view& found) {
         if (!next('"')) return false;
         const char* const begin = at_;
 #if defined(__SSE2__)
         const __m128i quote = _mm_set1_epi8('"'), escape = _mm_set1_epi8('\\');
-        const __m128i blank = _mm_set1_epi8(' ');
+        const __m128i control = _mm_set1_epi8(' ' - 1);
         while (end_ - at_ >= 16) {
             const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at_));
-            // As signed numbers, bytes beyond ASCII are less than a blank too.
             const __m128i odd = _mm_or_si128(_mm_cmpeq_epi8(part, escape),
-                                             _mm_cmplt_epi8(part, blank));
+                                             _mm_cmpeq_epi8(_mm_min_epu8(part, control), part));
             const int bits = _mm_movemask_epi8(_mm_or_si128(odd, _mm_cmpeq_epi8(part, quote)));
+            high_ = high_ || _mm_movemask_epi8(part);
             if (bits) {
                 at_ += __builtin_ctz(unsigned(bits));
                 break;
@@ -104,7 +124,8 @@ class FlatJson {
                 ++at_;
                 return true;
             }
-            if (c == '\\' || c < ' ' || c >= 0x80) return false;
+            if (c == '\\' || c < ' ') return false;
+            high_ = high_ || c >= 0x80;
         }
         return false;
     }
@@ -244,6 +265,7 @@ class FlatJson {
     const char* at_ = nullptr;
     const char* end_ = nullptr;
     uint64_t seen_ = 0;
+    bool high_ = false;  // whether there may be more than ASCII
 };
 
 }  // namespace streameval

@@ -10,6 +10,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -146,6 +147,61 @@ class KeySlots {
     std::size_t used_ = 0;
     std::size_t stride_ = sizeof(KeyEntry);
 };
+
+// Finds hashes in an ascending run of them, which has to stay.
+class SortedHashes {
+   public:
+    void set(const int64_t* hashes, std::size_t size) {
+        hashes_ = hashes;
+        // Some eight hashes in a part, as they are evenly distributed.
+        int bits = 1;
+        while ((std::size_t(16) << bits) <= size) ++bits;
+        shift_ = 64 - bits;
+        starts_.assign((std::size_t(1) << bits) + 1, uint32_t(size));
+        for (std::size_t n = size; n-- > 0;) starts_[part(hashes[n])] = uint32_t(n);
+        for (std::size_t n = starts_.size() - 1; n-- > 0;)
+            if (starts_[n] == size) starts_[n] = starts_[n + 1];  // none is in it
+    }
+
+    // The first place of each hash, -1 where there is none.
+    void first(const int64_t* wanted, std::size_t count, int64_t* found) const {
+        constexpr std::size_t batch = 64;
+        for (std::size_t start = 0; start < count; start += batch) {
+            const std::size_t stop = std::min(count, start + batch);
+            for (std::size_t n = start; n < stop; ++n) STREAMEVAL_PREFETCH(&starts_[part(wanted[n])]);
+            for (std::size_t n = start; n < stop; ++n)
+                STREAMEVAL_PREFETCH(&hashes_[starts_[part(wanted[n])]]);
+            for (std::size_t n = start; n < stop; ++n) {
+                const std::size_t p = part(wanted[n]);
+                const int64_t* const end = hashes_ + starts_[p + 1];
+                const int64_t* at = std::lower_bound(hashes_ + starts_[p], end, wanted[n]);
+                found[n] = at != end && *at == wanted[n] ? at - hashes_ : -1;
+            }
+        }
+    }
+
+   private:
+    std::size_t part(int64_t hash) const {
+        // In the order of signed numbers.
+        return std::size_t((uint64_t(hash) ^ (uint64_t(1) << 63)) >> shift_);
+    }
+
+    const int64_t* hashes_ = nullptr;
+    int shift_ = 63;
+    std::vector<uint32_t> starts_;  // of each part, and the end
+};
+
+// Merges two ascending runs of hashes, and what belongs to each.
+inline void merge(const int64_t* hashes, const int64_t* places, std::size_t size,
+                  const int64_t* more_hashes, const int64_t* more_places, std::size_t more,
+                  int64_t* all_hashes, int64_t* all_places) {
+    std::size_t a = 0, b = 0;
+    for (std::size_t n = 0; n < size + more; ++n) {
+        const bool first = b == more || (a < size && hashes[a] <= more_hashes[b]);
+        all_hashes[n] = first ? hashes[a] : more_hashes[b];
+        all_places[n] = first ? places[a++] : more_places[b++];
+    }
+}
 
 // MessagePack as msgspec writes it.
 class Packer {

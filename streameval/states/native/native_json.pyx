@@ -9,7 +9,7 @@ from cpython.bytes cimport (
     PyBytes_FromStringAndSize,
     PyBytes_GET_SIZE,
 )
-from cpython.unicode cimport PyUnicode_DecodeASCII
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp
 from libcpp cimport bool as cbool
@@ -85,7 +85,7 @@ cdef class _Texts:
             memcmp(PyBytes_AS_STRING(kept[0]), data, size) == 0
         ):
             return kept[1]
-        text = PyUnicode_DecodeASCII(data, size, NULL)
+        text = PyUnicode_DecodeUTF8(data, size, NULL)
         self._kept[place] = (data[:size], text)
         return text
 
@@ -114,6 +114,7 @@ cdef class NativeRecords:
     def read(self, list messages not None):
         """The values of each field, and the rows that are not plain and have to be read otherwise.
 
+        No values where no row is plain.
         An array of numbers or of booleans where each record has one, else a list with None
         for a field that is missing or null. An id is a text.
         """
@@ -137,6 +138,8 @@ cdef class NativeRecords:
                     parts[row].text, parts[row].size, &values[row * width]
                 )
         cdef list others = [row for row in range(rows) if not plain[row]]
+        if len(others) == rows:
+            return [], others
         for row in others:
             for n in range(width):
                 values[row * width + n].kind = json_missing
@@ -181,7 +184,7 @@ cdef class NativeRecords:
                 found[row] = (
                     texts.text(value.text, value.size)
                     if shared
-                    else PyUnicode_DecodeASCII(value.text, value.size, NULL)
+                    else PyUnicode_DecodeUTF8(value.text, value.size, NULL)
                 )
             elif value.kind == json_whole:
                 found[row] = value.whole
@@ -200,7 +203,7 @@ cdef list _ids(Py_ssize_t n, Py_ssize_t width, Py_ssize_t rows, JsonValue* value
     for row in range(rows):
         value = &values[row * width + n]
         if value.kind != json_missing:
-            found[row] = PyUnicode_DecodeASCII(value.text, value.size, NULL)
+            found[row] = PyUnicode_DecodeUTF8(value.text, value.size, NULL)
     return found
 
 

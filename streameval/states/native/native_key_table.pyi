@@ -4,7 +4,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NativeKeyTable", "hashes", "in_order"]
+__all__ = ["NativeKeyRun", "NativeKeyTable", "hashes", "in_order", "merged"]
 
 @final
 class NativeKeyTable:
@@ -52,6 +52,17 @@ class NativeKeyTable:
         self,
     ) -> tuple[list[str], npt.NDArray[np.int64], bytes, npt.NDArray[np.int64]]: ...
 
+@final
+class NativeKeyRun:
+    def __init__(self, hashes: npt.NDArray[np.int64]) -> None: ...
+    def first(self, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]: ...
+
+def merged(
+    hashes: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    more_hashes: npt.NDArray[np.int64],
+    more_places: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
 def hashes(keys: Sequence[str]) -> npt.NDArray[np.int64]: ...
 def in_order(
     data: bytes, ends: npt.NDArray[np.int64], order: npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ from libcpp.vector cimport vector
 
 import numpy as np
 
-__all__ = ["NativeKeyTable", "hashes", "in_order"]
+__all__ = ["NativeKeyRun", "NativeKeyTable", "hashes", "in_order", "merged"]
 
 
 cdef extern from "key_slots.hpp" namespace "streameval":
@@ -58,6 +58,21 @@ cdef extern from "key_slots.hpp" namespace "streameval":
         void whole(int64_t value) except +
         void text(const char* data, size_t size) except +
         void array(size_t size) except +
+
+    cdef cppclass SortedHashes:
+        void set(const int64_t* hashes, size_t size) except +
+        void first(const int64_t* wanted, size_t count, int64_t* found) nogil
+
+    void merge(
+        const int64_t* hashes,
+        const int64_t* places,
+        size_t size,
+        const int64_t* more_hashes,
+        const int64_t* more_places,
+        size_t more,
+        int64_t* all_hashes,
+        int64_t* all_places,
+    ) nogil
 
 
 cdef enum:
@@ -508,6 +523,46 @@ cdef class NativeKeyTable:
             if not self._numbers[k]:
                 Py_XDECREF(entry.cells()[k].held)
                 entry.cells()[k].held = NULL
+
+
+@cython.final
+cdef class NativeKeyRun:
+    """Finds hashes among others, which are ascending."""
+
+    cdef SortedHashes _sorted
+    cdef object _hashes
+
+    def __init__(self, const int64_t[::1] hashes not None):
+        self._hashes = hashes
+        self._sorted.set(&hashes[0], hashes.shape[0])
+
+    def first(self, const int64_t[::1] wanted not None):
+        """The first place of each hash, -1 where there is none."""
+        found = np.empty(wanted.shape[0], dtype=np.int64)
+        cdef int64_t[::1] places = found
+        with nogil:
+            self._sorted.first(&wanted[0], wanted.shape[0], &places[0])
+        return found
+
+
+def merged(
+    const int64_t[::1] hashes not None,
+    const int64_t[::1] places not None,
+    const int64_t[::1] more_hashes not None,
+    const int64_t[::1] more_places not None,
+):
+    """Two ascending runs of hashes, and what belongs to each, as one; equal ones in this order."""
+    cdef size_t size = hashes.shape[0], more = more_hashes.shape[0]
+    if places.shape[0] != hashes.shape[0] or more_places.shape[0] != more_hashes.shape[0]:
+        raise ValueError("expected columns of one length")
+    all_hashes, all_places = np.empty(size + more, np.int64), np.empty(size + more, np.int64)
+    cdef int64_t[::1] into = all_hashes, beside = all_places
+    with nogil:
+        merge(
+            &hashes[0], &places[0], size, &more_hashes[0], &more_places[0], more,
+            &into[0], &beside[0],
+        )
+    return all_hashes, all_places
 
 
 def hashes(keys):

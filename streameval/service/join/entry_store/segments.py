@@ -18,6 +18,7 @@ import struct
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -100,8 +101,8 @@ class Versions(NamedTuple):
 class Appended(NamedTuple):
     """Segments that were written."""
 
-    locations: IntArray
-    """Of each entry, in their order."""
+    run: KeyRun
+    """Where each entry lies."""
     newest: dict[int, int]
     """Number of a segment -> the newest time of its entries."""
 
@@ -146,7 +147,7 @@ class SegmentStore:
             hashes.append(key_hashes(keys))
             locations.append((number << _INDEX_BITS) + np.arange(len(keys)))
         if hashes:
-            self._runs.add(np.concatenate(hashes), np.concatenate(locations))
+            self._runs.add(KeyRun.of(np.concatenate(hashes), np.concatenate(locations)))
 
     def _stored(self) -> Iterator[tuple[int, int, _Segment]]:
         last = 0
@@ -254,20 +255,18 @@ class SegmentStore:
             written[start:stop] = np.arange(stop - start) + (self._next << _INDEX_BITS)
             self._next += 1
         insert_rows(connection, "join_segments", rows)
-        if order is None:
-            return Appended(written, added)
-        locations = np.empty_like(written)
-        locations[order] = written
-        return Appended(locations, added)
+        # Sorted here and not where it is needed, because this thread is not the one that reads.
+        hashes = key_hashes(versions.keys)
+        return Appended(KeyRun.of(hashes if order is None else hashes[order], written), added)
 
     def added(self, appended: Appended) -> None:
         """Note segments that were committed."""
         self._newest.update(appended.newest)
         self._numbers = None
 
-    def index(self, keys: Sequence[str], locations: IntArray) -> None:
+    def index(self, appended: Appended) -> None:
         """Make appended entries findable."""
-        self._runs.add(key_hashes(keys), locations, self._alive)
+        self._runs.add(appended.run, self._alive)
 
     def _alive(self, locations: IntArray) -> BoolArray:
         if not self._newest:
@@ -395,37 +394,60 @@ def key_hashes(keys: Sequence[str]) -> IntArray:
     return np.fromiter(map(hash, keys), np.int64, len(keys))
 
 
+class KeyRun(NamedTuple):
+    """Hashes of keys, ascending, and a location for each."""
+
+    hashes: IntArray
+    locations: IntArray
+
+    @classmethod
+    def of(cls, hashes: IntArray, locations: IntArray) -> KeyRun:
+        """Sort them."""
+        order = np.argsort(hashes)
+        return cls(hashes[order], locations[order])
+
+    def merged(self, new: KeyRun) -> KeyRun:
+        """Both in one run."""
+        if _NATIVE is not None:
+            return KeyRun(*_NATIVE.merged(*self, *new))
+        hashes = np.concatenate((self.hashes, new.hashes))
+        order = np.argsort(hashes, kind="stable")  # a merge, as both are sorted
+        return KeyRun(hashes[order], np.concatenate((self.locations, new.locations))[order])
+
+
 class KeyRuns:
     """Locations of entries by their keys' hashes; a key may have several.
 
     >>> runs = KeyRuns()
-    >>> runs.add(key_hashes(["a", "b"]), np.array([10, 20]))
-    >>> runs.add(key_hashes(["a"]), np.array([30]))
+    >>> runs.add(KeyRun.of(key_hashes(["a", "b"]), np.array([10, 20])))
+    >>> runs.add(KeyRun.of(key_hashes(["a"]), np.array([30])))
     >>> indices, locations = runs.find(key_hashes(["c", "a"]))
     >>> indices.tolist(), locations.tolist()
     ([1, 1], [30, 10])
     """
 
     def __init__(self) -> None:
-        self._runs: list[tuple[IntArray, IntArray]] = []
+        self._runs: list[tuple[KeyRun, Callable[[IntArray], IntArray]]] = []
+        """Each with what finds the first place of each hash, -1 where there is none."""
 
     def __len__(self) -> int:
-        return sum(len(hashes) for hashes, _ in self._runs)
+        return sum(len(run.hashes) for run, _ in self._runs)
 
-    def add(
-        self,
-        hashes: IntArray,
-        locations: IntArray,
-        alive: Callable[[IntArray], BoolArray] | None = None,
-    ) -> None:
+    def add(self, run: KeyRun, alive: Callable[[IntArray], BoolArray] | None = None) -> None:
         """Add entries; runs that are merged drop those that are not ``alive``."""
-        if not len(hashes):
+        if not len(run.hashes):
             return
-        order = np.argsort(hashes)
-        run = hashes[order], np.asarray(locations, dtype=np.int64)[order]
-        while self._runs and len(self._runs[-1][0]) < _RATIO * len(run[0]):
-            run = _merged(self._runs.pop(), run, alive)
-        self._runs.append(run)
+        while self._runs and len(self._runs[-1][0].hashes) < _RATIO * len(run.hashes):
+            old, _ = self._runs.pop()
+            if alive is not None:
+                keep = alive(old.locations)
+                if not keep.all():
+                    old = KeyRun(old.hashes[keep], old.locations[keep])
+            run = old.merged(run)
+        if _NATIVE is not None:
+            self._runs.append((run, _NATIVE.NativeKeyRun(run.hashes).first))
+        else:
+            self._runs.append((run, partial(_first, run.hashes)))
 
     def find(self, hashes: IntArray) -> tuple[IntArray, IntArray]:
         """The entries that match each of ``hashes``.
@@ -437,20 +459,17 @@ class KeyRuns:
         """
         indices: list[IntArray] = []
         found: list[IntArray] = []
-        # Sorted, neighbours are looked up in the same part of a run, which is then in the cache.
-        order = np.argsort(hashes)
-        wanted = hashes[order]
-        for run, locations in self._runs:
-            left = np.searchsorted(run, wanted)
-            hit = np.flatnonzero(run[np.minimum(left, len(run) - 1)] == wanted)
+        for run, first in self._runs:
+            starts = first(hashes)
+            hit = np.flatnonzero(starts >= 0)
             if not len(hit):
                 continue
-            starts = left[hit]
-            counts = np.searchsorted(run, wanted[hit], side="right") - starts
+            starts = starts[hit]
+            counts = np.searchsorted(run.hashes, hashes[hit], side="right") - starts
             # Of each hit all positions from its start on.
             shift = starts - (np.cumsum(counts) - counts)
-            found.append(locations[np.repeat(shift, counts) + np.arange(counts.sum())])
-            indices.append(np.repeat(order[hit], counts))
+            found.append(run.locations[np.repeat(shift, counts) + np.arange(counts.sum())])
+            indices.append(np.repeat(hit, counts))
         if not indices:
             none = np.empty(0, dtype=np.int64)
             return none, none
@@ -459,24 +478,13 @@ class KeyRuns:
         return index[order], location[order]
 
 
-def _merged(
-    old: tuple[IntArray, IntArray],
-    new: tuple[IntArray, IntArray],
-    alive: Callable[[IntArray], BoolArray] | None,
-) -> tuple[IntArray, IntArray]:
-    if alive is not None:
-        keep = alive(old[1])
-        if not keep.all():
-            old = old[0][keep], old[1][keep]
-    # The position of each new one: a merge without a sort.
-    target = np.searchsorted(old[0], new[0], side="right") + np.arange(len(new[0]))
-    size = len(old[0]) + len(new[0])
-    is_old = np.ones(size, dtype=bool)
-    is_old[target] = False
-    hashes = np.empty(size, dtype=np.int64)
-    hashes[target] = new[0]
-    hashes[is_old] = old[0]
-    locations = np.empty(size, dtype=np.int64)
-    locations[target] = new[1]
-    locations[is_old] = old[1]
-    return hashes, locations
+def _first(run: IntArray, hashes: IntArray) -> IntArray:
+    """The first place of each hash in a run, -1 where there is none."""
+    # Sorted, neighbours are looked up in the same part of the run, which is then in the cache.
+    order = np.argsort(hashes)
+    wanted = hashes[order]
+    places = np.searchsorted(run, wanted)
+    there = run[np.minimum(places, len(run) - 1)] == wanted
+    found = np.empty(len(hashes), dtype=np.int64)
+    found[order] = np.where(there, places, -1)
+    return found
