@@ -215,6 +215,7 @@ SANITIZED := \
   tests/unit/test_key_table.py \
   tests/unit/test_lock.py \
   tests/unit/test_native_index.py \
+  tests/unit/test_native_json.py \
   tests/unit/test_native_label_sums.py \
   tests/unit/test_native_ring.py
 

@@ -64,6 +64,7 @@ def _extensions() -> list[Extension]:
         "fading_sums",
         "native_class_events",
         "native_csv",
+        "native_json",
         "native_label_sums",
         "native_loss_tally",
         "native_way",

@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import streameval as se
 from streameval.errors import StoreError
 from streameval.records.event_columns import EventColumns
 from streameval.service.join.coverage import COUNTS
+from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.sources.raw import Decoded
 from tests.support.join_model import Label, Prediction, joined
@@ -448,3 +450,86 @@ def test_damaged_counts_are_reported(connection: sqlite3.Connection) -> None:
         with pytest.raises(StoreError, match="the join's counts are damaged"):
             opened(connection)
     assert crc == zlib.crc32(data)
+
+
+def random_batch(rng: random.Random, now: int) -> Decoded:
+    """Predictions, complete records or labels of few ids, which repeat, and of any time."""
+    names = [f"k{rng.randrange(400)}" for _ in range(rng.choice([1, 5, 40, 300]))]
+    if rng.random() < 0.5:
+        names = list(dict.fromkeys(names))
+    spread = rng.choice([1, MINUTE, 20 * MINUTE])
+    times = [now + rng.randrange(-spread, spread) for _ in names]
+    if rng.random() < 0.45:
+        rows = zip(names, times, rng.choices([0, 1, 1, "x"], k=len(names)), strict=True)
+        return labels(*(Label(f"l{now % 2}", *row) for row in rows))  # type: ignore[arg-type]
+    inside = [rng.randrange(2) for _ in names] if rng.random() < 0.3 else None
+    rows = zip(names, times, strict=True)
+    made = [Prediction(f"p{now % 3}", *row, rng.random()) for row in rows]
+    decoded = predictions(*made, labels=inside)
+    records = decoded.predictions or decoded.complete
+    assert records is not None
+    records.columns["slice:country"] = rng.choices(["PT", "SE", None, 3], k=len(names))
+    if rng.random() < 0.2:
+        del records.columns["score"]
+    return decoded
+
+
+def transcript(seed: int, hot: int) -> list[Any]:
+    """All that is seen of a join of random batches, with checkpoints and restarts."""
+    rng = random.Random(seed)
+    seen: list[Any] = []
+    now = 0
+    every = [f"k{n}" for n in range(400)]
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        LabelJoin.create(connection)
+        join = opened(connection, hot=hot, layout=(*LAYOUT, "weight"))
+        for _ in range(30):
+            now += rng.choice([0, 1, MINUTE // 2, 4 * MINUTE])
+            join.add(random_batch(rng, now))
+            if rng.random() < 0.6:
+                outcome = join.take()
+                counted = Counter(
+                    (name, *row)
+                    for name, columns in outcome.counted.items()
+                    for row in zip(
+                        *map(list, (columns["y_true"], columns["time"], columns["slice:country"])),
+                        list(columns.get("score", [None] * len(columns["y_true"]))),
+                        strict=True,
+                    )
+                )
+                reverted = sorted(map(repr, outcome.reverted))
+                seen.append((counted, reverted))
+            if rng.random() < 0.4:
+                write(join, connection)
+            if rng.random() < 0.1:
+                join = opened(connection, hot=hot, layout=(*LAYOUT, "weight"))
+            seen.append((join.coverage(), join._entries.find(every)))
+    return seen
+
+
+@pytest.mark.skipif(se.backend() == "portable", reason="nothing is compiled here")
+@settings(max_examples=80)
+@given(st.integers(0, 2**32), st.sampled_from([0, 30, 300, 10_000]))
+def test_compiled_code_joins_as_python_does(seed: int, hot: int) -> None:
+    found = transcript(seed, hot)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streameval.service.join.entry_store.entry_store._NATIVE", None)
+        expected = transcript(seed, hot)
+    for mine, other in zip(found, expected, strict=True):
+        assert mine == other
+
+
+@pytest.mark.skipif(se.backend() == "portable", reason="nothing is compiled here")
+def test_most_pairs_are_joined_by_compiled_code(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EntryStore, "put", None)
+    monkeypatch.setattr(EntryStore, "add", None)
+    join = opened(connection)
+    for start in range(0, 1_000, 100):
+        ids = [f"{n}" for n in range(start, start + 100)]
+        join.add(predictions(*(Prediction("p", one, start, 0.5) for one in ids)))
+        join.add(labels(*(Label("l", one, start + 1, 1) for one in ids)))
+        if start % 200:
+            write(join, connection)
+    assert join.coverage()["joined"] == 1_000

@@ -9,20 +9,34 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.service.join.entry_store.entry_store import KeyTable, PortableKeyTable, key_table
-from streameval.service.join.rules import EarlyLabel, EarlyLabels, Unlabelled
+from streameval.service.join.entry_store.segments import ENCODE, Versions
+from streameval.service.join.rules import (
+    Complete,
+    Corrected,
+    EarlyLabel,
+    EarlyLabels,
+    Labelled,
+    LabelsByOrigin,
+    Unlabelled,
+)
 
 try:
-    from streameval.states.native.native_key_table import NativeKeyTable
+    from streameval.states.native.native_key_table import NativeKeyTable, hashes, in_order
 except ImportError:
     TABLES: list[Callable[[], KeyTable]] = [PortableKeyTable]
 else:
-    TABLES = [PortableKeyTable, NativeKeyTable]
+
+    def native(*numbers: bool) -> NativeKeyTable:
+        return NativeKeyTable(numbers, {0: Unlabelled, 2: Labelled, 3: Complete}, ENCODE)
+
+    TABLES = [PortableKeyTable, native]
 
 every_table = pytest.mark.parametrize("make", TABLES)
 
@@ -41,7 +55,7 @@ TEXTS = st.one_of(
 @given(
     steps=st.lists(
         st.tuples(
-            st.sampled_from(["add", "put", "find", "get", "changes"]), st.lists(TEXTS, max_size=12)
+            st.sampled_from(["add", "put", "find", "get", "versions"]), st.lists(TEXTS, max_size=12)
         ),
         max_size=30,
     )
@@ -53,11 +67,11 @@ def test_it_is_a_dict(make: Callable[[], KeyTable], steps: list[tuple[str, list[
     for n, (step, keys) in enumerate(steps):
         # Texts of their own: equal to those in the table, and not the same objects.
         keys = ["".join([*key, ""]) for key in keys]
-        values = [(n, k) for k in range(len(keys))]
+        values = [Unlabelled(n, 1, (k,), None, k) for k in range(len(keys))]
         if step == "add":
             new = {key: None for key in keys if key not in expected}
-            wanted = [expected.setdefault(*pair) for pair in zip(keys, values, strict=True)]
-            assert table.add(keys, values) == wanted
+            there = [expected.setdefault(*pair) for pair in zip(keys, values, strict=True)]
+            assert table.add(keys, values) == there
             changed.update(new)
         elif step == "put":
             expected.update(zip(keys, values, strict=True))
@@ -68,7 +82,11 @@ def test_it_is_a_dict(make: Callable[[], KeyTable], steps: list[tuple[str, list[
         elif step == "get":
             assert [table.get(key) for key in keys] == [expected.get(key) for key in keys]
         else:
-            assert table.changes() == (list(changed), [expected[key] for key in changed])
+            found = Versions(*table.versions())
+            wanted = Versions.of(list(changed), [expected[key] for key in changed])
+            assert (found.keys, found.data) == (wanted.keys, wanted.data)
+            assert found.newest.tolist() == wanted.newest.tolist()
+            assert found.ends.tolist() == wanted.ends.tolist()
             changed = {}
         assert len(table) == len(expected)
 
@@ -90,8 +108,6 @@ def test_many_keys_in_batches_of_every_size(make: Callable[[], KeyTable]) -> Non
                 expected.setdefault(*pair)
     assert table.find(list(expected)) == list(expected.values())
     assert table.find([f"no-{n}" for n in range(1_000)]) == [None] * 1_000
-    keys, values = table.changes()
-    assert dict(zip(keys, values, strict=True)) == expected
 
 
 @every_table
@@ -113,7 +129,6 @@ def test_references_are_given_back(make: Callable[[], KeyTable]) -> None:
         table.put([key], [second])
         table.find([key, key])
         table.put(others, others)
-        table.changes()
         table.get(key)
         del table
     gc.collect()
@@ -128,7 +143,7 @@ def test_what_is_no_text_is_refused_and_changes_nothing() -> None:
     class Text(str):
         __slots__ = ()
 
-    table = NativeKeyTable()
+    table = native()
     for bad in (None, 5, b"a", Text("a")):
         for call in (table.find, lambda k: table.add(k, [1, 2]), lambda k: table.put(k, [1, 2])):
             with pytest.raises(TypeError, match="expected keys of type str, got"):
@@ -136,20 +151,20 @@ def test_what_is_no_text_is_refused_and_changes_nothing() -> None:
         with pytest.raises(TypeError, match="expected keys of type str, got"):
             table.get(bad)  # type: ignore[arg-type]
     for call in (table.add, table.put):
-        with pytest.raises(ValueError, match="expected a value for each of 1 keys, got 2"):
+        with pytest.raises(ValueError, match="expected an entry for each of 1 keys, got 2"):
             call(["a"], [1, 2])
     assert len(table) == 0
-    assert table.changes() == ([], [])
+    assert table.versions()[0] == []
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(table)
 
 
 @compiled
 def test_its_memory_is_reported() -> None:
-    table = NativeKeyTable()
+    table = native()
     small = sys.getsizeof(table)
     table.put([f"k{n}" for n in range(10_000)], range(10_000))
-    assert 32 * 20_000 <= sys.getsizeof(table) - small <= 32 * 40_000
+    assert 32 * 20_000 <= sys.getsizeof(table) - small <= 72 * 20_000
 
 
 @every_table
@@ -167,3 +182,112 @@ def test_the_collector_does_not_track_entries(make: Callable[[], KeyTable]) -> N
     (early,) = table.find(["early"])
     assert not gc.is_tracked(early)
     assert not gc.is_tracked(early.labels)
+
+
+WHOLE = st.one_of(
+    st.integers(-(2**63), 2**63 - 1), st.sampled_from([-33, -32, -1, 127, 128, 65536])
+)
+CELLS = st.one_of(
+    st.none(),
+    st.booleans(),
+    TEXTS,
+    st.text("ab", min_size=250, max_size=260),
+    WHOLE,
+    st.floats(allow_nan=False),
+    st.just(2**64 - 1),
+    st.dictionaries(TEXTS, st.floats(0, 1), max_size=3),
+)
+
+
+@compiled
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(TEXTS, WHOLE, st.none() | st.floats(allow_nan=False), CELLS, CELLS),
+        min_size=1,
+        max_size=20,
+        unique_by=lambda row: row[0],
+    ),
+    st.integers(1, 100_000),
+    st.booleans(),
+)
+def test_packed_entries_are_those_of_the_rules(
+    rows: list[tuple[str, int, float | None, Any, Any]], partition: int, complete: bool
+) -> None:
+    table = native(True, False)
+    keys, times, scores, slices, given_labels = (list(column) for column in zip(*rows, strict=True))
+    labels = ["x" if label is None else label for label in given_labels] if complete else None
+    chosen = np.ones(len(keys), dtype=np.uint8)
+    floats = np.array([np.nan if score is None else score for score in scores])
+    moments = np.array(times, dtype=np.int64)
+    inserted = table.predict(
+        keys, moments, partition, [floats, slices], labels, native(True, False), -(2**63), chosen
+    )
+    assert inserted == len(keys) == chosen.sum()
+    expected = [
+        Unlabelled(time, partition, (score, cell), None, time)
+        if labels is None
+        else Complete(time, partition, (score, cell), labels[n], time)
+        for n, (_, time, score, cell, _) in enumerate(rows)
+    ]
+    assert table.find(keys) == expected
+    found, wanted = Versions(*table.versions()), Versions.of(keys, expected)
+    assert (found.keys, found.data) == (wanted.keys, wanted.data)
+    assert found.newest.tolist() == wanted.newest.tolist()
+    # In the place of a packed entry any other may stand.
+    other = Corrected(1, 1, (), LabelsByOrigin(1, 1, 0, 1), 5)
+    table.put(keys[:1], [other])
+    assert table.find(keys) == [other, *expected[1:]]
+
+
+@compiled
+def test_references_of_packed_entries_are_given_back() -> None:
+    key, cell, label = "".join(["k", "1"]), object(), object()
+
+    def counts() -> list[int]:
+        return [sys.getrefcount(one) for one in (key, cell, label)]
+
+    before = counts()
+    for _ in range(3):
+        old, young = native(False), native(False)
+        time = np.array([5], dtype=np.int64)
+        for _ in range(2):
+            old.predict([key], time, 1, [[cell]], None, young, 0, np.ones(1, dtype=np.uint8))
+        assert young.label([key], [label], time, 1, old, 0)[0].tolist() == [True]
+        assert young.label([key], [label], time, 1, old, 0)[0].tolist() == [False]
+        old.put([key], [label])
+    del old, young
+    assert counts() == before
+
+
+@compiled
+def test_columns_of_other_lengths_are_refused() -> None:
+    table, none = native(True, False), native(True, False)
+    one, two = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    floats, cells = np.zeros(1), [1]
+    some = np.ones(1, dtype=np.uint8)
+    for wrong in (
+        lambda: table.predict(["a"], two, 1, [floats, cells], None, none, 0, some),
+        lambda: table.predict(["a"], one, 1, [np.zeros(2), cells], None, none, 0, some),
+        lambda: table.predict(["a"], one, 1, [floats, []], None, none, 0, some),
+        lambda: table.predict(["a"], one, 1, [floats, cells], [], none, 0, some),
+        lambda: table.predict(["a"], one, 1, [floats], None, none, 0, some),
+        lambda: table.predict(["a"], one, 1, [floats, cells], None, none, 0, some[:0]),
+        lambda: table.label(["a"], [], one, 1, none, 0),
+        lambda: table.label(["a"], [1], two, 1, none, 0),
+        lambda: table.label(["a"], [1], one, 1, native(), 0),
+        lambda: table.predict(["a"], one, 1, [floats, cells], None, native(), 0, some),
+        lambda: in_order(b"ab", two, one),
+        lambda: in_order(b"ab", np.array([3]), one),
+        lambda: in_order(b"ab", np.array([2]), np.array([1])),
+        lambda: in_order(b"ab", np.array([2]), np.array([-1])),
+    ):
+        with pytest.raises(ValueError, match="columns"):
+            wrong()
+    assert len(table) == 0
+
+
+@compiled
+def test_hashes_are_those_of_python() -> None:
+    keys = ["", "a", "ä" * 100]
+    assert hashes(keys).tolist() == list(map(hash, keys))

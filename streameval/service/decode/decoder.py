@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from itertools import compress
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streameval.errors import InputError, shown
 from streameval.events.time import EARLIEST, EARLY_1970, LATEST, duration, iso_time, unit_remedy
@@ -22,7 +22,9 @@ from streameval.service.decode.fields import (
     Field,
     RecordFields,
     RecordReader,
+    Values,
     fault_text,
+    listed,
     record_fields,
 )
 from streameval.service.decode.labels import LONGEST_NAME, LabelKind, RecordLabels, checked_values
@@ -59,7 +61,8 @@ class RecordDecoder:
             the reference for times in the future.
 
     Cost:
-        About 0.6 µs for a record of two fields in 66 bytes; about 10 µs for a bad one.
+        About 0.15 µs for a record of two fields in 66 bytes, 0.4 µs without compiled code; about
+        10 µs for a bad one.
 
     Raises:
         InputError: A field's path is malformed, or two paths clash.
@@ -142,14 +145,22 @@ class RecordDecoder:
 class _Group(NamedTuple):
     """Records of one batch that are of one kind."""
 
-    records: list[Any]
+    values: dict[str, Values]
+    """Of each field by its path, those of all messages of the batch."""
     rows: IntArray
-    """Their indices among the batch's messages."""
+    """The indices of these records."""
 
     def where(self, mask: BoolArray) -> _Group:
-        if mask.all():
-            return self
-        return _Group(list(compress(self.records, mask.tolist())), self.rows[mask])
+        return self if mask.all() else _Group(self.values, self.rows[mask])
+
+    def of(self, path: str) -> Values:
+        """The values of a field of these records."""
+        values = self.values[path]
+        if len(self.rows) == len(values):
+            return values
+        if isinstance(values, np.ndarray):
+            return values[self.rows]
+        return list(map(values.__getitem__, self.rows.tolist()))
 
 
 class _Reading:
@@ -179,30 +190,26 @@ class _Reading:
         longest = max(map(len, messages), default=0)
         # A decoded JSON text is never longer than its source.
         self._short = longest <= LONGEST_NAME
-        if longest <= most:
-            records = self._reader.read_all(messages)
-            if records is not None:
-                return _Group(records, np.arange(len(messages)))
-        records, rows = [], []
-        for row, message in enumerate(messages):
-            if len(message) > most:
-                limit, got = f"at most {most:,} bytes", f"{len(message):,}"
-                self._refuse(row, "too long", fault_text(Fault("", limit, got), "record"))
-                continue
-            record = self._reader.read(message)
-            if isinstance(record, Fault):
-                self._refuse(row, record.field, fault_text(record, self._path(record.field)))
-            else:
-                records.append(record)
-                rows.append(row)
-        return _Group(records, np.asarray(rows, dtype=np.int64))
+        good = np.ones(len(messages), dtype=np.bool_)
+        if longest > most:
+            for row, message in enumerate(messages):
+                if len(message) > most:
+                    good[row] = False
+                    fault = Fault("", f"at most {most:,} bytes", f"{len(message):,}")
+                    self._refuse(row, "too long", fault_text(fault, "record"))
+            messages = [message if good[row] else b"{}" for row, message in enumerate(messages)]
+        values, faults = self._reader.read_many(messages)
+        for row, fault in faults.items():
+            good[row] = False
+            self._refuse(row, fault.field, fault_text(fault, self._path(fault.field)))
+        return _Group(values, np.flatnonzero(good))
 
     def present(self, group: _Group, fields: tuple[Field, ...]) -> BoolArray:
         """Which records have any of these fields."""
-        found = np.zeros(len(group.records), dtype=np.bool_)
+        found = np.zeros(len(group.rows), dtype=np.bool_)
         for field in fields:
-            values = list(map(self._reader.getters[field.want.path], group.records))
-            missing = values.count(None)
+            values = group.of(field.want.path)
+            missing = 0 if isinstance(values, np.ndarray) else values.count(None)
             if not missing:
                 found[:] = True
             elif missing < len(values):
@@ -211,12 +218,12 @@ class _Reading:
 
     def columns(self, group: _Group, fields: tuple[Field, ...]) -> EventColumns | None:
         """The columns of records that require these fields; None where no record is good."""
-        if not group.records:
+        if not len(group.rows):
             return None
         columns: dict[str, Column] = {}
         faults: dict[int, tuple[Field, Fault | None]] = {}
         for field in fields:
-            values = list(map(self._reader.getters[field.want.path], group.records))
+            values = group.of(field.want.path)
             columns[field.column], wrong = self._checked(field, values)
             for row, fault in wrong.items():
                 faults.setdefault(row, (field, None if values[row] is None else fault))
@@ -241,19 +248,22 @@ class _Reading:
             events = events.take(keep)
         return events
 
-    def _checked(self, field: Field, values: list[Any]) -> _Checked:
+    def _checked(self, field: Field, values: Values) -> _Checked:
         kind = field.want.kind
-        if kind == "id":
-            return _ids(values, self._short)
+        if kind in ("number", "weight"):
+            return _numbers(values, kind)
         if kind == "label":
             return self._labels.column(values, self._short)
+        values = listed(values)
+        if kind == "id":
+            return _ids(values, self._short)
         if kind == "slice":
             return checked_values(values, self._short, EXPECTED["slice"])
         if kind == "time":
             return _moments(values, field.want.unit)
         if kind == "probabilities":
             return _probabilities(values, self._labels)
-        return _numbers(values, kind)
+        raise AssertionError(kind)
 
     def _times(self, rows: IntArray) -> IntArray:
         """The times of the broker or the inbox, or the time of reading."""
@@ -305,17 +315,22 @@ def _ids(values: list[Any], short: bool) -> _Checked:
     return taken, faults
 
 
-def _numbers(values: list[Any], kind: FieldKind) -> _Checked:
+def _numbers(values: Values, kind: FieldKind) -> _Checked:
     """Finite numbers, or weights above 0, as float64."""
+    column: npt.NDArray[np.float64]
     try:
-        column = np.fromiter(values, np.float64, len(values))
+        is_array = isinstance(values, np.ndarray)
+        column = np.asarray(values) if is_array else np.fromiter(values, np.float64, len(values))
     except TypeError:  # a None among them
         column = np.asarray([np.nan if value is None else value for value in values], np.float64)
     good = (column > 0) & (column <= MAX_WEIGHT) if kind == "weight" else np.isfinite(column)
+    if good.all():
+        return column, {}
+    given = listed(values)
     remedy = "leave events of weight 0 out"
     return column, {
-        row: Fault("", EXPECTED[kind], shown(values[row]), "" if values[row] else remedy)
-        for row in ([] if good.all() else np.flatnonzero(~good).tolist())
+        row: Fault("", EXPECTED[kind], shown(given[row]), "" if given[row] else remedy)
+        for row in np.flatnonzero(~good).tolist()
     }
 
 

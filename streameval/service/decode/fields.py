@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from streameval.records.chunk import Kind, Wanted
 from streameval.records.json_record import (
@@ -17,10 +19,18 @@ from streameval.records.json_record import (
     plain_fields,
     read_object,
     record_shape,
+    split_path,
 )
 from streameval.service.config.evaluators import slice_fields
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings
 from streameval.service.sources.raw import Kind as BatchKind
+from streameval.states.score_index import compiled
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_json import NativeRecords
+
+Values: TypeAlias = list[Any] | npt.NDArray[Any]
+"""Of a field: with None for a missing one, or an array of floats or booleans without any."""
 
 _LONGEST_DETAIL = 500
 
@@ -115,9 +125,13 @@ def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: boo
 
 
 class RecordReader:
-    """Reads the records of one kind of batch; a field that is missing or null is None."""
+    """Reads the records of one kind of batch; a field that is missing or null is None.
 
-    __slots__ = ("_convert", "_decode", "_wanted", "fields", "getters")
+    Where all fields are plain values at the top level, compiled code reads the messages that are
+    plain too: without escapes, and with values of the types of their fields.
+    """
+
+    __slots__ = ("_compiled", "_convert", "_decode", "_getters", "_wanted", "fields")
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
         self.fields = fields
@@ -125,16 +139,47 @@ class RecordReader:
         shape = record_shape(self._wanted, optional=True)
         self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(shape.type).decode
         self._convert: Callable[[Any], Any] = lambda plain: msgspec.convert(plain, shape.type)
-        self.getters = shape.getters
+        self._getters = shape.getters
+        self._compiled = _compiled_reader(self._wanted)
 
-    def read_all(self, messages: list[bytes]) -> list[Any] | None:
-        """Every record, or None where one is bad and all must be read singly."""
+    def read_many(self, messages: list[bytes]) -> tuple[dict[str, Values], dict[int, Fault]]:
+        """The values of each field by its path, and the faults of bad messages by their index.
+
+        The values of a bad message are None.
+        """
+        if self._compiled is None:
+            return self._read_all(messages)
+        columns, others = self._compiled.read(messages)
+        if not columns:
+            return self._read_all(messages)
+        found = dict(zip(self._getters, columns, strict=True))
+        if not others:
+            return found, {}
+        rest, faults = self._read_all([messages[row] for row in others])
+        for path, values in found.items():
+            for row, value in zip(others, rest[path], strict=True):
+                values[row] = value
+        return found, {others[n]: fault for n, fault in faults.items()}
+
+    def _read_all(self, messages: list[bytes]) -> tuple[dict[str, Values], dict[int, Fault]]:
+        """The same without compiled code: all at once, or one by one where one is bad."""
+        faults: dict[int, Fault] = {}
+        getters = self._getters.items()
         try:
             if b"".join(messages).isascii() or all(map(is_utf8, messages)):
-                return list(map(self._decode, messages))
+                records = list(map(self._decode, messages))
+                return {path: list(map(get, records)) for path, get in getters}, {}
         except CANNOT_DECODE:
             pass
-        return None
+        found: dict[str, Values] = {path: [None] * len(messages) for path, _ in getters}
+        for row, message in enumerate(messages):
+            record = self.read(message)
+            if isinstance(record, Fault):
+                faults[row] = record
+                continue
+            for path, get in getters:
+                found[path][row] = get(record)
+        return found, faults
 
     def read(self, message: bytes) -> Any | Fault:
         """One record, or its fault."""
@@ -166,6 +211,20 @@ class RecordReader:
         if fault is None:
             return Fault(field.column, f"the field {field.want.path!r}", "none")
         return fault._replace(field=field.column, expected=_expected(fault, field))
+
+
+def listed(values: Values) -> list[Any]:
+    """The values of a field as plain ones."""
+    return values.tolist() if isinstance(values, np.ndarray) else values
+
+
+def _compiled_reader(wanted: Sequence[Wanted]) -> NativeRecords | None:
+    """None where nothing is compiled, or a field is no plain value at the top level."""
+    module = compiled("native_json")
+    if module is None or any(len(split_path(want.path)) > 1 for want in wanted):
+        return None
+    fields = [(split_path(want.path)[0], want.kind) for want in wanted]
+    return module.NativeRecords(fields) if module.NativeRecords.takes(fields) else None
 
 
 def _expected(fault: Fault, field: Field) -> str:

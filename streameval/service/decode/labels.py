@@ -15,6 +15,7 @@ from streameval.events.values import MAX_CLASSES, Label, canonical_label, is_mis
 from streameval.records.event_columns import Column
 from streameval.records.json_record import Fault
 from streameval.service.config.settings import EvaluatorSettings
+from streameval.service.decode.fields import Values, listed
 
 LONGEST_NAME = 1024
 """Most bytes of an id, a label or a slice's value: they are stored, so their size is bounded."""
@@ -135,11 +136,14 @@ class RecordLabels:
         more = f" and {len(known) - 8} more" if len(known) > 8 else ""
         self._expected = f"one of the labels {listed}{more}" if self._closed else "a label"
 
-    def column(self, values: list[Any], short: bool) -> tuple[Column, dict[int, Fault]]:
+    def column(self, values: Values, short: bool) -> tuple[Column, dict[int, Fault]]:
         """The labels as str or int, and the faults by their index.
 
         Booleans become an array of 0 and 1: the most common labels need no list.
         """
+        if isinstance(values, np.ndarray) and {0, 1} <= self._known:
+            return values.astype(np.int64), {}
+        values = listed(values)
         kinds = set(map(type, values))
         if kinds == {bool} and {0, 1} <= self._known:
             return np.asarray(values).astype(np.int64), {}

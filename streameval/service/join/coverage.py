@@ -61,8 +61,10 @@ class Delays:
         # Exact below 2^53 µs, which is longer than times reach.
         length = np.frexp(whole.astype(np.float64))[1].astype(np.int64)
         shift = np.maximum(length - _MANTISSA_BITS, 0)
-        buckets, counts = np.unique(shift << _MANTISSA_BITS | whole >> shift, return_counts=True)
-        for bucket, count in zip(buckets.tolist(), counts.tolist(), strict=True):
+        # There are less than 2^14 buckets.
+        counts = np.bincount(shift << _MANTISSA_BITS | whole >> shift)
+        buckets = np.flatnonzero(counts)
+        for bucket, count in zip(buckets.tolist(), counts[buckets].tolist(), strict=True):
             self.counts[bucket] += count
 
     def add_one(self, delay: int) -> None:

@@ -92,7 +92,7 @@ class LabelJoin:
         StoreError: The store is damaged.
 
     Cost:
-        About 2 µs for a prediction and its label.
+        About 0.6 µs for a prediction and its label, 2 µs without compiled code.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class LabelJoin:
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
-        self._entries = EntryStore(connection, wait_us + remember_us, hot)
+        self._entries = EntryStore(connection, wait_us + remember_us, hot, layout)
         self._coverage = Coverage(wait_us, cohort_us)
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice, repeat, zip_longest
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,7 +19,11 @@ import numpy as np
 from streameval.events.values import BoolArray, IntArray
 from streameval.records.event_columns import Column, EventColumns
 from streameval.service.join.coverage import Coverage
-from streameval.service.join.entry_store.entry_store import EntryStore
+from streameval.service.join.entry_store.entry_store import (
+    EntryStore,
+    LabelledRows,
+    payload_columns,
+)
 from streameval.service.join.rules import (
     Complete,
     EarlyLabel,
@@ -62,6 +66,43 @@ Joined: TypeAlias = tuple[Any, int, Sequence[Any]]
 """A label, the prediction's time and its payload."""
 
 
+class _Rows(NamedTuple):
+    """Events, a payload each."""
+
+    labels: list[Any]
+    times: list[int]
+    payloads: list[Sequence[Any]]
+
+    def columns(self, width: int) -> list[Column]:
+        """Those of the payloads; of earlier, shorter ones the last values are None."""
+        columns: list[Column] = [
+            np.array(values) if type(values[0]) is float and None not in values else list(values)
+            for values in zip_longest(*self.payloads)
+        ]
+        return columns + [[None] * len(self.labels)] * (width - len(columns))
+
+
+class _Columns(NamedTuple):
+    """Events by columns, with nan for None among floats."""
+
+    labels: list[Any]
+    times: IntArray
+    payload: Sequence[Column]
+
+    def columns(self, width: int) -> list[Column]:
+        """Those of the payloads."""
+        return list(self.payload)
+
+
+_Part: TypeAlias = _Rows | _Columns
+
+
+def _without_nan(column: Column) -> Iterable[Any]:
+    if not isinstance(column, np.ndarray):
+        return column
+    return [None if value != value else value for value in column.tolist()]
+
+
 class JoinedEvents:
     """Events to count and to revert.
 
@@ -75,8 +116,7 @@ class JoinedEvents:
     def __init__(self, layout: Sequence[str], names: Mapping[int, str]) -> None:
         self._layout = tuple(layout)
         self._names = names
-        self._counted: defaultdict[int, tuple[list[Any], list[int], list[Sequence[Any]]]]
-        self._counted = defaultdict(lambda: ([], [], []))
+        self._counted: defaultdict[int, list[_Part]] = defaultdict(list)
         self._reverted: list[tuple[int, Joined]] = []
 
     def add(
@@ -87,10 +127,21 @@ class JoinedEvents:
         payloads: Iterable[Sequence[Any]],
     ) -> None:
         """Add events of a partition to count."""
-        events = self._counted[number]
-        events[0].extend(labels)
-        events[1].extend(times)
-        events[2].extend(payloads)
+        parts = self._counted[number]
+        rows = parts[-1] if parts else None
+        if not isinstance(rows, _Rows):
+            rows = _Rows([], [], [])
+            parts.append(rows)
+        rows.labels.extend(labels)
+        rows.times.extend(times)
+        rows.payloads.extend(payloads)
+
+    def add_columns(
+        self, number: int, labels: list[Any], times: IntArray, columns: Sequence[Column]
+    ) -> None:
+        """The same by columns: those of the layout, with nan for None among floats."""
+        if labels:
+            self._counted[number].append(_Columns(labels, times, columns))
 
     def revert(self, number: int, event: Joined) -> None:
         """Add an event of a partition to revert."""
@@ -99,26 +150,30 @@ class JoinedEvents:
     @property
     def counted(self) -> dict[str, dict[str, Column]]:
         """Columns of the events to count, by the prediction's partition; O(n)."""
-        return {
-            self._names[number]: self._columns(*events) for number, events in self._counted.items()
-        }
+        return {self._names[number]: self._joined(parts) for number, parts in self._counted.items()}
 
     @property
     def reverted(self) -> list[tuple[str, dict[str, Any]]]:
         """The events to revert, which were counted now or earlier, and their partitions; O(n)."""
         return [(self._names[number], self._event(*event)) for number, event in self._reverted]
 
-    def _columns(
-        self, labels: list[Any], times: list[int], payloads: list[Sequence[Any]]
-    ) -> dict[str, Column]:
-        columns: dict[str, Column] = {"y_true": labels, "time": np.array(times, dtype=np.int64)}
-        # Payloads from before a column was added are shorter: columns are added at the end.
-        for name, values in zip(self._layout, zip_longest(*payloads), strict=False):
-            if type(values[0]) is float and None not in values:
-                columns[name] = np.array(values)
+    def _joined(self, parts: list[_Part]) -> dict[str, Column]:
+        columns: dict[str, Column] = {
+            "y_true": [label for part in parts for label in part.labels],
+            "time": np.concatenate([np.asarray(part.times, dtype=np.int64) for part in parts]),
+        }
+        width = len(self._layout)
+        pieces = [part.columns(width) for part in parts]
+        for name, *column in zip(self._layout, *pieces, strict=True):
+            if all(isinstance(values, np.ndarray) for values in column):
+                whole = np.concatenate(column)
+                if not np.isnan(whole).any():
+                    columns[name] = whole
+                    continue
+            values = [value for piece in column for value in _without_nan(piece)]
             # An absent column is None in all rows; so may be the value of a slice.
-            elif name.startswith("slice:") or any(value is not None for value in values):
-                columns[name] = list(values)
+            if name.startswith("slice:") or any(value is not None for value in values):
+                columns[name] = values
         return columns
 
     def _event(self, label: Any, time: int, payload: Sequence[Any]) -> dict[str, Any]:
@@ -171,6 +226,14 @@ class Pairing:
         """Add predictions without labels."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         number = self.partitions.number(partition)
+        payload = payload_columns(self.layout, records)
+        inserted = self.entries.predict(ids, times, number, payload)
+        if inserted is not None:
+            self._count_new(partition, times[inserted])
+            if inserted.all():
+                return
+            records, times = records.take(~inserted), times[~inserted]
+            ids = records.columns["id"]  # type: ignore[assignment]
         moments = times.tolist()
         entries = list(
             map(Unlabelled, moments, repeat(number), self._payloads(records), repeat(None), moments)
@@ -186,6 +249,9 @@ class Pairing:
             new = np.ones(len(ids), dtype=np.bool_)
             new[others] = False
             times = times[new]
+        self._count_new(partition, times)
+
+    def _count_new(self, partition: str, times: IntArray) -> None:
         self.coverage.count(partition, "predictions", len(times))
         self.coverage.predicted.add(times)
 
@@ -236,6 +302,13 @@ class Pairing:
         """Add label records."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
+        joined = self.entries.label(ids, labels, times, self.wait_us)
+        if joined is not None:
+            if joined.rows.any():
+                self._add_joined(partition, labels, times, joined)
+            if joined.rows.all():
+                return
+            ids, labels, times = _picked([ids, labels, times], ~joined.rows)
         known = self.entries.find(ids)
         repeated = _repeated(ids)
         first = [
@@ -313,10 +386,24 @@ class Pairing:
                 mine = [one == number for one in numbers]
                 columns = (compress(column, mine) for column in columns)
             self.events.add(number, *columns)
+        self._count_joined(partition, times, begun)
+
+    def _add_joined(
+        self, partition: str, labels: list[Any], times: IntArray, joined: LabelledRows
+    ) -> None:
+        """Count the records of labels that compiled code has joined."""
+        events = [*_picked([labels], joined.rows), joined.times, *joined.columns]
+        numbers = np.unique(joined.partitions).tolist()
+        for number in numbers:
+            own = events if len(numbers) == 1 else _picked(events, joined.partitions == number)
+            self.events.add_columns(number, own[0], own[1], own[2:])
+        self._count_joined(partition, times[joined.rows], joined.times)
+
+    def _count_joined(self, partition: str, times: IntArray, begun: IntArray) -> None:
         self.coverage.delays.add(times - begun)
         self.coverage.labelled.add(begun)
-        self.coverage.count(partition, "joined", len(ids))
-        self.coverage.count(partition, "labels", len(ids))
+        self.coverage.count(partition, "joined", len(times))
+        self.coverage.count(partition, "labels", len(times))
 
     # Both at once
 
@@ -325,6 +412,17 @@ class Pairing:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
         number = self.partitions.number(partition)
+        payload = payload_columns(self.layout, records)
+        inserted = self.entries.predict(ids, times, number, payload, labels)
+        if inserted is not None:
+            taken = _picked([labels, times, *payload], inserted)
+            self._count_complete(partition, times[inserted])
+            self.events.add_columns(number, taken[0], taken[1], taken[2:])
+            if inserted.all():
+                return
+            records, times = records.take(~inserted), times[~inserted]
+            ids = records.columns["id"]  # type: ignore[assignment]
+            labels = list(_values(records.columns["y_true"]))
         moments = times.tolist()
         payloads = self._payloads(records)
         entries = list(map(Complete, moments, repeat(number), payloads, labels, moments))
@@ -341,9 +439,11 @@ class Pairing:
             labels, moments, payloads = (
                 list(compress(column, chosen)) for column in (labels, moments, payloads)
             )
-        if not len(times):
-            return
-        self.events.add(number, labels, moments, payloads)
+        if len(times):
+            self.events.add(number, labels, moments, payloads)
+            self._count_complete(partition, times)
+
+    def _count_complete(self, partition: str, times: IntArray) -> None:
         for name in ("predictions", "labels", "joined"):
             self.coverage.count(partition, name, len(times))
         self.coverage.predicted.add(times)
@@ -437,6 +537,15 @@ class Pairing:
 
 def _early(labels: tuple[EarlyLabel, ...], newest: int) -> EarlyLabels:
     return EarlyLabels(newest, 0, None, labels, newest)
+
+
+def _picked(columns: Sequence[Any], mask: BoolArray) -> list[Any]:
+    """The chosen values of arrays and lists."""
+    chosen = mask.tolist()
+    return [
+        column[mask] if isinstance(column, np.ndarray) else list(compress(column, chosen))
+        for column in columns
+    ]
 
 
 def _repeated(ids: list[str]) -> frozenset[str]:

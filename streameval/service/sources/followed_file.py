@@ -11,11 +11,12 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
-from itertools import accumulate
-from operator import add
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import numpy as np
+
+from streameval.events.values import IntArray
 from streameval.service.sources.file_marks import (
     COMPRESSED,
     HEAD_BYTES,
@@ -31,6 +32,9 @@ from streameval.service.sources.file_marks import (
     whole_lines,
 )
 from streameval.service.sources.raw import BadEvent, Kind, PartitionStatus, RawBatch
+from streameval.states.score_index import compiled
+
+_NATIVE = compiled("native_json")
 
 _MOST_ABSENT = 60
 """Looks without the file's name after which the file is not waited for any more."""
@@ -647,11 +651,14 @@ def _looked_at(path: Path) -> list[_Rotated]:
     return sorted(found, reverse=True)
 
 
+_NO_PLACES = np.empty(0, dtype=np.int64)
+
+
 class Lines(NamedTuple):
     """Some lines of a file, without blank ones."""
 
     messages: list[bytes]
-    places: list[int]
+    places: IntArray
     """Where each begins, in bytes."""
     end: int
     """Where the next line begins."""
@@ -679,7 +686,7 @@ def next_lines(
 
     >>> import io
     >>> next_lines(io.BytesIO(b'{"a": 1}\\n\\n{"a"'), 0, 13, last=False)
-    Lines(messages=[b'{"a": 1}'], places=[0], end=10, bad=[])
+    Lines(messages=[b'{"a": 1}'], places=array([0]), end=10, bad=[])
     """
     file.seek(start)
     data = file.read(min(max(_BLOCK, limit + 1), stop - start))
@@ -688,26 +695,35 @@ def next_lines(
         if len(data) > limit:
             return _past_long_line(file, start, stop, data, last=last, limit=limit)
         if not (last and start + len(data) >= stop):
-            return Lines([], [], start, [])
+            return Lines([], _NO_PLACES, start, [])
         whole = len(data)
     elif last and start + len(data) >= stop:
         whole = len(data)
-    lines = data[:whole].split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    lengths = list(map(len, lines))
-    # Each begins after all before it and their line breaks.
-    places = list(map(add, accumulate(lengths, initial=start), range(len(lines))))
+    lines, places, may_be_blank = _split(data, whole, start)
     bad: list[BadEvent] = []
-    if max(lengths, default=0) > limit or not all(map(bytes.strip, lines)):
+    if may_be_blank or max(map(len, lines), default=0) > limit:
         good = []
-        for place, line in zip(places, lines, strict=True):
+        for place, line in zip(places.tolist(), lines, strict=True):
             if len(line) > limit:
                 bad.append(too_long(place, line, limit))
             elif line.strip():
                 good.append((place, line))
-        places, lines = [place for place, _ in good], [line for _, line in good]
+        places = np.array([place for place, _ in good], dtype=np.int64)
+        lines = [line for _, line in good]
     return Lines(lines, places, start + whole, bad)
+
+
+def _split(data: bytes, stop: int, start: int) -> tuple[list[bytes], IntArray, bool]:
+    """The lines of ``data[:stop]``, where each begins, and whether one may be blank."""
+    if _NATIVE is not None:
+        return _NATIVE.lines(data, stop, start)  # type: ignore[no-any-return]
+    lines = data[:stop].split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    sizes = np.fromiter(map(len, lines), np.int64, len(lines))
+    # Each begins after all before it and their line breaks.
+    places = start + np.cumsum(sizes) - sizes + np.arange(len(lines))
+    return lines, places, not all(map(bytes.strip, lines))
 
 
 def _past_long_line(
@@ -721,8 +737,8 @@ def _past_long_line(
             break
         found = block.find(b"\n")
         if found >= 0:
-            return Lines([], [], offset + found + 1, [too_long(start, head, limit)])
+            return Lines([], _NO_PLACES, offset + found + 1, [too_long(start, head, limit)])
         offset += len(block)
     if last:
-        return Lines([], [], offset, [too_long(start, head, limit)])
-    return Lines([], [], start, [])
+        return Lines([], _NO_PLACES, offset, [too_long(start, head, limit)])
+    return Lines([], _NO_PLACES, start, [])

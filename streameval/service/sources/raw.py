@@ -54,7 +54,7 @@ class RawBatch:
     partition: str
     kind: Kind
     messages: list[bytes]
-    places: Sequence[int]
+    places: Sequence[int] | IntArray
     next: Position
     times: Sequence[int] | IntArray | None = None
     bad: list[BadEvent] = field(default_factory=list)

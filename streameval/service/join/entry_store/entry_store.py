@@ -1,11 +1,10 @@
 """The entries of a label join by id: those that changed last in memory, all of them on disk.
 
-Why SQLite alone is not enough: 150,000 pairs a second leave 6.7 µs for a pair in all, and a pair
-takes 6.3 µs. In a table ``(key TEXT PRIMARY KEY, newest, data)`` an upsert was measured at
-2.7 µs and a look-up at 1.4 µs, so that a run would join 70,000 to 90,000 pairs a second. Therefore
-SQLite holds segments of some hundred entries, which are written once and dropped as a whole,
-and the index by key is in memory. In return, opening a store reads every segment to rebuild that
-index: 1.8 s for a million entries.
+Why SQLite alone is not enough: a pair takes 2 µs in all, 6 µs without compiled code. In a table
+``(key TEXT PRIMARY KEY, newest, data)`` an upsert was measured at 2.7 µs and a look-up at 1.4 µs.
+Therefore SQLite holds segments of some hundred entries, which are written once and dropped as a
+whole, and the index by key is in memory. In return, opening a store reads every segment to rebuild
+that index: 1.8 s for a million entries.
 
 In memory there are two generations of entries. When both together exceed the limit the older one is
 dropped, and only then are the locations of its entries indexed: most of them are joined by then
@@ -17,35 +16,47 @@ an entry is found never depends on that, nor on a restart.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.events.values import IntArray
-from streameval.service.join.entry_store.segments import SCHEMA, Appended, SegmentStore
-from streameval.service.join.rules import Entry
+from streameval.events.values import BoolArray, IntArray
+from streameval.records.event_columns import Column, EventColumns
+from streameval.service.join.entry_store.segments import (
+    ENCODE,
+    SCHEMA,
+    Appended,
+    SegmentStore,
+    Versions,
+)
+from streameval.service.join.rules import Complete, Entry, Labelled, Unlabelled
 from streameval.service.store.dialect import Connection
-from streameval.states.score_index import backend
+from streameval.states.score_index import compiled
 
 if TYPE_CHECKING:
     from streameval.states.native.native_key_table import NativeKeyTable
 
+_NATIVE = compiled("native_key_table")
+
 _NEVER = 2**63 - 1
+_BEFORE_ALL = -(2**63)
+
+_PACKED = {kind.__struct_config__.tag: kind for kind in (Unlabelled, Labelled, Complete)}
+"""The kinds of entries that compiled code keeps without an object for each."""
 
 
 class _Generation:
     __slots__ = ("entries", "oldest", "written")
 
-    def __init__(self) -> None:
-        self.entries = key_table()
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.entries = key_table(columns)
         self.oldest = _NEVER
         """No entry's newest time is before this one."""
-        self.written: list[tuple[list[str], IntArray]] = []
-        """Keys and locations of the entries that were appended to the segments."""
+        self.written: list[Appended] = []
+        """Where the entries are that were appended to the segments."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,12 +64,24 @@ class EntryChanges:
     """What one checkpoint writes of the entries."""
 
     generation: _Generation
-    keys: list[str]
-    entries: list[Entry]
+    versions: Versions
     forgotten: list[int]
     """Segments."""
     appended: Appended | None = None
     """What :meth:`EntryStore.write` has written."""
+
+
+class LabelledRows(NamedTuple):
+    """Records of labels that compiled code has joined, and their predictions."""
+
+    rows: BoolArray
+    """Which of the records these are."""
+    times: IntArray
+    """The predictions' times, as all that follows."""
+    partitions: IntArray
+    newest: IntArray
+    columns: list[Column]
+    """Of the payload: arrays of floats with nan for None, or lists."""
 
 
 class EntryStore:
@@ -71,6 +94,7 @@ class EntryStore:
         connection: Of the store; its segments are read at once, and looked up later.
         spread_us: Entries whose times are further apart do not share a segment.
         hot: Most entries that are held in memory besides those that are not written yet.
+        columns: Of the payloads that :meth:`predict` takes, by name.
 
     Raises:
         StoreError: A segment is damaged; also later, when entries are looked up.
@@ -79,10 +103,17 @@ class EntryStore:
         Some 0.3 µs an entry in memory; see SegmentStore for those on disk.
     """
 
-    def __init__(self, connection: Connection, spread_us: int = 2**62, hot: int = 0) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        spread_us: int = 2**62,
+        hot: int = 0,
+        columns: Sequence[str] = (),
+    ) -> None:
         self._hot = hot
-        self._young = _Generation()
-        self._old = _Generation()
+        self._columns = columns
+        self._young = _Generation(columns)
+        self._old = _Generation(columns)
         self._border: int | None = None
         self._disk = SegmentStore(connection, spread_us)
 
@@ -177,6 +208,51 @@ class EntryStore:
                 young.put((key,), (entry,))
         return known
 
+    # By columns, in compiled code
+
+    def predict(
+        self,
+        keys: list[str],
+        times: IntArray,
+        partition: int,
+        payload: list[Column],
+        labels: list[Any] | None = None,
+    ) -> BoolArray | None:
+        """Insert the predictions of unknown ids; with ``labels``, complete records.
+
+        ``payload`` is that of :func:`payload_columns`.
+
+        Returns:
+            Which were inserted; :meth:`add` takes the others. None where it takes all.
+        """
+        young, old = self._young.entries, self._old.entries
+        if isinstance(young, PortableKeyTable) or isinstance(old, PortableKeyTable):
+            return None
+        chosen = np.ones(len(keys), dtype=np.uint8)
+        for n, entry in self._disk.find(keys).items():
+            chosen[n] = not self._is_known(entry)
+        border = _BEFORE_ALL if self._border is None else self._border
+        if young.predict(keys, times, partition, payload, labels, old, border, chosen):
+            self._young.oldest = min(self._young.oldest, int(times.min()))
+        return chosen.view(np.bool_)
+
+    def label(
+        self, keys: list[str], labels: list[Any], times: IntArray, wait: int
+    ) -> LabelledRows | None:
+        """Label predictions in memory that have no label, where the label is in time.
+
+        Of the records of an id only those before the first one that is left, so that the others
+        can be added afterwards, one by one. None where all are left.
+        """
+        young, old = self._young.entries, self._old.entries
+        if isinstance(young, PortableKeyTable) or isinstance(old, PortableKeyTable):
+            return None
+        border = _BEFORE_ALL if self._border is None else self._border
+        found = LabelledRows(*young.label(keys, labels, times, wait, old, border))
+        if len(found.newest):
+            self._young.oldest = min(self._young.oldest, int(found.newest.min()))
+        return found
+
     # Writing
 
     def cut(self, before: int | None = None) -> EntryChanges:
@@ -186,23 +262,23 @@ class EntryStore:
             before: Forget entries older than this moment, and the segments that hold no others.
         """
         young = self._young
-        keys, entries = young.entries.changes()
+        versions = Versions(*young.entries.versions())
         forgotten: list[int] = []
         if before is not None:
             self.forget_before(before)
             forgotten = self._disk.forget_before(before)
-        if keys and (self.held > self._hot or 2 * len(young.entries) > self._hot):
+        if versions.keys and (self.held > self._hot or 2 * len(young.entries) > self._hot):
             # Between two checkpoints all of the older generation is on disk.
             self._drop_old()
-            self._old, self._young = young, _Generation()
+            self._old, self._young = young, _Generation(self._columns)
             # A quarter of the limit: it will grow to half of it, in one step more.
             self._young.entries.reserve(self._hot // 4)
-        return EntryChanges(young, keys, entries, forgotten)
+        return EntryChanges(young, versions, forgotten)
 
     def write(self, connection: Connection, changes: EntryChanges) -> None:
         """Append the changed entries to the segments, inside the caller's transaction."""
-        if changes.keys:
-            changes.appended = self._disk.append(connection, changes.keys, changes.entries)
+        if changes.versions.keys:
+            changes.appended = self._disk.append(connection, changes.versions)
         self._disk.delete(connection, changes.forgotten)
 
     def wrote(self, changes: EntryChanges) -> None:
@@ -210,17 +286,15 @@ class EntryStore:
         if changes.appended is None:
             return
         self._disk.added(changes.appended)
-        changes.generation.written.append((changes.keys, changes.appended.locations))
+        changes.generation.written.append(changes.appended)
         if self.held > self._hot:
             self._drop_old()
 
     def _drop_old(self) -> None:
         """Drop the older generation from memory, all of which is on disk."""
-        written = self._old.written
-        if written:
-            keys = [key for some, _ in written for key in some]
-            self._disk.index(keys, np.concatenate([locations for _, locations in written]))
-        self._old = _Generation()
+        for appended in self._old.written:
+            self._disk.index(appended)
+        self._old = _Generation(self._columns)
 
 
 KeyTable: TypeAlias = "PortableKeyTable | NativeKeyTable"
@@ -235,13 +309,16 @@ class PortableKeyTable:
         of a whole batch.
 
     >>> table = PortableKeyTable()
-    >>> table.add(["a", "b"], [1, 2]), table.add(["b", "c"], [3, 4])
-    ([1, 2], [2, 4])
-    >>> table.put(["a"], [5])
-    >>> table.find(["a", "x"]), table.get("c"), len(table)
-    ([5, None], 4, 3)
-    >>> table.changes(), table.changes()
-    ((['a', 'b', 'c'], [5, 2, 4]), ([], []))
+    >>> one, other = (Unlabelled(time, 1, (0.5,), None, time) for time in (10, 20))
+    >>> table.add(["a", "b"], [one, one]) == [one, one]
+    True
+    >>> table.add(["b", "c"], [other, other]) == [one, other]
+    True
+    >>> table.put(["a"], [other])
+    >>> table.find(["a", "x"]) == [other, None], table.get("b") == one, len(table)
+    (True, True, 3)
+    >>> table.versions().keys, table.versions().keys
+    (['a', 'b', 'c'], [])
     """
 
     __slots__ = ("_changed", "_values")
@@ -281,20 +358,37 @@ class PortableKeyTable:
         self._values.update(zip(keys, values, strict=True))
         self._changed += keys
 
-    def changes(self) -> tuple[list[str], list[Any]]:
-        """Keys and values that :meth:`add` and :meth:`put` changed since the last call."""
+    def versions(self) -> Versions:
+        """The entries that :meth:`add` and :meth:`put` changed since the last call."""
         keys = list(dict.fromkeys(self._changed))
         self._changed = []
-        return keys, list(map(self._values.__getitem__, keys))
+        return Versions.of(keys, list(map(self._values.__getitem__, keys)))
 
 
-def key_table() -> KeyTable:
-    """An empty table of the backend in use."""
-    if backend() == "native":
-        try:
-            compiled = importlib.import_module("streameval.states.native.native_key_table")
-        except ImportError:  # each compiled module is optional
-            return PortableKeyTable()
-        table: KeyTable = compiled.NativeKeyTable()
-        return table
-    return PortableKeyTable()
+def key_table(columns: Sequence[str] = ()) -> KeyTable:
+    """An empty table of the backend in use, for payloads of these columns."""
+    if _NATIVE is None:
+        return PortableKeyTable()
+    table: KeyTable = _NATIVE.NativeKeyTable(list(map(_holds_floats, columns)), _PACKED, ENCODE)
+    return table
+
+
+def _holds_floats(column: str) -> bool:
+    """Whether all values of a payload's column are finite floats, or None."""
+    return column.partition(":")[0] in ("score", "weight")
+
+
+def payload_columns(layout: Sequence[str], records: EventColumns) -> list[Column]:
+    """The payloads of predictions by columns: arrays of floats with nan for None, or lists."""
+    rows = records.rows
+    found: list[Column] = []
+    for name in layout:
+        column = records.columns.get(name)
+        if _holds_floats(name):
+            floats = np.full(rows, np.nan) if column is None else column
+            found.append(np.asarray(floats, dtype=np.float64))
+        elif column is None:
+            found.append([None] * rows)
+        else:
+            found.append(column.tolist() if isinstance(column, np.ndarray) else column)
+    return found

@@ -18,6 +18,7 @@ import struct
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -29,6 +30,9 @@ from streameval.events.values import BoolArray, IntArray
 from streameval.service.join.rules import Entry
 from streameval.service.store.checksums import delete_rows, insert_rows
 from streameval.service.store.dialect import Connection, streamed
+from streameval.states.score_index import compiled
+
+_NATIVE = compiled("native_key_table")
 
 SCHEMA = """
 CREATE TABLE join_segments (
@@ -58,11 +62,47 @@ _RATIO = 4
 """A run is merged with the one before it unless that is so many times larger."""
 
 
+ENCODE: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
+
+
+class Versions(NamedTuple):
+    """Versions of entries to append, each as it is written."""
+
+    keys: list[str]
+    newest: IntArray
+    """The newest time of each."""
+    data: bytes
+    """Of all of them, one after another."""
+    ends: IntArray
+    """Where each ends in ``data``."""
+
+    @classmethod
+    def of(cls, keys: list[str], entries: Sequence[Entry]) -> Versions:
+        """Encode the entries of keys."""
+        encoded = list(map(ENCODE, zip(keys, entries, strict=True)))
+        newest = np.fromiter(map(attrgetter("newest"), entries), np.int64, len(entries))
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        return cls(keys, newest, b"".join(encoded), np.cumsum(sizes))
+
+    def sorted(self) -> tuple[Versions, IntArray | None]:
+        """The versions by their newest times, and the order in which they are then."""
+        if not (self.newest[1:] < self.newest[:-1]).any():
+            return self, None
+        order = np.argsort(self.newest, kind="stable")
+        if _NATIVE is not None:
+            data, ends = _NATIVE.in_order(self.data, self.ends, order)
+        else:
+            starts = [0, *self.ends.tolist()]
+            data = b"".join(self.data[starts[n] : starts[n + 1]] for n in order.tolist())
+            ends = np.cumsum(np.diff(self.ends, prepend=0)[order])
+        return Versions(self.keys, self.newest[order], data, ends), order
+
+
 class Appended(NamedTuple):
     """Segments that were written."""
 
-    locations: IntArray
-    """Of each entry, in their order."""
+    run: KeyRun
+    """Where each entry lies."""
     newest: dict[int, int]
     """Number of a segment -> the newest time of its entries."""
 
@@ -89,7 +129,6 @@ class SegmentStore:
     def __init__(self, connection: Connection, spread_us: int = 2**62) -> None:
         self._connection = connection
         self._spread = spread_us
-        self._encode = msgspec.msgpack.Encoder().encode
         self._newest: dict[int, int] = {}
         self._numbers: IntArray | None = None
         self._runs = KeyRuns()
@@ -108,7 +147,7 @@ class SegmentStore:
             hashes.append(key_hashes(keys))
             locations.append((number << _INDEX_BITS) + np.arange(len(keys)))
         if hashes:
-            self._runs.add(np.concatenate(hashes), np.concatenate(locations))
+            self._runs.add(KeyRun.of(np.concatenate(hashes), np.concatenate(locations)))
 
     def _stored(self) -> Iterator[tuple[int, int, _Segment]]:
         last = 0
@@ -196,47 +235,38 @@ class SegmentStore:
             self._cached_bytes -= self._cache.popitem(last=False)[1].size
         return segment
 
-    def append(
-        self, connection: Connection, keys: Sequence[str], entries: Sequence[Entry]
-    ) -> Appended:
+    def append(self, connection: Connection, versions: Versions) -> Appended:
         """Write versions of entries, inside the caller's transaction.
 
         :meth:`added` follows when it is committed, and :meth:`index` makes them findable.
         """
-        newest = np.fromiter(map(attrgetter("newest"), entries), np.int64, len(entries))
-        encoded = list(map(self._encode, zip(keys, entries, strict=True)))
-        order: IntArray | None = None
         # By time: entries that become old together are dropped together.
-        if (newest[1:] < newest[:-1]).any():
-            order = np.argsort(newest, kind="stable")
-            newest = newest[order]
-            encoded = [encoded[n] for n in order.tolist()]
-        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        versions, order = versions.sorted()
+        newest, data, ends = versions.newest, versions.data, versions.ends
         rows = []
         added = {}
-        written = np.empty(len(encoded), dtype=np.int64)
-        for start, stop in cuts(sizes, newest, self._spread):
-            ends = np.cumsum(sizes[start:stop])
-            data = ends.astype("<u4").tobytes() + b"".join(encoded[start:stop])
+        written = np.empty(len(ends), dtype=np.int64)
+        for start, stop in cuts(np.diff(ends, prepend=0), newest, self._spread):
+            before = int(ends[start - 1]) if start else 0
+            own = (ends[start:stop] - before).astype("<u4").tobytes()
+            blob = own + data[before : int(ends[stop - 1])]
             last = added[self._next] = int(newest[stop - 1])
-            rows.append((self._next, last, stop - start, zlib.crc32(data), data))
+            rows.append((self._next, last, stop - start, zlib.crc32(blob), blob))
             written[start:stop] = np.arange(stop - start) + (self._next << _INDEX_BITS)
             self._next += 1
         insert_rows(connection, "join_segments", rows)
-        if order is None:
-            return Appended(written, added)
-        locations = np.empty_like(written)
-        locations[order] = written
-        return Appended(locations, added)
+        # Sorted here and not where it is needed, because this thread is not the one that reads.
+        hashes = key_hashes(versions.keys)
+        return Appended(KeyRun.of(hashes if order is None else hashes[order], written), added)
 
     def added(self, appended: Appended) -> None:
         """Note segments that were committed."""
         self._newest.update(appended.newest)
         self._numbers = None
 
-    def index(self, keys: Sequence[str], locations: IntArray) -> None:
+    def index(self, appended: Appended) -> None:
         """Make appended entries findable."""
-        self._runs.add(key_hashes(keys), locations, self._alive)
+        self._runs.add(appended.run, self._alive)
 
     def _alive(self, locations: IntArray) -> BoolArray:
         if not self._newest:
@@ -359,40 +389,65 @@ def _damaged(segment: int, how: str) -> StoreError:
 
 def key_hashes(keys: Sequence[str]) -> IntArray:
     """The hash of each key, valid in this process only, as Python salts its hashes."""
+    if _NATIVE is not None:
+        return _NATIVE.hashes(keys)  # type: ignore[no-any-return]
     return np.fromiter(map(hash, keys), np.int64, len(keys))
+
+
+class KeyRun(NamedTuple):
+    """Hashes of keys, ascending, and a location for each."""
+
+    hashes: IntArray
+    locations: IntArray
+
+    @classmethod
+    def of(cls, hashes: IntArray, locations: IntArray) -> KeyRun:
+        """Sort them."""
+        order = np.argsort(hashes)
+        return cls(hashes[order], locations[order])
+
+    def merged(self, new: KeyRun) -> KeyRun:
+        """Both in one run."""
+        if _NATIVE is not None:
+            return KeyRun(*_NATIVE.merged(*self, *new))
+        hashes = np.concatenate((self.hashes, new.hashes))
+        order = np.argsort(hashes, kind="stable")  # a merge, as both are sorted
+        return KeyRun(hashes[order], np.concatenate((self.locations, new.locations))[order])
 
 
 class KeyRuns:
     """Locations of entries by their keys' hashes; a key may have several.
 
     >>> runs = KeyRuns()
-    >>> runs.add(key_hashes(["a", "b"]), np.array([10, 20]))
-    >>> runs.add(key_hashes(["a"]), np.array([30]))
+    >>> runs.add(KeyRun.of(key_hashes(["a", "b"]), np.array([10, 20])))
+    >>> runs.add(KeyRun.of(key_hashes(["a"]), np.array([30])))
     >>> indices, locations = runs.find(key_hashes(["c", "a"]))
     >>> indices.tolist(), locations.tolist()
     ([1, 1], [30, 10])
     """
 
     def __init__(self) -> None:
-        self._runs: list[tuple[IntArray, IntArray]] = []
+        self._runs: list[tuple[KeyRun, Callable[[IntArray], IntArray]]] = []
+        """Each with what finds the first place of each hash, -1 where there is none."""
 
     def __len__(self) -> int:
-        return sum(len(hashes) for hashes, _ in self._runs)
+        return sum(len(run.hashes) for run, _ in self._runs)
 
-    def add(
-        self,
-        hashes: IntArray,
-        locations: IntArray,
-        alive: Callable[[IntArray], BoolArray] | None = None,
-    ) -> None:
+    def add(self, run: KeyRun, alive: Callable[[IntArray], BoolArray] | None = None) -> None:
         """Add entries; runs that are merged drop those that are not ``alive``."""
-        if not len(hashes):
+        if not len(run.hashes):
             return
-        order = np.argsort(hashes, kind="stable")
-        run = hashes[order], np.asarray(locations, dtype=np.int64)[order]
-        while self._runs and len(self._runs[-1][0]) < _RATIO * len(run[0]):
-            run = _merged(self._runs.pop(), run, alive)
-        self._runs.append(run)
+        while self._runs and len(self._runs[-1][0].hashes) < _RATIO * len(run.hashes):
+            old, _ = self._runs.pop()
+            if alive is not None:
+                keep = alive(old.locations)
+                if not keep.all():
+                    old = KeyRun(old.hashes[keep], old.locations[keep])
+            run = old.merged(run)
+        if _NATIVE is not None:
+            self._runs.append((run, _NATIVE.NativeKeyRun(run.hashes).first))
+        else:
+            self._runs.append((run, partial(_first, run.hashes)))
 
     def find(self, hashes: IntArray) -> tuple[IntArray, IntArray]:
         """The entries that match each of ``hashes``.
@@ -404,20 +459,17 @@ class KeyRuns:
         """
         indices: list[IntArray] = []
         found: list[IntArray] = []
-        # Sorted, neighbours are looked up in the same part of a run, which is then in the cache.
-        order = np.argsort(hashes)
-        wanted = hashes[order]
-        for run, locations in self._runs:
-            left = np.searchsorted(run, wanted)
-            hit = np.flatnonzero(run[np.minimum(left, len(run) - 1)] == wanted)
+        for run, first in self._runs:
+            starts = first(hashes)
+            hit = np.flatnonzero(starts >= 0)
             if not len(hit):
                 continue
-            starts = left[hit]
-            counts = np.searchsorted(run, wanted[hit], side="right") - starts
+            starts = starts[hit]
+            counts = np.searchsorted(run.hashes, hashes[hit], side="right") - starts
             # Of each hit all positions from its start on.
             shift = starts - (np.cumsum(counts) - counts)
-            found.append(locations[np.repeat(shift, counts) + np.arange(counts.sum())])
-            indices.append(np.repeat(order[hit], counts))
+            found.append(run.locations[np.repeat(shift, counts) + np.arange(counts.sum())])
+            indices.append(np.repeat(hit, counts))
         if not indices:
             none = np.empty(0, dtype=np.int64)
             return none, none
@@ -426,24 +478,13 @@ class KeyRuns:
         return index[order], location[order]
 
 
-def _merged(
-    old: tuple[IntArray, IntArray],
-    new: tuple[IntArray, IntArray],
-    alive: Callable[[IntArray], BoolArray] | None,
-) -> tuple[IntArray, IntArray]:
-    if alive is not None:
-        keep = alive(old[1])
-        if not keep.all():
-            old = old[0][keep], old[1][keep]
-    # The position of each new one: a merge without a sort.
-    target = np.searchsorted(old[0], new[0], side="right") + np.arange(len(new[0]))
-    size = len(old[0]) + len(new[0])
-    is_old = np.ones(size, dtype=bool)
-    is_old[target] = False
-    hashes = np.empty(size, dtype=np.int64)
-    hashes[target] = new[0]
-    hashes[is_old] = old[0]
-    locations = np.empty(size, dtype=np.int64)
-    locations[target] = new[1]
-    locations[is_old] = old[1]
-    return hashes, locations
+def _first(run: IntArray, hashes: IntArray) -> IntArray:
+    """The first place of each hash in a run, -1 where there is none."""
+    # Sorted, neighbours are looked up in the same part of the run, which is then in the cache.
+    order = np.argsort(hashes)
+    wanted = hashes[order]
+    places = np.searchsorted(run, wanted)
+    there = run[np.minimum(places, len(run) - 1)] == wanted
+    found = np.empty(len(hashes), dtype=np.int64)
+    found[order] = np.where(there, places, -1)
+    return found
