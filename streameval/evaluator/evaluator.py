@@ -70,6 +70,9 @@ from streameval.windows.window import WindowSpec
 
 EVALUATOR_KIND = "evaluator"
 
+_MOST_READERS = 1_000
+"""Ways to read a value or an interval that are kept: far more than there are metrics."""
+
 
 _Evaluator = TypeVar("_Evaluator")
 
@@ -582,6 +585,8 @@ class Evaluator(EvaluatorWay):
     def _cache_interval(self, name: str, level: float, method: str) -> None:
         read = compiled_interval(name, level, method, self._windows.total)
         if read is not None:
+            if len(self._readers) > _MOST_READERS:
+                self._readers.clear()  # of ever other levels
             self._readers[name, level, method] = read
 
     def bounds(self, name: str, **params: Any) -> Bounds:
@@ -1012,6 +1017,9 @@ class Evaluator(EvaluatorWay):
             labels: Whether predicted labels are counted.
             scores: Whether scores are.
 
+        Raises:
+            StateError: Without labels, where the window is ``Last(n)``, which keeps them.
+
         >>> ev = Evaluator(slices=("country",))
         >>> with ev.restricted((), labels=True, scores=False):
         ...     ev.update(True, score=0.9)
@@ -1021,6 +1029,8 @@ class Evaluator(EvaluatorWay):
         Traceback (most recent call last):
         streameval.errors.MetricError: roc_auc needs scores: pass score= (or proba=) with ...
         """
+        if not labels and self._options["window"]["kind"] == "last":
+            raise StateError("Last(n) counts no event without its label")
         with self._lock:
             slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
             fast_paths = (self._plain_open, self._update, self._state_set, self._scores_only)

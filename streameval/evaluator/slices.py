@@ -672,7 +672,8 @@ class SlicedWindows:
             np.ascontiguousarray(batch.y_true),
             _contiguous(batch.y_pred if "confusion" in plan.keeps else None),
             _contiguous(batch.score if "index" in plan.keeps else None),
-            _contiguous(moments),
+            # A copy: places are computed of them, and the array may be the caller's.
+            None if moments is None else moments.copy(),
             width,
             least,
             len(windows),

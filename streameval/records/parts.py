@@ -23,6 +23,7 @@ from copy import deepcopy
 from dataclasses import replace
 from io import BytesIO
 from itertools import chain
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from streameval.errors import InputError, OptionError, StreamevalError, shown
@@ -104,6 +105,9 @@ def _needs_one(request: Request, sources: Sequence[Source]) -> str:
         return f"{(*ordered, 'temporal')[0]}, which is about the order of events"
     if any(source.path == "-" or is_remote(source.path) for source in sources):
         return "the standard input, or a URL"
+    paths = [Path(source.path) for source in sources]
+    if any(path.is_fifo() or path.is_char_device() for path in paths):
+        return "a pipe, which can be read once"
     return "" if sys.executable else "an interpreter that cannot be started"
 
 
@@ -224,12 +228,18 @@ class _Run:
         finally:
             for thread in threads:
                 thread.join()
-        return None if self._failed else self._whole()
+        if self._failed or self._left or len(self._parts) < len(others):
+            return None
+        return self._whole()
 
     def _next(self, spare: int = 0) -> Sequence[Piece] | None:
-        """The next task; None where no more than so many bytes are left, or a process failed."""
+        """The next task; None where there is none, or a process failed.
+
+        Args:
+            spare: Leave the last tasks, of so many bytes together, to the calling process.
+        """
         with self._lock:
-            if self._failed or self._bytes_left <= spare or not self._left:
+            if self._failed or not self._left or (spare and self._bytes_left <= spare):
                 return None
             task = self._left.popleft()
             self._bytes_left -= _bytes_of(task)
@@ -256,7 +266,8 @@ class _Run:
             if not self._failed:
                 other.send(pickle.dumps(None))
                 self._parts.append(other.receive())
-        except (StreamevalError, OSError, EOFError, pickle.PickleError):
+        except Exception:
+            # Whatever it is, one process finds it again, or counts what this one could not.
             self._failed = True
 
     def _can_be_shared(self) -> bool:

@@ -317,7 +317,7 @@ class PanesWindow(PanesWay):
                 merged.subtract(self.buckets.read(number))
             for number in entered:
                 merged.merge(self.buckets.read(number))
-        except StateError:
+        except (InputError, StateError):
             return  # more weight than a state set can hold, which the next read reports
         self._merged = merged
 

@@ -321,6 +321,7 @@ class TimeBuckets:
         before = self._buckets.get(number)
         if before is None or closed:
             packed = before.packed() if isinstance(before, StateSet) else before
+            assert packed is not None or before is None
             self._buckets[number] = sets.packed(n, packed)
             if not closed:
                 self._thawed.add(number)

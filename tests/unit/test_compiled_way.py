@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError, MetricError
+from streameval.errors import InputError, MetricError, StateError
 from streameval.metrics.registry import METRICS
 from streameval.metrics.undefined import reason_of
 from streameval.states.probability import ProbabilitySums
@@ -423,6 +423,12 @@ def test_what_is_not_plain_is_counted_in_python(in_full: list[str]) -> None:
     with ev.restricted((), labels=False, scores=True):
         ev.update(True, score=0.25)
     assert len(in_full) == 6
+    last = se.Evaluator(window=se.Last(3))
+    with (
+        pytest.raises(StateError, match="without its label"),
+        last.restricted((), labels=False, scores=True),
+    ):
+        pass
     ev.update(False, score=0.25)
     in_full.clear()
     ev.update(False, score=0.75)

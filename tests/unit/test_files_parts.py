@@ -377,6 +377,45 @@ def test_a_process_that_ends_leaves_the_records_to_one(
     assert in_parts(SCORES, paths) is None
 
 
+class Surprised(InThisProcess):
+    """Raises what nobody expects of a process, when its state is received."""
+
+    def receive(self) -> Any:
+        found = super().receive()
+        if isinstance(found, Feed):
+            raise MemoryError
+        return found
+
+
+def test_whatever_is_raised_of_a_process_leaves_the_records_to_one(
+    small_tasks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_Other", Surprised)
+    paths = changed(tmp_path / "a.jsonl")
+    assert in_parts(SCORES, paths) is None
+
+
+def test_an_empty_file_is_no_less_an_error_in_a_task_of_its_own(
+    small_tasks: None, tmp_path: Path
+) -> None:
+    full, empty = tmp_path / "a.csv", tmp_path / "b.csv"
+    # Tasks of 1,000 and then of 2,000 bytes, of which the last ends with the file.
+    full.write_text("y_true,score\n" + "1,0.2345\n0,0.1234\n" * 499 + "0,.5\n")
+    empty.touch()
+    request, paths = Request(score="score"), [str(full), str(empty)]
+    assert full.stat().st_size == 9_000
+    assert in_parts(request, paths) is None
+    with pytest.raises(InputError, match="an empty file"):
+        by_one(request, paths)
+
+
+def test_a_pipe_is_read_by_one(tmp_path: Path) -> None:
+    pipe = tmp_path / "a.jsonl"
+    os.mkfifo(pipe)
+    with pytest.raises(OptionError, match="a pipe, which can be read once"):
+        parts.processes(2, SCORES, find_sources([str(pipe)]))
+
+
 def test_processes_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "_HEAD_BYTES", 1_000)
     monkeypatch.setattr(parts, "_LEAST_TASK", 2_000)

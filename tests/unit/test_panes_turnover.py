@@ -235,3 +235,21 @@ def test_weights_that_are_not_whole_are_never_subtracted(operations: Counter[str
             assert repr(report) == repr(se.from_bytes(ev.to_bytes()).report())
     # One for each step, but for those while pane 10 is inside and when it leaves.
     assert subtracted == [0] * 8 + [1, 2, *[3] * 9, *range(4, 15)]
+
+
+def test_a_batch_that_leaves_the_merge_no_room_is_counted_whole() -> None:
+    start = 1_000_000_000
+    ev = se.Evaluator(window=se.Panes("60s", "10s"), time_unit="s", slices=("a",))
+    ev.update_many(
+        [True] * 512,
+        score=[0.5] * 512,
+        weight=[2**53] * 511 + [2**53 - 3],
+        event_time=[start] * 512,
+        slices={"a": [1] * 512},
+    )
+    ev["roc_auc"]
+    later = {"event_time": [start + 12] * 8, "slices": {"a": [2] * 8}}
+    ev.update_many([True] * 8, score=[0.5] * 8, **later)
+    panes = [len(one["window"]["panes"]) for one in ev.to_state()["slices"]]
+    assert panes == [1, 1]
+    assert ev.arrivals["on_time"] == 520

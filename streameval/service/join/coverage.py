@@ -289,7 +289,7 @@ class Coverage:
     def saved(self) -> SavedCoverage:
         """The written form of all of it."""
         return SavedCoverage(
-            {name: dict(counts) for name, counts in sorted(self._counts.items())},
+            {name: dict(sorted(counts.items())) for name, counts in sorted(self._counts.items())},
             _pairs(self.delays.counts),
             _pairs(self.predicted.counts),
             _pairs(self.labelled.counts),

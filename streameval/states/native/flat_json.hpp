@@ -38,8 +38,6 @@ class FlatJson {
  public:
     void field(std::string name, JsonField kind) { fields_.push_back({std::move(name), kind}); }
 
-    size_t fields() const { return fields_.size(); }
-
     // Reads one message into a value for each field; false where it is not plain.
     bool read(const char* text, size_t size, JsonValue* values) {
         at_ = text;

@@ -210,8 +210,6 @@ class Packer {
 
     void nil() { bytes.push_back(char(0xC0)); }
 
-    void boolean(bool value) { bytes.push_back(char(value ? 0xC3 : 0xC2)); }
-
     void number(double value) {
         uint64_t bits;
         std::memcpy(&bits, &value, 8);

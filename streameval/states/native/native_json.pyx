@@ -60,6 +60,7 @@ cdef dict _KINDS = {
 cdef enum:
     MOST_FIELDS = 64
     KEPT = 256  # Texts of a field that are kept, so that equal ones are one object.
+    LONGEST = 64  # Bytes of a text that is kept.
 
 
 cdef struct Part:
@@ -67,7 +68,7 @@ cdef struct Part:
     size_t size
 
 
-cdef class _Texts:
+cdef class _KeptTexts:
     """Labels and the like, of which there are few: one object for equal ones."""
 
     cdef list _kept
@@ -77,6 +78,8 @@ cdef class _Texts:
 
     cdef object text(self, const char* data, uint32_t size):
         cdef uint32_t place = size, n
+        if size > LONGEST:
+            return PyUnicode_DecodeUTF8(data, size, NULL)
         for n in range(size):
             place = place * 31 + <unsigned char>data[n]
         place %= KEPT
@@ -102,7 +105,7 @@ cdef class NativeRecords:
     def __init__(self, fields):
         self._names = [name for name, _ in fields]
         self._kinds = [kind for _, kind in fields]
-        self._texts = [_Texts() for _ in fields]
+        self._texts = [_KeptTexts() for _ in fields]
         for name, kind in fields:
             self._json.field(name.encode(), _KINDS[kind])
 
@@ -173,7 +176,7 @@ cdef class NativeRecords:
         return self._objects(n, width, rows, values)
 
     cdef list _objects(self, Py_ssize_t n, Py_ssize_t width, Py_ssize_t rows, JsonValue* values):
-        cdef _Texts texts = self._texts[n]
+        cdef _KeptTexts texts = self._texts[n]
         cdef list found = [None] * rows
         cdef JsonValue* value
         cdef Py_ssize_t row

@@ -53,7 +53,6 @@ cdef extern from "key_slots.hpp" namespace "streameval":
     cdef cppclass Packer:
         string bytes
         void nil() except +
-        void boolean(cbool value) except +
         void number(double value) except +
         void whole(int64_t value) except +
         void text(const char* data, size_t size) except +
@@ -130,6 +129,8 @@ cdef class NativeKeyTable:
         for number in numbers:
             self._numbers.push_back(number)
         self._slots.set_width(self._numbers.size())
+        if set(kinds) != {UNLABELLED, LABELLED, COMPLETE}:
+            raise ValueError("expected the types of three kinds of entries")
         self._kinds = kinds
         self._encode = encode
 
@@ -344,7 +345,6 @@ cdef class NativeKeyTable:
         cdef size_t k, width = self._numbers.size()
         cdef KeyEntry* entry
         cdef KeyEntry* before
-        cdef NativeKeyTable table
         cdef list names = _texts(keys), columns = []
         cdef int64_t newest
         if len(labels) != total or times.shape[0] != total or older._numbers != self._numbers:
@@ -374,10 +374,8 @@ cdef class NativeKeyTable:
             for n in range(count):
                 row = start + n
                 key = names[row]
-                table = self
                 before = entry = self._slots.find(<PyObject*>key, self._hashes[n])
                 if before is NULL:
-                    table = older
                     before = older._slots.find(<PyObject*>key, self._hashes[n])
                     if before is NULL:
                         continue
