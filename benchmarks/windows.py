@@ -147,7 +147,8 @@ def _optional_peers(repeats: int) -> list[Part]:
     if importlib.util.find_spec("torcheval") is None:
         print("no row of torcheval, which is not installed", file=sys.stderr)
     else:
-        found.append(partial(against_torcheval, 1_000, 1_000, repeats))
+        # In a process of its own, which torch fills with threads.
+        found.append(partial(in_a_process, _HERE, f"against_torcheval(1_000, 1_000, {repeats})"))
     try:
         jars = fetch(_MOA, ROOT / "build" / "moa")
     except AbsentError as error:
@@ -225,9 +226,9 @@ def against_moa(jars: Path, n: int, events: int, repeats: int) -> Row:
 
 def _against(n: int, seconds: list[tuple[float, float]], events: int, peer: str) -> Row:
     """A row of the seconds of _EVENTS events here and of some of the peer's, in turn."""
-    mine, theirs = (np.array(one) for one in zip(*seconds, strict=True))
-    mine, theirs = mine / _EVENTS, theirs / events
-    ratio = statistics.median(theirs / mine)
+    mine = [ours / _EVENTS for ours, _ in seconds]
+    theirs = [peers / events for _, peers in seconds]
+    ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
     return Row(
         f"AUC of the last {n:,} after every event ({se.backend()})",
         statistics.median(mine) * 1e6,
