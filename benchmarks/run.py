@@ -1,6 +1,6 @@
 """Every row, against its peer in the same run: writes results.md, results.json and a picture.
 
-``make bench`` (about twenty minutes) and ``make bench-quick`` (about five). Peers are timed in
+``make bench`` (about twenty-five minutes) and ``make bench-quick`` (about five). Peers are timed in
 turn with streameval, pair by pair; a row quotes medians. The exit code is 1 where a row could
 not be measured, or falls below 0.9 of what is wanted.
 """
