@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -44,7 +45,7 @@ class LeafPool {
     ~LeafPool() {
         while (slabs_ != nullptr) {
             Slab* older = slabs_->older;
-            std::free(slabs_);
+            release(slabs_);
             slabs_ = older;
         }
     }
@@ -109,19 +110,40 @@ class LeafPool {
     std::size_t bytes_ = 0;
     Unused* free_[kKinds] = {};
 
+#if defined(__linux__)
+    // Mapped and not from malloc, which aligns and then keeps what is given back: where a tree is
+    // merged again and again, that would double its memory.
+    static void* huge(std::size_t bytes) {
+        const std::size_t whole = bytes + kHuge;
+        void* mapped =
+            mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (mapped == MAP_FAILED) return nullptr;
+        char* begin = static_cast<char*>(mapped);
+        const std::size_t over = reinterpret_cast<std::uintptr_t>(begin) % kHuge;
+        const std::size_t before = (kHuge - over) % kHuge;
+        if (before != 0) (void)munmap(begin, before);
+        (void)munmap(begin + before + bytes, kHuge - before);
+        // Only a wish: where the kernel declines, ordinary pages serve.
+        (void)madvise(begin + before, bytes, MADV_HUGEPAGE);
+        return begin + before;
+    }
+    static void release(Slab* slab) noexcept {
+        if (slab->bytes < kHuge) {
+            std::free(slab);
+        } else {
+            (void)munmap(slab, slab->bytes);
+        }
+    }
+#else
+    static void* huge(std::size_t bytes) { return std::malloc(bytes); }
+    static void release(Slab* slab) noexcept { std::free(slab); }
+#endif
+
     // Each slab is twice the last, so that a small index stays small.
     void add_slab(std::size_t least) {
         std::size_t bytes = slabs_ == nullptr ? 256 : std::min(2 * slabs_->bytes, kHuge);
         while (bytes < least + sizeof(Slab)) bytes *= 2;
-        void* memory = nullptr;
-#if defined(__linux__)
-        if (bytes >= kHuge) {
-            memory = std::aligned_alloc(kHuge, bytes);
-            // Only a wish: where the kernel declines, ordinary pages serve.
-            if (memory != nullptr) (void)madvise(memory, bytes, MADV_HUGEPAGE);
-        }
-#endif
-        if (memory == nullptr) memory = std::malloc(bytes);
+        void* memory = bytes < kHuge ? std::malloc(bytes) : huge(bytes);
         if (memory == nullptr) throw std::bad_alloc();
         slabs_ = new (memory) Slab{slabs_, bytes};
         place_ = static_cast<char*>(memory) + sizeof(Slab);
