@@ -101,7 +101,7 @@ def _called(part: Any) -> str:
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, in two minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, in some minutes")
     parser.add_argument("--only", help="sections whose title has this in it; nothing is written")
     parser.add_argument(
         "--renew", action="store_true", help="with --only: write these among the earlier results"

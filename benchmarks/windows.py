@@ -46,7 +46,8 @@ def parts(quick: bool) -> list[Part]:
             for call in NATIVE_ROWS
             if "native" in backends()
         ),
-        *_optional_peers(3 if quick else 5),
+        partial(torcheval_where_it_runs, 1_000, 1_000, 3 if quick else 5),
+        partial(moa_where_it_runs, {1_000: 3_000, 100_000: 300}, 3 if quick else 5),
         partial(macro_f1, 20_000, 3 if quick else 7),
         partial(memory, 1000 if quick else 10_000, 288),
         ties,
@@ -141,24 +142,13 @@ def rolling_auc(n: int, repeats: int = 5) -> Row:
     )
 
 
-def _optional_peers(repeats: int) -> list[Part]:
-    """The rows of peers that are no requirement of the benchmarks, where they run."""
-    found: list[Part] = []
+def torcheval_where_it_runs(n: int, events: int, repeats: int) -> list[Row]:
+    """:func:`against_torcheval`; no row where it is not installed."""
     if importlib.util.find_spec("torcheval") is None:
         print("no row of torcheval, which is not installed", file=sys.stderr)
-    else:
-        # In a process of its own, which torch fills with threads.
-        found.append(partial(in_a_process, _HERE, f"against_torcheval(1_000, 1_000, {repeats})"))
-    try:
-        jars = fetch(_MOA, ROOT / "build" / "moa")
-    except AbsentError as error:
-        print(f"no rows of MOA: {error}", file=sys.stderr)
-    else:
-        found += [
-            partial(against_moa, jars, n, events, repeats)
-            for n, events in ((1_000, 3_000), (100_000, 300))
-        ]
-    return found
+        return []
+    # In a process of its own, which torch fills with threads.
+    return [in_a_process(_HERE, f"against_torcheval({n}, {events}, {repeats})")]
 
 
 _MOA = "nz.ac.waikato.cms.moa:moa:2024.07.0"
@@ -191,6 +181,16 @@ def against_torcheval(n: int, events: int, repeats: int) -> Row:
     return _against(n, seconds, events, "torcheval WindowedBinaryAUROC")
 
 
+def moa_where_it_runs(events: dict[int, int], repeats: int) -> list[Row]:
+    """:func:`against_moa`, a row for each window and its events; none without Java or Maven."""
+    try:
+        jars = fetch(_MOA, ROOT / "build" / "moa")
+    except AbsentError as error:
+        print(f"no rows of MOA: {error}", file=sys.stderr)
+        return []
+    return [against_moa(jars, n, count, repeats) for n, count in events.items()]
+
+
 def against_moa(jars: Path, n: int, events: int, repeats: int) -> Row:
     """MOA's AUC of a window: a tree of the scores, walked whole at each read. In Java."""
     ev, ours = _full(n, repeats)
@@ -202,20 +202,9 @@ def against_moa(jars: Path, n: int, events: int, repeats: int) -> Row:
         np.array(stream, dtype=">f8").tofile(file)
 
         def theirs() -> float:
-            done = subprocess.run(
-                [
-                    "java",
-                    "-cp",
-                    f"{jars}/*",
-                    "benchmarks/RollingAuc.java",
-                    str(n),
-                    str(events),
-                    file,
-                ],
-                cwd=ROOT,
-                capture_output=True,
-                check=True,
-            )
+            program = ["java", "-cp", f"{jars}/*", "benchmarks/RollingAuc.java"]
+            arguments = [str(n), str(events), str(file)]
+            done = subprocess.run(program + arguments, cwd=ROOT, capture_output=True, check=True)
             found = json.loads(done.stdout)
             assert abs(auc - found["auc"]) < 1e-6, "both agree where there are next to no ties"
             return float(found["seconds"])

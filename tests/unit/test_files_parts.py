@@ -378,7 +378,7 @@ def test_a_process_that_ends_leaves_the_records_to_one(
 
 
 class Surprised(InThisProcess):
-    """Raises what nobody expects of a process, when its state is received."""
+    """Runs out of memory when the state of the process is received."""
 
     def receive(self) -> Any:
         found = super().receive()
