@@ -971,7 +971,7 @@ class Comparison:
     def shared_events(self, other: Comparison) -> str:
         """What events both are known to hold; as of an evaluator."""
         overlap = self._provenance.overlap(other._provenance)
-        return "" if overlap is None else overlap.what
+        return "" if overlap is None or overlap.by_chance else overlap.what
 
     @property
     def retained(self) -> dict[str, Any]:
@@ -1086,16 +1086,21 @@ class Comparison:
             provenance: With the shards that it holds, as :meth:`save` writes them.
         """
         known = self._provenance if provenance else Provenance()
-        return known.pack(self.to_state(), kind=_KIND)
+        data = known.pack(self.to_state(), kind=_KIND)
+        self._provenance.note_written(data)
+        return data
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The comparison that :meth:`to_bytes` wrote, as of an evaluator; raises StateError."""
-        return cls.from_parts(unpack_one_of(data, (_KIND,)))
+        return cls.from_parts(unpack_one_of(data, (_KIND,)), in_memory=True)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state with its provenance to a file, atomically; raises StateError."""
-        write_atomically(path, compressed(self.to_bytes(provenance=True)))
+        data = self.to_bytes(provenance=True)
+        write_atomically(path, compressed(data))
+        if not self.is_empty:
+            self._provenance.note_saved(data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -1157,14 +1162,17 @@ class Comparison:
         return new
 
     @classmethod
-    def from_parts(cls, unpacked: Unpacked) -> Self:
-        """The comparison of a file's parts, with its provenance; raises StateError."""
+    def from_parts(cls, unpacked: Unpacked, *, in_memory: bool = False) -> Self:
+        """The comparison of a file's parts, as of an evaluator; raises StateError."""
         new = cls.from_state(unpacked.data)
-        new._provenance = Provenance.of(unpacked, empty=new.is_empty)
+        new._provenance = Provenance.of(
+            unpacked, empty=new.is_empty, by_chance=in_memory and new._first.holds_few
+        )
         return new
 
+    @locked
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.to_bytes(), self.provenance if self._provenance else None)
+        return _unpickled, (self.to_bytes(), self._provenance.pickled(live=not self.is_empty))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Comparison):

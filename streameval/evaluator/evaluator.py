@@ -58,7 +58,7 @@ from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
 from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
-from streameval.state_files.provenance import Provenance
+from streameval.state_files.provenance import FEW_EVENTS, Provenance
 from streameval.states.class_events import plain_event
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import PLAIN_LOCK
@@ -868,7 +868,8 @@ class Evaluator(EvaluatorWay):
         # Called in every merge, so without the lock again and with the first state that says no.
         windows = self._windows
         if windows.timeline is not None:
-            return windows.timeline.latest is None
+            # The first number that a window retains is that of the parts with events.
+            return windows.timeline.is_empty and not next(iter(windows.retained().values()))
         states = windows.total.current()
         for row in states.plan.rows:  # noqa: SIM110 -- a generator takes as long as the rest
             if states.support(row.name):  # derives no state
@@ -882,8 +883,9 @@ class Evaluator(EvaluatorWay):
 
         ``contents``: the identities of states that were read and have no name, which are the
         checksums of their bytes. ``shards``: name, epoch and, in turn, first and end of each
-        sequence. Events that were counted in memory belong to none until they are written:
-        of those only the same evaluator (or its :meth:`copy`) is refused again, in this process.
+        sequence. Events that were counted in memory belong to none until they are saved or
+        pickled, which gives them an identity. Before that the same evaluator, its :meth:`copy`
+        and its :meth:`to_bytes` (the newest 64) are refused again, in this process.
 
         >>> ev = Evaluator()
         >>> ev.update(True, True)
@@ -904,7 +906,7 @@ class Evaluator(EvaluatorWay):
         ('', True)
         """
         overlap = self._provenance.overlap(other._provenance)
-        return "" if overlap is None else overlap.what
+        return "" if overlap is None or overlap.by_chance else overlap.what
 
     @locked
     def name_shard(
@@ -1115,17 +1117,23 @@ class Evaluator(EvaluatorWay):
                 then the same for the same events and shards.
         """
         known = self._provenance if provenance else Provenance()
-        return known.pack(self.to_state(), kind=EVALUATOR_KIND)
+        data = known.pack(self.to_state(), kind=EVALUATOR_KIND)
+        self._provenance.note_written(data)
+        return data
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically: a crash leaves the old file or the new one.
 
-        Its :attr:`provenance` is written too.
+        Its :attr:`provenance` is written too; without one, the file's checksum becomes its
+        identity.
 
         Raises:
             StateError: The file cannot be written.
         """
-        write_atomically(path, compressed(self.to_bytes(provenance=True)))
+        data = self.to_bytes(provenance=True)
+        write_atomically(path, compressed(data))
+        if not self.is_empty:
+            self._provenance.note_saved(data)
 
     @locked
     def to_state(self) -> dict[str, Any]:
@@ -1160,15 +1168,32 @@ class Evaluator(EvaluatorWay):
         return new
 
     @classmethod
-    def from_parts(cls, unpacked: Unpacked) -> Self:
-        """The evaluator of a file's parts, with its provenance; raises StateError."""
+    def from_parts(cls, unpacked: Unpacked, *, in_memory: bool = False) -> Self:
+        """The evaluator of a file's parts, with its provenance; raises StateError.
+
+        Args:
+            unpacked: The parts.
+            in_memory: Whether they are of bytes in memory: few events may have equal ones.
+        """
         new = cls.from_state(unpacked.data)
-        new._provenance = Provenance.of(unpacked, empty=new.is_empty)
+        new._provenance = Provenance.of(
+            unpacked, empty=new.is_empty, by_chance=in_memory and new.holds_few
+        )
         return new
 
+    @property
+    def holds_few(self) -> bool:
+        """Whether the weight of its events is below that of which equal bytes prove nothing."""
+        timeline = self._windows.timeline
+        if timeline is not None and sum(timeline.counts().values()) >= FEW_EVENTS:
+            return False
+        states = self._windows.total.current()
+        return all(states.support(row.name) < FEW_EVENTS for row in states.plan.rows)
+
+    @locked
     def __reduce__(self) -> tuple[Callable[[bytes, Any], Evaluator], tuple[bytes, Any]]:
-        # Not from_bytes: events that were never written stay without an identity.
-        return _unpickled, (self.to_bytes(), self.provenance if self._provenance else None)
+        # Not from_bytes: the identity is that of the evaluator, whose content others may have.
+        return _unpickled, (self.to_bytes(), self._provenance.pickled(live=not self.is_empty))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Evaluator):
@@ -1274,7 +1299,8 @@ def from_bytes(data: bytes) -> Evaluator:
     """The evaluator that :meth:`Evaluator.to_bytes` wrote.
 
     Its :attr:`~Evaluator.provenance` is that of the bytes, or else their checksum: the same
-    bytes cannot be merged twice.
+    bytes cannot be merged twice. Of fewer than 1,000 events equal bytes may be chance: they are
+    merged, with a UserWarning.
 
     Raises:
         StateError: The bytes are not a whole, sound state of a version that
@@ -1285,7 +1311,7 @@ def from_bytes(data: bytes) -> Evaluator:
     >>> from_bytes(ev.to_bytes())["accuracy"]
     0.0
     """
-    return Evaluator.from_parts(unpack_one_of(data, (EVALUATOR_KIND,)))
+    return Evaluator.from_parts(unpack_one_of(data, (EVALUATOR_KIND,)), in_memory=True)
 
 
 def load(path: str | os.PathLike[str]) -> Evaluator:

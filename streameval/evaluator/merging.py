@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 from streameval.errors import StateError, listed
 from streameval.evaluator.evaluator import Evaluator, from_bytes, load
+from streameval.state_files.disk import provenance_in, read_provenance
 from streameval.state_files.provenance import Collection, Provenance
 
 Shard: TypeAlias = Evaluator | bytes | str | os.PathLike[str]
@@ -25,8 +27,9 @@ def merge(shards: Iterable[Shard], *, allow_overlap: bool = False) -> Evaluator:
     the order in which they are added.
 
     Of a shard with several epochs (:meth:`~Evaluator.name_shard`) the newest counts, and a
-    UserWarning names each evaluator that is left out. An iterator, and bytes and paths, have to
-    give the newest first.
+    UserWarning names each evaluator that is left out. An iterator has to give the newest first.
+    Equal bytes of fewer than 1,000 events may be of different events: they are counted, with one
+    UserWarning.
 
     Args:
         shards: Evaluators, their bytes, or paths of saved ones. An iterator is read one by one,
@@ -51,16 +54,33 @@ def merge(shards: Iterable[Shard], *, allow_overlap: bool = False) -> Evaluator:
     known: list[tuple[str, Provenance]] = []
     if not isinstance(shards, Iterator):
         shards = listed(shards, "merge", "a list of evaluators")
-        known = [
-            (_position(number), one._provenance)
-            for number, one in enumerate(shards)
-            if isinstance(one, Evaluator)
-        ]
-    states = _owned(shards, None if allow_overlap else Collection(known))
-    result: Evaluator | None = merged(states, allow_overlap=allow_overlap, default=None)
+        known = [] if allow_overlap else list(_provenances(shards))
+    together = None if allow_overlap else Collection(known)
+    # The collection has compared all of them, so that no merge has to.
+    result: Evaluator | None = merged(_owned(shards, together), allow_overlap=True, default=None)
     if result is None:
         raise StateError("expected at least one evaluator to merge, got none")
+    if together is not None and together.doubts:
+        more = len(together.doubts) - 1
+        warnings.warn(together.doubts[0] + (f" (and {more} more)" if more else ""), stacklevel=2)
     return result
+
+
+def _provenances(shards: Iterable[Shard]) -> Iterator[tuple[str, Provenance]]:
+    """What is known of shards before they are read: of files and bytes what their headers say."""
+    for number, shard in enumerate(shards):
+        if isinstance(shard, Evaluator):
+            yield _position(number), shard._provenance
+            continue
+        name, data = _position(number), None
+        # What cannot be read is refused where it is read.
+        with suppress(StateError):
+            if isinstance(shard, bytes):
+                data = provenance_in(shard)
+            elif isinstance(shard, (str, os.PathLike)):
+                name, data = os.fspath(shard), read_provenance(shard)[0]
+            if data is not None:
+                yield name, Provenance.from_data(data)
 
 
 def _owned(shards: Iterable[Shard], together: Collection | None) -> Iterator[tuple[str, Evaluator]]:

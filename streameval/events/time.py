@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError, shown
-from streameval.events.values import IntArray, check_same_length
+from streameval.events.values import IntArray, check_same_length, is_number
 
 _UNITS = {
     "us": 1,
@@ -182,7 +182,7 @@ def event_time(
     elif isinstance(value, np.datetime64):
         if not np.isnat(value):
             moment = int(value.astype("datetime64[us]").astype(np.int64))
-    elif isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+    elif is_number(value):
         if unit is None:
             raise InputError(
                 field,

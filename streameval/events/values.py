@@ -14,7 +14,8 @@ import math
 import numbers
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -92,9 +93,9 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
         return value
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, (int, np.bool_, np.integer)):
+    if isinstance(value, (int, np.bool_, np.integer)) and not isinstance(value, np.timedelta64):
         return int(value)
-    if isinstance(value, numbers.Real):
+    if isinstance(value, numbers.Real) and not isinstance(value, np.timedelta64):
         number = float(value)
         if number.is_integer():
             return int(number)
@@ -133,6 +134,24 @@ def check_same_kind(known: Label, new: Label, field: str, position: int | None =
         )
 
 
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a number of Python or numpy, and no bool and no duration.
+
+    >>> is_number(np.int64(1)), is_number(True), is_number(np.timedelta64(1, "s"))
+    (True, False, False)
+    """
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
+        value, (bool, np.timedelta64)
+    )
+
+
+def _float_of(value: float | Decimal) -> float:
+    try:
+        return float(value)
+    except (OverflowError, ValueError):  # a Decimal may be a signalling nan
+        return math.inf
+
+
 def canonical_score(value: object, field: str = "score", position: int | None = None) -> float:
     """The score as a finite float; ``-0.0`` becomes ``0.0``.
 
@@ -143,11 +162,8 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
     streameval.errors.InputError: score: expected a finite number, got nan
     """
     # A str would convert too, and hide that a column was never parsed.
-    if isinstance(value, (float, int, np.floating, np.integer)) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
+    if is_number(value) or isinstance(value, Decimal):
+        number = _float_of(value)
         if math.isfinite(number):
             return number + 0.0
     elif (item := _scalar(value)) is not None:
@@ -164,10 +180,10 @@ def canonical_weight(value: object, field: str = "weight", position: int | None 
     # What an intake returns comes here again, in each state that counts it.
     if type(value) is float and 0.0 < value < MAX_WEIGHT and not value.is_integer():
         return value
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    if isinstance(value, (int, np.integer)) and is_number(value):
         number: Weight = int(value)
-    elif isinstance(value, (float, np.floating)):
-        number = float(value)
+    elif isinstance(value, (float, np.floating, Decimal)):
+        number = _float_of(value)
         if number.is_integer():
             number = int(number)
     elif (item := _scalar(value)) is not None:
@@ -240,6 +256,11 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
         except (TypeError, ValueError):
             # Arrow copies only where zero_copy_only is False.
             array = np.asarray(column.to_numpy(zero_copy_only=False))
+        except Exception:
+            if not hasattr(column, "to_list"):
+                raise
+            # polars: whole numbers of 128 bits, which numpy has not.
+            return _list_array(column.to_list())
     elif (found := array_of(column)) is not None:
         array = found
     else:

@@ -10,6 +10,7 @@ Importing this module needs the extra ``dask``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -158,6 +159,8 @@ class _Partial(NamedTuple):
     first: int
     last: int
     state: bytes
+    paths: dict[str, int]
+    """The parts that are files: the number of each."""
 
     @property
     def name(self) -> str:
@@ -169,17 +172,26 @@ class _Partial(NamedTuple):
 def _counted(counter: PartCounter, part: Any, number: int) -> _Partial:
     evaluator = counter.evaluator()
     counter.count(evaluator, part, f"part {number}")
-    return _Partial(number, number, evaluator.to_bytes())
+    paths = {os.path.realpath(part): number} if isinstance(part, (str, os.PathLike)) else {}
+    return _Partial(number, number, evaluator.to_bytes(), paths)
 
 
 def _merged(partials: Sequence[_Partial]) -> _Partial:
     """The merge of states; two are held at once, beside the bytes of the others."""
     whole = partials[0]
     evaluator = from_bytes(whole.state)
+    paths = dict(whole.paths)
     for other in partials[1:]:
+        for path, number in other.paths.items():
+            if paths.setdefault(path, number) != number:
+                raise InputError(
+                    f"data[{number}]",
+                    expected="each part once",
+                    got=f"the file of data[{paths[path]}] again, whose events would count twice",
+                )
         try:
             evaluator.add_events(from_bytes(other.state))
         except StateError as error:
             raise StateError(f"{whole.name} and {other.name}: {error}") from None
         whole = whole._replace(last=other.last)
-    return whole._replace(state=evaluator.to_bytes())
+    return whole._replace(state=evaluator.to_bytes(), paths=paths)

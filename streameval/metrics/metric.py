@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 import numpy as np
 
 from streameval.errors import InputError, MetricError, did_you_mean, shown
-from streameval.events.values import Label
+from streameval.events.values import Label, is_number
 from streameval.metrics.averages import Rule
 from streameval.states.registry import STATES
 
@@ -58,7 +58,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 
 def undefined_number(value: object) -> float:
     """The number to return in place of an undefined value; raises InputError."""
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+    if is_number(value):
         return float(value)
     raise InputError("undefined", expected="a number or None", got=shown(value))
 

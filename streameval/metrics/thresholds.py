@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import MetricError, shown
-from streameval.events.values import FloatArray, Weight
+from streameval.events.values import FloatArray, Weight, is_number
 from streameval.metrics.undefined import NO_EVENTS
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
@@ -192,7 +192,7 @@ def number_option(
     Traceback (most recent call last):
     streameval.errors.MetricError: beta: expected a number above 0, got -1
     """
-    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+    if is_number(value):
         number = int(value) if isinstance(value, (int, np.integer)) else float(value)
         if (low < number if above else low <= number) and number <= high:
             return number

@@ -6,7 +6,7 @@ The only module that imports it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -404,6 +404,10 @@ def _column(values: Any, want: Wanted, source: str) -> Column:
             return texts
         if types.is_boolean(kind) and want.kind != "time":
             return _truths(values)
+        if types.is_decimal(kind) and kind.scale == 0 and want.kind != "time":
+            with suppress(ValueError):  # whole numbers, such as DuckDB's SUM, that fit
+                values = values.cast("int64")
+                kind = values.type
         if types.is_integer(kind):
             return _as_numpy(_filled(values, 0))
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):

@@ -668,9 +668,11 @@ def _plain_cells(text: str, width: int, delimiter: str = ",") -> list[str] | Non
     if max(map(len, text.split("\n"))) > csv.field_size_limit():
         return None
     cells = text.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
-    # Only newlines became cells of a newline, so this counts the cells of every row.
+    # Only newlines became cells of a newline: one ends each row, and none is within a row, where
+    # two short lines would have as many cells as one row.
     ends = cells[width :: width + 1]
-    if len(ends) * (width + 1) + 1 != len(cells) or ends.count("\n") != len(ends):
+    rows = text.count("\n")
+    if rows * (width + 1) + 1 != len(cells) or ends.count("\n") != rows:
         return None
     # With one column a blank line equals an empty cell.
     return None if width == 1 and "" in cells[:-1] else cells

@@ -60,7 +60,7 @@ def find_table(data: Any) -> Table | None:
 
         def sliced(chosen: list[str]) -> Iterator[Any]:
             # Slice after slice: the frame is not held in memory a second time.
-            some = frame.select(chosen)
+            some = _narrowed(frame.select(chosen))
             for start in range(0, len(some), _ROWS):
                 yield some[start : start + _ROWS].to_arrow()
 
@@ -71,13 +71,28 @@ def find_table(data: Any) -> Table | None:
 
 
 def _streamed(frame: Any, names: list[str]) -> Iterator[Any]:
-    native = frame.select(names).to_native()
+    chosen = _narrowed(frame.select(names))
+    native = chosen.to_native()
     for method in _STREAMS:
         if hasattr(native, method):
             yield from getattr(native, method)()
             return
     # Its library has no way to give a part: the wanted columns as a whole.
-    yield frame.select(names).collect(backend="pyarrow").to_native()
+    yield chosen.collect(backend="pyarrow").to_native()
+
+
+def _narrowed(frame: Any) -> Any:
+    """The frame with polars' integers of 128 bits, which Arrow has not, as decimals."""
+    import narwhals
+
+    schema = frame.collect_schema().items()
+    wide = [name for name, dtype in schema if dtype in (narwhals.Int128, narwhals.UInt128)]
+    if not wide or not frame.implementation.is_polars():
+        return frame
+    polars = narwhals.get_native_namespace(frame)
+    whole = polars.Decimal(38, 0)
+    columns = [polars.col(name).cast(whole, strict=False) for name in wide]
+    return narwhals.from_native(frame.to_native().with_columns(columns))
 
 
 def read_columns(

@@ -6,6 +6,7 @@ Their bytes are defined in :mod:`streameval.state_files.codec`.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import secrets
 import stat
@@ -111,17 +112,28 @@ def read_provenance(path: str | os.PathLike[str]) -> tuple[Any, bytes]:
 
     def parts() -> tuple[Any, bytes]:
         with open(path, "rb", opener=_open_without_waiting) as file:
-            first, length = _first_part(file)
-            version = format_of(first)
-            if version == COMPRESSED:
-                header, version = inflated_header(file)
-            else:
-                header = file.read(length)
-            provenance = None if version == 1 else unpack_provenance(header, version)
-            file.seek(-CHECKSUM_BYTES, os.SEEK_END)
-            return provenance, file.read(CHECKSUM_BYTES)
+            return _provenance(file, *_first_part(file))
 
     return _reading(path, parts)
+
+
+def provenance_in(data: bytes) -> Any:
+    """As :func:`read_provenance`, of a file's bytes: without the checksum."""
+    first = data[:FIRST_PART_BYTES]
+    length = check_first_part(first, len(data))
+    return _provenance(io.BytesIO(data[FIRST_PART_BYTES:]), first, length)[0]
+
+
+def _provenance(file: BinaryIO, first: bytes, length: int) -> tuple[Any, bytes]:
+    """The provenance and the checksum in a file that is read from behind its first part."""
+    version = format_of(first)
+    if version == COMPRESSED:
+        header, version = inflated_header(file)
+    else:
+        header = file.read(length)
+    provenance = None if version == 1 else unpack_provenance(header, version)
+    file.seek(-CHECKSUM_BYTES, os.SEEK_END)
+    return provenance, file.read(CHECKSUM_BYTES)
 
 
 _Parts = TypeVar("_Parts")

@@ -1,19 +1,22 @@
 """Which shards a state holds, so that merging counts none of them twice.
 
-A shard has a name, given by ``name_shard``, with an epoch and a sequence of positions; or it
-is known by its content: the checksum of the bytes it was read from. Events that were counted in
-memory and never written belong to no shard. What protects those is the identity of their
-evaluator, within one process.
+A shard has a name, given by ``name_shard``, with an epoch and a sequence of positions; or an
+identity of 16 bytes: the checksum of the bytes it was read from or written to, or random bytes
+where it was pickled before it had another. Events that never left their evaluator are protected
+by the identity of that object, within one process.
 
 An event costs nothing here, a merge a few set operations, a shard some bytes.
 """
 
 from __future__ import annotations
 
+import secrets
+import warnings
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from weakref import ref
 
 from streameval.errors import InputError, StateError, shown
@@ -22,9 +25,14 @@ from streameval.state_files.codec import Unpacked, pack
 END = 2**63 - 1
 """The end of the sequence of a shard that was named without one: it begins at 0."""
 
+FEW_EVENTS = 1000
+"""Below this weight equal bytes in memory may be of different events."""
+
 _CONTENT_BYTES = 16
+_CHECKSUM_BYTES = 32
 _NAME_CHARACTERS = 200
 _FEW_LIVE = 64
+_REMEMBERED = 64
 
 
 class Shard(NamedTuple):
@@ -92,6 +100,8 @@ class Overlap(NamedTuple):
     """Where the epochs of a shard differ: that of the first, and that of the second."""
     unnamed: bool = False
     """Whether it is known by its content only."""
+    by_chance: bool = False
+    """Whether the contents may be equal by chance."""
 
 
 class Wording(NamedTuple):
@@ -103,6 +113,44 @@ class Wording(NamedTuple):
 
 IN_PYTHON = Wording("name_shard()", "pass allow_overlap=True")
 ON_COMMAND_LINE = Wording("--shard", "give --allow-overlap")
+
+
+class _Live:
+    """One evaluator in memory, as those that its events were merged into know it.
+
+    Args:
+        owner: The provenance of the evaluator.
+    """
+
+    __slots__ = ("identity", "owner", "written")
+
+    notes: ClassVar[int] = 0
+    """How often any has become known by another identity."""
+
+    def __init__(self, owner: Provenance) -> None:
+        self.owner = ref(owner)
+        self.identity: bytes | None = None
+        """What its files and pickles are known by."""
+        self.written: deque[bytes] | None = None
+        """The newest checksums of bytes that it was written to."""
+
+    def identify(self, identity: bytes) -> None:
+        """Become known by an identity."""
+        self.identity = identity
+        _Live.notes += 1
+
+    def write(self, content: bytes) -> None:
+        """Become known by the checksum of bytes."""
+        if self.written is None:
+            self.written = deque(maxlen=_REMEMBERED)
+        if content not in self.written:
+            self.written.append(content)
+            _Live.notes += 1
+
+    def known_by(self) -> Iterable[bytes]:
+        """The identities under which its events may be elsewhere."""
+        identity = () if self.identity is None else (self.identity,)
+        return (*identity, *(self.written or ()))
 
 
 class Provenance:
@@ -118,32 +166,50 @@ class Provenance:
     "shard 'eu-1' (epoch 2, sequence 1000:1500)"
     """
 
-    __slots__ = ("__weakref__", "_live", "_many_live", "_own", "contents", "shards")
+    __slots__ = (
+        "__weakref__",
+        "_known",
+        "_live",
+        "_many_live",
+        "_noted",
+        "_own",
+        "_weak",
+        "contents",
+        "shards",
+    )
 
     def __init__(self) -> None:
         self.contents: set[bytes] = set()
         """The identities of shards without a name."""
         self.shards: dict[str, dict[int, list[int]]] = {}
         """By name and epoch: the borders of the sequences, ascending, ends and firsts in turn."""
+        # The contents that are checksums of few events in memory.
+        self._weak: set[bytes] = set()
         # Of the evaluators in memory whose unwritten events were merged; those that no longer
-        # exist are removed when their number has doubled.
-        self._own = ref(self)
-        self._live: set[ref[Provenance]] = set()
+        # exist and have no identity are removed when their number has doubled.
+        self._own = _Live(self)
+        self._live: set[_Live] = set()
         self._many_live = _FEW_LIVE
+        # By what those are known, when so many had become known by anything.
+        self._known: set[bytes] = set()
+        self._noted = -1
 
     @classmethod
-    def of(cls, unpacked: Unpacked, *, empty: bool) -> Provenance:
+    def of(cls, unpacked: Unpacked, *, empty: bool, by_chance: bool = False) -> Provenance:
         """That of a state that was read; raises StateError.
 
         Args:
             unpacked: The file's parts.
             empty: Whether the state holds no events: then it is no shard.
+            by_chance: Whether equal bytes may be of different events: few, read from memory.
         """
         if unpacked.provenance is not None:
             return cls.from_data(unpacked.provenance)
         new = cls()
         if not empty:
             new.contents.add(unpacked.checksum[:_CONTENT_BYTES])
+            if by_chance:
+                new._weak |= new.contents
         return new
 
     def __bool__(self) -> bool:
@@ -176,23 +242,33 @@ class Provenance:
         """
         if live:
             self._live.add(other._own)
+            self._known.update(other._own.known_by())
             if len(self._live) > self._many_live:
                 self._forget_gone()
         if other.contents or other.shards or other._live:
             self._add_all(other)
 
     def _add_all(self, other: Provenance) -> None:
+        # What one of the two knows for certain is certain.
+        self._weak = (
+            (self._weak - other.contents)
+            | (other._weak - self.contents)
+            | (self._weak & other._weak)
+        )
         self.contents |= other.contents
         for name, epochs in other.shards.items():
             for epoch, borders in epochs.items():
                 for first, end in _sequences(borders):
                     self.add_shard(Shard(name, epoch, first, end))
         self._live |= other._live
+        for one in other._live:
+            self._known.update(one.known_by())
         if len(self._live) > self._many_live:
             self._forget_gone()
 
     def _forget_gone(self) -> None:
-        self._live = {one for one in self._live if one() is not None}
+        self.contents |= {one.identity for one in self._live if one.identity is not None}
+        self._live = {one for one in self._live if one.owner() is not None}
         self._many_live = 2 * len(self._live) + _FEW_LIVE
 
     def copy(self, *, live: bool = False) -> Provenance:
@@ -201,22 +277,56 @@ class Provenance:
         new.add(self, live=live)
         return new
 
+    def pickled(self, *, live: bool) -> dict[str, Any] | None:
+        """Plain data for a pickle; None for no shard.
+
+        Args:
+            live: Whether the evaluator holds events: those that no shard covers get an identity,
+                here and in the evaluators that hold them too.
+        """
+        for one in [self._own, *self._live] if live else ():
+            owner = one.owner()
+            if one.identity is None and owner is not None and not owner._is_covered():
+                identity = secrets.token_bytes(_CONTENT_BYTES)
+                one.identify(identity)
+                owner.contents.add(identity)
+        data = self.to_data()
+        return data if data["contents"] or data["shards"] else None
+
+    def _is_covered(self) -> bool:
+        """Whether its events have a name or an identity that no other events have."""
+        return bool(self.shards or self.contents - self._weak)
+
+    def note_written(self, data: bytes) -> None:
+        """Remember bytes that the evaluator's events were written to."""
+        self._own.write(_checksum(data))
+
+    def note_saved(self, data: bytes) -> None:
+        """Take the identity of a file that these bytes were written to, unless there is one."""
+        if not self._is_covered():
+            content = _checksum(data)
+            self._own.identify(content)
+            self.contents.add(content)
+            self._weak.discard(content)
+
     def overlap(self, other: Provenance) -> Overlap | None:
         """What both hold, or None.
 
         Cost:
-            Follows the smaller of the two.
+            Follows the smaller of the two, and what was merged in memory if the other was not.
         """
         if self is other or other._own in self._live:
             return Overlap("the events of an evaluator")
-        if not (other._live or other.contents or other.shards):
-            return None
         if self._own in other._live or not self._live.isdisjoint(other._live):
             return Overlap("the events of an evaluator")
-        if self.contents and other.contents:
-            shared = min(self.contents & other.contents, default=None)
-            if shared is not None:
-                return Overlap(f"the content {shared[:8].hex()}", unnamed=True)
+        if self.contents or other.contents:
+            shared = self._shared_contents(other)
+            if shared:
+                certain = shared - self._weak - other._weak
+                content = min(certain or shared)
+                return Overlap(
+                    f"the content {content[:8].hex()}", unnamed=True, by_chance=not certain
+                )
         if self.shards and other.shards:
             for name in sorted(self.shards.keys() & other.shards.keys()):
                 found = _overlap_of(name, self.shards[name], other.shards[name])
@@ -224,11 +334,30 @@ class Provenance:
                     return found
         return None
 
+    def _shared_contents(self, other: Provenance) -> set[bytes]:
+        """The identities of both, those of the bytes that events in memory were written to too."""
+        shared = self.contents & other.contents
+        if other.contents:
+            shared |= other.contents & self._known_by()
+        if self.contents:
+            shared |= self.contents & other._known_by()
+        return shared
+
+    def _known_by(self) -> set[bytes]:
+        """The identities under which what was counted in memory may be elsewhere."""
+        if self._noted != _Live.notes:
+            self._noted = _Live.notes
+            self._known = {known for one in (self._own, *self._live) for known in one.known_by()}
+        return self._known
+
     def check(self, other: Provenance) -> None:
         """Raise StateError where events that both hold would count twice."""
         overlap = self.overlap(other)
-        if overlap is not None:
+        if overlap is None:
+            return
+        if not overlap.by_chance:
             raise StateError(_refusal(overlap, "this one", IN_PYTHON))
+        warnings.warn(_doubt("it", overlap, "this one"), stacklevel=3)
 
     def missing(self, expected: Iterable[Shard]) -> list[Shard]:
         """The expected shards that are not there, and the parts of sequences that are not.
@@ -263,19 +392,21 @@ class Provenance:
 
         A state that holds one content, unchanged, needs no mention of it.
         """
-        if not self:
+        known = self.to_data()
+        if not known["contents"] and not known["shards"]:
             return pack(data, kind=kind)
-        if len(self.contents) == 1 and not self.shards:
+        if len(known["contents"]) == 1 and not self.shards:
             plain = pack(data, kind=kind)
             # Its last part is the checksum that would become its identity.
-            if plain[-32 : _CONTENT_BYTES - 32] in self.contents:
+            if _checksum(plain).hex() == known["contents"][0]:
                 return plain
-        return pack(data, kind=kind, provenance=self.to_data())
+        return pack(data, kind=kind, provenance=known)
 
     def to_data(self) -> dict[str, Any]:
         """Plain data, the same for the same set: sorted, adjoining sequences in one piece."""
+        contents = self.contents | {one.identity for one in self._live if one.identity is not None}
         return {
-            "contents": [content.hex() for content in sorted(self.contents)],
+            "contents": [content.hex() for content in sorted(contents)],
             "shards": [
                 [name, epoch, *self.shards[name][epoch]]
                 for name in sorted(self.shards)
@@ -341,6 +472,8 @@ class Collection:
         self, known: Iterable[tuple[str, Provenance]] = (), wording: Wording = IN_PYTHON
     ) -> None:
         self.union = Provenance()
+        self.doubts: list[str] = []
+        """Of the states that were counted although their bytes are those of another."""
         self._wording = wording
         self._newest: dict[str, tuple[int, str]] = {}
         self._parts: list[tuple[str, Provenance]] = []
@@ -385,7 +518,9 @@ class Collection:
         overlap = self.union.overlap(provenance)
         if overlap is not None:
             holder = next(one for one, part in self._parts if part.overlap(provenance))
-            raise StateError(f"{name}: {_refusal(overlap, holder, self._wording)}")
+            if not overlap.by_chance:
+                raise StateError(f"{name}: {_refusal(overlap, holder, self._wording)}")
+            self.doubts.append(_doubt(name, overlap, holder))
         self.union.add(provenance, live=live)
         self._parts.append((name, provenance))
         return None
@@ -408,6 +543,14 @@ def _refusal(overlap: Overlap, holder: str, wording: Wording) -> str:
         f"expected each shard once, got {overlap.what} again, which {holder} holds too and which "
         f"would count twice; leave one of them out{named if overlap.unnamed else ''}, or "
         f"{wording.allow} if they shall"
+    )
+
+
+def _doubt(name: str, overlap: Overlap, holder: str) -> str:
+    return (
+        f"{name} is counted although {holder} holds {overlap.what} too, which of fewer than "
+        f"{FEW_EVENTS:,} events may be chance: if they are the same events, leave one of them out; "
+        f"name the shards ({IN_PYTHON.name}) to tell them apart"
     )
 
 
@@ -435,6 +578,11 @@ def _add(borders: list[int], first: int, end: int) -> None:
     start, stop = bisect_left(borders, first), bisect_right(borders, end)
     # An odd position is inside a sequence, which then reaches over the border.
     borders[start:stop] = [first] * (start % 2 == 0) + [end] * (stop % 2 == 0)
+
+
+def _checksum(data: bytes) -> bytes:
+    """The identity of a state's bytes: the first half of the checksum at their end."""
+    return data[-_CHECKSUM_BYTES:][:_CONTENT_BYTES]
 
 
 def _content(text: object) -> bytes | None:

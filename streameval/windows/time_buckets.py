@@ -110,6 +110,11 @@ class BucketTimeline(TimelineWay):
             self.oldest = self.oldest_at(moment)
             self._end = (self.newest + 1) * self.width
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no event has arrived; a moment may have been reached without one."""
+        return self.latest is None or (self._timed and not any(self._counts))
+
     def oldest_at(self, latest: int) -> int:
         """Number of the oldest bucket that is kept once this is the latest moment."""
         return latest // self.width - self.kept + 1

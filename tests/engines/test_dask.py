@@ -181,6 +181,19 @@ def test_a_partition_that_lacks_a_column() -> None:
         evaluate([dask.delayed(frame) for frame in frames], y_true="y", y_pred="g")
 
 
+def test_a_file_under_two_keys_is_counted_once_or_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.csv" for number in range(9)]
+    for number, path in enumerate(paths):
+        path.write_text(f"y,p\n1,0.{number}\n0,0.5\n")
+    named = {"y_true": "y", "score": "p", "split_every": 2}
+    parts = [dask.delayed(str(path), name=f"part-{path.stem}") for path in paths]
+    assert evaluate(parts, **named)["support"] == 9
+    again = dask.delayed(str(tmp_path / "." / "3.csv"), name="another key")
+    message = r"^data\[9\]: expected each part once, got the file of data\[3\] again, whose events"
+    with pytest.raises(InputError, match=message):
+        evaluate([*parts, again], **named)
+
+
 PART = dask.delayed({"y": [1], "p": [0.5]})
 
 

@@ -6,6 +6,8 @@ import base64
 import copy
 import gc
 import pickle
+import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,14 @@ def counted(*y_pred: bool, **options: Any) -> se.Evaluator:
     return ev
 
 
+def loaded(ev: se.Evaluator) -> se.Evaluator:
+    """The evaluator as a file of its bytes is read."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(ev.to_bytes())
+        file.flush()
+        return se.load(file.name)
+
+
 def named(shard: str, *y_pred: bool, **position: Any) -> se.Evaluator:
     ev = counted(*y_pred)
     ev.name_shard(shard, **position)
@@ -49,20 +59,30 @@ def compared(y_pred: bool) -> Comparison:
     return c
 
 
-def test_a_file_of_an_older_release_is_read_and_is_the_shard_of_its_checksum() -> None:
-    ev = se.from_bytes(OLD_FILE)
+UPDATE: dict[Any, tuple[Any, Any]] = {
+    counted: (True, True),
+    compared: (True, {"champion": True, "challenger": True}),
+}
+
+
+def test_a_file_of_an_older_release_is_read_and_is_the_shard_of_its_checksum(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "old").write_bytes(OLD_FILE)
+    ev = se.load(tmp_path / "old")
     assert ev["accuracy"] == 0.5
     assert ev.provenance == {"contents": [OLD_FILE[-32:-16].hex()], "shards": []}
     assert ev.to_bytes() == ev.to_bytes(provenance=True) == OLD_FILE
     with pytest.raises(StateError, match=f"got the content {OLD_FILE[-32:-24].hex()} again"):
-        ev.merge(se.from_bytes(OLD_FILE))
+        ev.merge(se.load(tmp_path / "old"))
 
 
 def test_what_was_saved_and_read_is_the_same_shard_and_the_same_file(tmp_path: Path) -> None:
     ev = counted(True, False)
     ev.save(tmp_path / "a")
-    assert ev.provenance == {"contents": [], "shards": []}
+    assert ev.provenance == {"contents": [ev.to_bytes()[-32:-16].hex()], "shards": []}
     read = se.load(tmp_path / "a")
+    assert read.provenance == ev.provenance
     read.merge(counted())
     read.save(tmp_path / "b")
     assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes() == ev.to_bytes()
@@ -77,7 +97,7 @@ def test_what_was_saved_and_read_is_the_same_shard_and_the_same_file(tmp_path: P
 
 
 def test_a_merge_holds_the_shards_of_all_and_copies_keep_them() -> None:
-    parts = [se.from_bytes(counted(*[True] * n).to_bytes()) for n in (1, 2, 3)]
+    parts = [loaded(counted(*[True] * n)) for n in (1, 2, 3)]
     whole = se.merge(parts)
     assert len(whole.provenance["contents"]) == 3
     data = whole.to_bytes(provenance=True)
@@ -111,8 +131,78 @@ def test_events_that_were_never_written_are_known_by_their_evaluator() -> None:
     a.merge(a, allow_overlap=True)
     assert a["support"] == 6
     assert a.provenance == {"contents": [], "shards": []}
-    # Another process cannot know the object.
-    assert se.merge([pickle.loads(pickle.dumps(b)), b])["support"] == 4
+
+
+@pytest.mark.parametrize("make", [counted, compared], ids=["evaluator", "comparison"])
+def test_events_are_known_wherever_their_evaluator_has_gone(make: Any, tmp_path: Path) -> None:
+    ev = make(True)
+    before = make(False)
+    before.merge(ev)  # it knows what its operand is later known by
+    data = ev.to_bytes()
+    pickled = pickle.dumps(ev)
+    twins = [pickle.loads(pickled), pickle.loads(pickled), copy.deepcopy(ev), copy.copy(ev), ev]
+    ev.save(tmp_path / "ev")
+    twins.append(type(ev).load(tmp_path / "ev") if make is compared else se.load(tmp_path / "ev"))
+    for one in [*twins, before]:
+        for other in twins:
+            with pytest.raises(StateError, match="expected each shard once"):
+                one.merge(other)
+    ev.update(*UPDATE[make])
+    twins.append(pickle.loads(pickle.dumps(ev)))  # its own pickles overlap, whatever came between
+    for other in twins:
+        with pytest.raises(StateError, match="expected each shard once"):
+            ev.merge(other)
+    assert ev.to_bytes() != data
+    # A pickle of the whole knows the evaluators that still hold parts of it.
+    a, b = make(True), make(True)
+    a.merge(b)
+    with pytest.raises(StateError, match="expected each shard once"):
+        b.merge(pickle.loads(pickle.dumps(a)))
+    # Evaluators that are alike are others.
+    one, other = make(True), make(True)
+    one.merge(pickle.loads(pickle.dumps(other)))
+    one.merge(copy.deepcopy(make(True)))
+
+
+def test_the_bytes_of_an_evaluator_are_its_events_where_chance_cannot_make_them_equal() -> None:
+    many = counted()
+    many.update_many([True] * 1000, [True, False] * 500)
+    older = many.to_bytes()
+    total = counted(True)
+    total.merge(many)
+    many.update(True, True)
+    for data in (older, many.to_bytes()):
+        for one in (many, total):
+            with pytest.raises(StateError, match="got the content"):
+                one.merge(se.from_bytes(data))
+    with pytest.raises(StateError, match=r"evaluators\[1\]: expected each shard once"):
+        se.merge([many, many.to_bytes()])
+    with pytest.raises(StateError, match="expected each shard once"):
+        se.merge([older, older])
+
+
+def test_equal_bytes_of_few_events_are_counted_with_one_warning() -> None:
+    part = counted(True).to_bytes()
+    message = r"evaluators\[1\] is counted although evaluators\[0\] .*name_shard.* \(and 3 more\)"
+    with pytest.warns(UserWarning, match=message) as said:
+        whole = se.merge([part] * 5)
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    assert whole["support"] == 5
+    with pytest.warns(UserWarning, match="it is counted although this one holds") as said:
+        whole.merge(se.from_bytes(part))
+    assert said[0].filename == __file__
+    # Of the file of such a merge nothing is left to chance.
+    with pytest.raises(StateError, match="expected each shard once"):
+        loaded(whole).merge(loaded(whole))
+    ev = counted(True)
+    ev.to_bytes()
+    with pytest.warns(UserWarning, match="which of fewer than 1,000 events may be chance"):
+        ev.merge(se.from_bytes(part))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        se.merge([part, named("a", True).to_bytes(provenance=True), counted(True)])
+        Comparison.from_bytes(compared(True).to_bytes()).merge(compared(True))
 
 
 def test_evaluators_that_are_gone_take_no_memory() -> None:
@@ -137,15 +227,31 @@ def test_empty_states_are_never_refused() -> None:
     total.merge(empty)  # only now its events count
     assert total["support"] == 2
     template = counted()
-    workers = [template.copy() for _ in range(2)]
+    workers = [template.copy(), copy.deepcopy(template), pickle.loads(pickle.dumps(template))]
     for worker in workers:
         worker.update(True, True)
-    assert se.merge(workers)["support"] == 2
+    assert se.merge(workers)["support"] == 3
     panes = se.Evaluator(window=se.Panes("1h"), time_unit="s", metrics=["accuracy"])
     assert panes.is_empty
     assert se.merge([panes, panes]).is_empty
     panes.update(True, True, event_time=1_700_000_000)
     assert not panes.is_empty
+
+
+@pytest.mark.parametrize("window", [se.Panes("1h"), se.Fading("1h"), se.Fading(10)])
+def test_a_delta_is_empty_until_an_event_arrives(window: Any) -> None:
+    timed = window != se.Fading(10)
+    ev = counted(window=window, time_unit="s" if timed else None)
+    event: dict[str, Any] = {"event_time": 1_700_000_000} if timed else {}
+    ev.update(True, True, **event)
+    delta = ev.delta(newest=ev.newest if timed else None)
+    for one in (delta, loaded(delta)):
+        assert one.is_empty
+        ev.merge(one)
+        ev.merge(one)
+    delta.update(True, True, **event)
+    assert not delta.is_empty
+    assert not loaded(ev).is_empty
 
 
 def test_sequences_of_a_shard_adjoin_and_must_not_overlap() -> None:
@@ -186,7 +292,7 @@ def test_what_is_no_shard(given: dict[str, Any], message: str) -> None:
     assert ev.provenance["shards"] == [["a", 2, 0, 2**63 - 1]]
 
 
-def test_the_newest_epoch_of_a_list_replaces_older_ones() -> None:
+def test_the_newest_epoch_of_a_list_replaces_older_ones(tmp_path: Path) -> None:
     old, new = named("a", False, False, epoch=1), named("a", True, epoch=2)
     other = named("b", True)
     for states in ([old, new, other], [new, other, old]):
@@ -198,6 +304,13 @@ def test_the_newest_epoch_of_a_list_replaces_older_ones() -> None:
         assert se.merge(iter([new, old, other]))["support"] == 2
     with pytest.raises(StateError, match=r"got epoch 2 beside epoch 1 in evaluators\[0\]; the old"):
         se.merge(iter([old, new]))
+    paths = [tmp_path / "p-e1", tmp_path / "p-e2"]
+    for ev, path in zip((old, new), paths, strict=True):
+        ev.save(path)
+    data = [ev.to_bytes(provenance=True) for ev in (old, new)]
+    for states in (paths, paths[::-1], data, data[::-1], [old, paths[1]], [paths[0], data[1]]):
+        with pytest.warns(UserWarning, match=r"is left out: .* holds epoch 2 of shard 'a'"):
+            assert se.merge(states) == new
     with pytest.raises(StateError, match=r"evaluators\[0\]: .* holds epoch 2 of shard 'a' \(epoch"):
         se.merge([se.merge([old, other]), new])
     with pytest.raises(StateError, match="got epoch 1 beside epoch 2 in this one; an older epoch"):
@@ -216,8 +329,8 @@ def test_comparisons_are_protected_alike(tmp_path: Path) -> None:
     a.merge(b)
     assert whole.to_bytes() == a.to_bytes() != whole.to_bytes(provenance=True)
     for twin in (
+        pickle.loads(pickle.dumps(whole)),  # which gives b an identity
         Comparison.from_bytes(whole.to_bytes(provenance=True)),
-        pickle.loads(pickle.dumps(whole)),
     ):
         assert twin.provenance == whole.provenance != {"contents": [], "shards": []}
     whole.merge(whole, allow_overlap=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -465,3 +466,59 @@ def test_bad_counts(columns: Mapping[str, Any], message: str) -> None:
     with pytest.raises(se.InputError) as caught:
         se.from_counts(**{"score": [0.5, 0.6], "label": [1, 0], "count": [1, 2], **columns})
     assert message in str(caught.value)
+
+
+def test_whole_numbers_of_128_bits_are_read_where_they_fit() -> None:
+    wide, truth = (polars.Series(n, dtype=polars.Int128) for n in ([2, 1], [1, 0]))
+    narrow = {"y": [1, 0], "p": [2, 1], "w": [2, 1]}
+    want = se.evaluate(narrow, y_true="y", score="p", weight="w").to_bytes()
+    frame = polars.DataFrame({"y": truth, "p": wide, "w": wide})
+    sums = duckdb.sql("SELECT SUM(1) y, SUM(2) p, SUM(2) w UNION ALL SELECT SUM(0), SUM(1), SUM(1)")
+    for table in (frame, frame.lazy(), sums, sums.pl(), frame.to_dict()):
+        assert se.evaluate(table, y_true="y", score="p", weight="w").to_bytes() == want
+    ev = se.Evaluator()
+    ev.update_many(truth, score=wide, weight=wide)
+    assert ev.to_bytes() == want
+    assert se.from_counts(wide, truth, wide).to_bytes() == want
+    too_large = frame.with_columns(w=polars.Series([1, 2**100], dtype=polars.Int128))
+    with pytest.raises(se.errors.InputError, match=r"w\[1\]: expected a weight .*, got 1\.26765"):
+        se.evaluate(too_large, y_true="y", score="p", weight="w")
+
+
+def test_decimals_are_numbers_in_events_as_in_tables() -> None:
+    scores, weights = [Decimal("0.5"), Decimal("0.25")], [Decimal(2), Decimal("1.5")]
+    want = se.Evaluator()
+    want.update_many([1, 0], score=[0.5, 0.25], weight=[2, 1.5])
+    one_by_one, batch = se.Evaluator(), se.Evaluator()
+    batch.update_many([1, 0], score=scores, weight=weights)
+    for event in zip([1, 0], scores, weights, strict=True):
+        one_by_one.update(event[0], score=event[1], weight=event[2])
+    frame = pandas.DataFrame({"y": [1, 0], "p": scores, "w": weights})
+    table = se.evaluate(frame, y_true="y", score="p", weight="w")
+    assert batch == one_by_one == table == want
+    for bad in ("NaN", "sNaN", "Infinity", "1e400"):
+        with pytest.raises(se.errors.InputError, match="score: expected a finite number, got Dec"):
+            want.update(1, score=Decimal(bad))
+        with pytest.raises(se.errors.InputError, match="weight: expected a weight"):
+            want.update(1, score=0.5, weight=Decimal(bad))
+
+
+@pytest.mark.parametrize("field", ["y_true", "y_pred", "score", "weight"])
+def test_a_duration_is_no_number(field: str) -> None:
+    durations = np.array([1, 0], dtype="timedelta64[s]")
+    event: dict[str, Any] = {
+        "y_true": [1, 0],
+        "y_pred": [1, 0],
+        "score": [0.5, 0.2],
+        field: durations,
+    }
+    ev = se.Evaluator()
+    with pytest.raises(
+        se.errors.InputError, match=rf"^{field}\[0\]: expected .*, got np.timedelta"
+    ):
+        ev.update_many(**event)
+    with pytest.raises(
+        se.errors.InputError, match=rf"^{field}: expected .*, got np.timedelta64\(1"
+    ):
+        ev.update(**{name: values[0] for name, values in event.items()})
+    assert ev.is_empty
