@@ -145,7 +145,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
     )
 
 
-def _float_of(value: float | Decimal) -> float:
+def _float_of(value: Any) -> float:
     try:
         return float(value)
     except (OverflowError, ValueError):  # a Decimal may be a signalling nan
