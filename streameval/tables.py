@@ -123,23 +123,32 @@ def _stacked(lines: list[list[str]], width: int) -> str:
     return "\n".join(found)
 
 
+# Brackets make links and images; bare addresses are links to many readers of Markdown.
+_MARKDOWN = re.compile(r"[\\|\[\]@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+
+
+def markdown_text(text: str) -> str:
+    """One line of text that Markdown shows as it is.
+
+    >>> markdown_text("![x](https://a.example) <b>")
+    '!\\\\[x\\\\](https\\\\://a.example) &lt;b&gt;'
+    """
+    return html.escape(_MARKDOWN.sub(r"\\\g<0>", _one_line(text)), quote=False)
+
+
 def markdown_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str] = frozenset()
 ) -> str:
-    """A table in Markdown, its cells escaped.
+    """A table in Markdown, its cells escaped: no label makes a column, a link or an image.
 
     >>> print(markdown_table(["class", "n"], [["a|b", "3"]], right=frozenset({"n"})))
     | class | n |
     | --- | ---: |
     | a\\|b | 3 |
     """
-
-    def cell(text: str) -> str:
-        escaped = _one_line(text).replace("\\", "\\\\").replace("|", "\\|")
-        return html.escape(escaped, quote=False)
-
     rule = ["---:" if name in right else "---" for name in header]
-    lines = [[cell(text) for text in header], rule, *([cell(t) for t in row] for row in rows)]
+    first, *others = [[markdown_text(cell) for cell in line] for line in (header, *rows)]
+    lines = [first, rule, *others]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

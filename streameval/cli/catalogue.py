@@ -19,8 +19,8 @@ def metrics(format: FormatOption = Format.TABLE) -> None:
         write(to_json([_fields(row) for row in ROWS]))
         return
     rows = [_cells(row) for row in ROWS]
-    if format is Format.CSV:
-        write(csv_text([dict(zip(_HEADER, row, strict=True)) for row in rows]))
+    if format.is_csv:
+        write(csv_text([dict(zip(_HEADER, row, strict=True)) for row in rows], format))
     elif format is Format.HTML:
         write(page("Metrics of streameval", [Section("metrics", Table(_HEADER, rows))]))
     else:

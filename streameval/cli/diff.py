@@ -51,8 +51,8 @@ def diff(
         raise InputError(after, expected=f"a state like {before}, {kinds[0]}", got=kinds[1])
     if format is Format.JSON:
         write(to_json(found.to_dict()))
-    elif format is Format.CSV:
-        write(csv_text(_rows(found)))
+    elif format.is_csv:
+        write(csv_text(_rows(found), format))
     elif format is Format.HTML:
         write(page(f"{before} → {after}", _sections(found, before, after)))
     else:

@@ -43,9 +43,9 @@ def inspect(state: StateFileArgument, *, format: options.FormatOption = Format.T
         return
     rows = [[name.replace("_", " "), _words(name, value)] for name, value in facts.items()]
     cells = [[part, f"{count:,}"] for part, count in parts.items()]
-    if format is Format.CSV:
+    if format.is_csv:
         pairs = rows + [[f"bytes of {part}", str(count)] for part, count in parts.items()]
-        write(csv_text([{"name": name, "value": value} for name, value in pairs]))
+        write(csv_text([{"name": name, "value": value} for name, value in pairs], format))
         return
     sections = [
         Section("" if format is not Format.HTML else "state", Table(["state", state], rows)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 import shutil
 import sys
@@ -11,6 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from streameval.errors import MissingExtraError, SourceError, StoreError, Stream
 from streameval.evaluator.reports import Table
 from streameval.records.chunk import KEPT, BadRecords
 from streameval.states.score_index import backend
+from streameval.tables import markdown_text
 
 FAILURE = 1
 BAD_INPUT = 2
@@ -36,8 +37,20 @@ class TargetError(StreamevalError):
     """A file cannot be written: a failure, not bad input."""
 
 
-Format = StrEnum("Format", ["TABLE", "JSON", "CSV", "MARKDOWN", "HTML"])
-"""Format of a result."""
+class Format(StrEnum):
+    """Format of a result."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    CSV_RAW = "csv-raw"
+    MARKDOWN = "markdown"
+    HTML = "html"
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether it is CSV: for spreadsheets, or with every cell as it is."""
+        return self in (Format.CSV, Format.CSV_RAW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +111,15 @@ def text_of(sections: Sequence[Section], format: Format) -> str:
     markdown = format is Format.MARKDOWN
     parts = []
     for section in sections:
-        lines = [f"**{section.title}**" if markdown else section.title] if section.title else []
+        title = section.title
+        lines = [f"**{markdown_text(title)}**" if markdown else title] if title else []
         if section.table is not None:
             table = section.table
             lines.append(table.to_markdown() if markdown else table.to_text(terminal_width()))
         width = None if markdown else terminal_width()
         for note in section.notes:
-            lines.extend([note] if width is None else textwrap.wrap(note, width))
+            text = markdown_text(note) if markdown else note
+            lines.extend([text] if width is None else textwrap.wrap(text, width))
         parts.append(("\n\n" if markdown else "\n").join(lines))
     return "\n\n".join(parts)
 
@@ -116,21 +131,38 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+def csv_text(rows: Sequence[Mapping[str, Any]], format: Format = Format.CSV) -> str:
     """A CSV table with a header line and every digit; what is absent or undefined is empty.
 
-    >>> print(csv_text([{"metric": "f1", "value": 1 / 3}, {"metric": "a,b", "value": None}]))
-    metric,value
-    f1,0.3333333333333333
-    "a,b",
+    A text that a spreadsheet would run as a formula begins with an apostrophe, unless the format
+    is ``csv-raw``.
+
+    >>> print(csv_text([{"class": "cat", "f1": 1 / 3}, {"class": "=1+1, 2", "f1": None}]))
+    class,f1
+    cat,0.3333333333333333
+    "'=1+1, 2",
     """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
+    header = list(rows[0]) if rows else []
+    lines: list[str] = []
+    # With this end of lines a lone carriage return in a cell is quoted too.
+    writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n")
+    table: list[list[Any]] = [header, *([row.get(name) for name in header] for row in rows)]
+    for cells in table:
         # nan is the only value that differs from itself.
-        writer.writerow({key: None if value != value else value for key, value in row.items()})
-    return text.getvalue().rstrip("\n")
+        known = [None if cell != cell else cell for cell in cells]
+        writer.writerow(known if format is Format.CSV_RAW else map(_defused, known))
+    return "\n".join(line.removesuffix("\r\n") for line in lines)
+
+
+def _defused(cell: Any) -> Any:
+    """The cell, a text that begins as a formula behind an apostrophe; a number is none."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def write_version() -> None:

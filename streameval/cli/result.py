@@ -159,8 +159,8 @@ class Result:
             if bad is not None:
                 values["bad_records"] = bad_records(bad)
             write(to_json(values))
-        elif format is Format.CSV:
-            write(csv_text(self.rows()))
+        elif format.is_csv:
+            write(csv_text(self.rows(), format))
         elif format is Format.HTML:
             write(page("Evaluation", self.sections(Format.HTML)))
         else:
@@ -357,8 +357,8 @@ class ComparisonResult:
             if bad is not None:
                 values["bad_records"] = bad_records(bad)
             write(to_json(values))
-        elif format is Format.CSV:
-            write(csv_text(self._rows()))
+        elif format.is_csv:
+            write(csv_text(self._rows(), format))
         elif format is Format.HTML:
             write(page("Comparison", self.sections()))
         else:

@@ -221,9 +221,9 @@ def report(
         labels = {} if join is None else {"labels": _join_values(join)}
         write(to_json({name: {**result.to_dict(), **labels} for name, result in results.items()}))
         return
-    if format is Format.CSV:
+    if format.is_csv:
         rows = ((name, row) for name, result in results.items() for row in result.rows())
-        write(csv_text([{"window": name, **row} for name, row in rows]))
+        write(csv_text([{"window": name, **row} for name, row in rows], format))
         return
     titles = {
         name: f"window {shown(name)[1:-1]}{since_text(one.notes)}" for name, one in found.items()

@@ -77,17 +77,46 @@ SliceArrival: TypeAlias = tuple[int, SliceKey, int]
 def slice_name(key: SliceKey) -> str:
     """A slice as people write it; the total is ``"total"``.
 
-    A text that reads as a whole number is quoted: only an old state has such a
-    slice, beside that of the number itself.
+    No two slices have one name: a comma and a blank within a part, and an equals sign within a
+    key, have a backslash before them. A text that reads as a whole number is quoted: only an
+    old state has such a slice, beside that of the number itself.
 
     >>> slice_name((("country", "PT"), ("model", 7)))
     'country=PT, model=7'
+    >>> slice_name((("city", "Paris, TX"),))
+    'city=Paris\\\\, TX'
     """
-    return ", ".join(f"{name}={_value_name(value)}" for name, value in key) or "total"
+    return ", ".join(f"{_escaped(n, _IN_KEY)}={_value_name(v)}" for n, v in key) or "total"
+
+
+def plain_slice_name(key: SliceKey) -> str:
+    """The slice's name without backslashes, which two slices can have: as it was written before.
+
+    >>> plain_slice_name((("city", "Paris, TX"),))
+    'city=Paris, TX'
+    """
+    return ", ".join(f"{n}={v if slice_value(v) == v else repr(v)}" for n, v in key) or "total"
+
+
+_IN_KEY = re.compile(r"(\\*)(=|, |\Z)")
+_IN_VALUE = re.compile(r"(\\*)(, |\Z)")
+_LIKE_QUOTED = re.compile(r"(\\*)('-?\d+')", re.ASCII)
 
 
 def _value_name(value: Label) -> str:
-    return str(value) if slice_value(value) == value else repr(value)
+    if slice_value(value) != value:
+        return repr(value)
+    if not isinstance(value, str):
+        return str(value)
+    quoted = _LIKE_QUOTED.fullmatch(value)
+    return f"{2 * quoted[1]}\\{quoted[2]}" if quoted else _escaped(value, _IN_VALUE)
+
+
+def _escaped(text: str, special: re.Pattern[str]) -> str:
+    """The text with a backslash before what is special; those before it, or the end, doubled."""
+    if not any(character in text for character in "\\,="):
+        return text
+    return special.sub(lambda found: 2 * found[1] + ("\\" + found[2] if found[2] else ""), text)
 
 
 def slice_value(value: Label) -> Label:

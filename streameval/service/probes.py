@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -15,6 +16,7 @@ from streameval.service.http.health import Liveness
 from streameval.service.progress import Progress
 
 _REQUEST_SECONDS = 5.0
+_CONNECTIONS = 16
 
 
 @contextmanager
@@ -55,10 +57,34 @@ def probes(settings: ServeSettings, progress: Progress) -> Iterator[str | None]:
             """Log nothing: probes repeat every few seconds."""
 
     class Listening(ThreadingHTTPServer):
+        """Answers the newest connections: an older one gives way, however slow its client is."""
+
+        address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         daemon_threads = True
 
+        def __init__(self) -> None:
+            self._open: list[socket.socket] = []
+            self._lock = threading.Lock()
+            super().__init__((address.host, address.port), Handler)
+
+        def process_request(self, request: Any, client_address: Any) -> None:
+            with self._lock:
+                self._open.append(request)
+                for oldest in self._open[:-_CONNECTIONS]:
+                    with suppress(OSError):
+                        oldest.shutdown(socket.SHUT_RDWR)  # its thread then ends
+            super().process_request(request, client_address)
+
+        def shutdown_request(self, request: Any) -> None:
+            with self._lock:
+                self._open.remove(request)
+            super().shutdown_request(request)
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Log nothing: a client that is gone is no error of the run."""
+
     try:
-        server = Listening((address.host, address.port), Handler)
+        server = Listening()
     except OSError as error:
         raise ConfigError(
             f"serve.probes: cannot listen at {address}: {error.strerror or error}"
@@ -66,7 +92,7 @@ def probes(settings: ServeSettings, progress: Progress) -> Iterator[str | None]:
     thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
     thread.start()
     try:
-        yield f"http://{address.host}:{server.server_address[1]}/"
+        yield f"http://{address._replace(port=server.server_address[1])}/"
     finally:
         server.shutdown()
         server.server_close()

@@ -32,7 +32,7 @@ from streameval.evaluator.comparison import (
 )
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import ReportRow
-from streameval.evaluator.slices import slice_name
+from streameval.evaluator.slices import plain_slice_name, slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
@@ -935,10 +935,14 @@ class SnapshotBuilder:
         Cost:
             One read of the slice's window; of series, one of each of its panes.
         """
-        row = next((row for row in data.slices.get(window, ()) if row.name == name), None)
-        if row is None:
+        rows: list[tuple[Any, str]] = [
+            (tuple(row.slice.items()), row.name) for row in data.slices.get(window, ())
+        ]
+        keys = [key for key, own in rows if own == name]
+        keys = keys or [key for key, _ in rows if plain_slice_name(key) == name]
+        if len(keys) != 1:
             return None
-        key: Any = tuple(row.slice.items())
+        (key,) = keys
         with self._opening:
             if self._opened_of != data.sequence:
                 self._opened_of = data.sequence

@@ -443,3 +443,34 @@ def test_the_terminal_decides_the_width(monkeypatch: pytest.MonkeyPatch) -> None
     assert output.terminal_width() == 123
     monkeypatch.setattr(output.sys.stdout, "isatty", lambda: False, raising=False)
     assert output.terminal_width() is None
+
+
+HOSTILE = [
+    "=1+1",
+    "@SUM(A1)",
+    "+x",
+    "-x",
+    "\tx",
+    "-2",
+    "a\rb",
+    "![i](http://e.example/x)",
+    "www.e.com",
+]
+
+
+def test_labels_are_neither_formulas_nor_links(run: Command, tmp_path: Path) -> None:
+    events = [{"label": one, "guess": HOSTILE[0]} for one in HOSTILE]
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    given = ("evaluate", path, "--y-true", "label", "--y-pred", "guess", "--per-class", "--format")
+
+    def names(text: str) -> set[str]:
+        rows = csv.DictReader(io.StringIO(text, newline=""))
+        return {row["name"] for row in rows if row["scope"] == "class"}
+
+    defused = {f"'{one}" if one[0] in "=@+\t" or one == "-x" else one for one in HOSTILE}
+    assert names(run(*given, "csv").out) == defused
+    assert names(run(*given, "csv-raw").out) == set(HOSTILE)
+    markdown = run(*given, "markdown").out
+    assert r"!\[i\](http\://e.example/x)" in markdown
+    assert r"www\.e.com" in markdown
+    assert "](" not in markdown.replace(r"\](", "")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -418,7 +422,7 @@ def test_probes_of_a_process_without_pages() -> None:
         assert [httpx.get(f"{url}{path}").status_code for path in PROBES] == [200, 200, 404]
         seconds = 121.0
         assert [httpx.get(f"{url}{path}").status_code for path in PROBES] == [503, 503, 404]
-        taken = str(url)[len("http://") : -1]
+        taken = str(url).removeprefix("http://").removesuffix("/")
         with (
             pytest.raises(ConfigError, match=r"serve\.probes: cannot listen at "),
             probes(ServeSettings(probes=taken), progress),
@@ -426,6 +430,26 @@ def test_probes_of_a_process_without_pages() -> None:
             pass
     with probes(ServeSettings(), progress) as url:
         assert url is None
+
+
+def test_probes_are_answered_on_ipv6_and_beside_silent_clients() -> None:
+    with (
+        probes(ServeSettings(probes="[::1]:0"), Progress(lambda: 0.0)) as url,
+        ExitStack() as stack,
+    ):
+        assert url is not None
+        port = int(url.rpartition(":")[2].strip("/"))
+        assert url == f"http://[::1]:{port}/"
+        before = threading.active_count()
+        for _ in range(100):
+            wire = stack.enter_context(socket.create_connection(("::1", port), 30))
+            wire.sendall(b"GET /live")
+        assert httpx.get(f"{url}livez").status_code == 200
+        # The ends of the oldest ones are noticed by their threads.
+        deadline = time.monotonic() + 30
+        while threading.active_count() > before + 17:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 PROBES = ("livez", "readyz", "metrics")

@@ -172,6 +172,20 @@ def test_a_slow_reader_gets_all_and_one_that_reads_nothing_is_cut_off() -> None:
         assert len(received(never)) < size
 
 
+def test_clients_that_read_nothing_share_the_page_s_script() -> None:
+    def megabytes() -> float:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+
+    with serving(limits=LIMITS._replace(connections=200, client_connections=200)) as running:
+        script = running.client.get("/static/plotly.min.js").content
+        assert len(script) > 2**20
+        before = megabytes()
+        with attack(running, 80, ATTACKS["unread"]):
+            assert get(running, "/healthz") == 200
+            assert megabytes() - before < 80 * len(script) / 2**20 / 4
+
+
 CONFIG = """
 [[window]]
 name = "all"

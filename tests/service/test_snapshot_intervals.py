@@ -194,6 +194,26 @@ def test_a_slice_is_opened_with_its_own_numbers() -> None:
     assert builder.open_slice(data, "day", "country=ES", "curves") is None
 
 
+def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
+    sliced = EvaluatorSettings(slices=["country", ["country", "m"]])
+    settings = msgspec.structs.replace(run_settings(), evaluator=sliced)
+    evaluators = open_evaluators(settings)
+    events = [("x, m=y", "z"), ("x", "y"), ("a, b", "z"), ("p, q, m=r, s", "z"), ("p, q", "r, s")]
+    for country, m in events:
+        evaluators["all"].update(True, score=0.9, slices={"country": country, "m": m})
+    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    data = build(builder)
+    names = {row.name for row in data.slices["all"]}
+    assert {"country=x\\, m=y", "country=x, m=y", "country=a\\, b"} <= names
+
+    def found(name: str) -> bool:
+        return builder.open_slice(data, "all", name, "reports") is not None
+
+    assert all(map(found, names))
+    assert found("country=a, b")
+    assert not found("country=p, q, m=r, s")  # of two
+
+
 def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
     settings = run_settings()
     evaluators = counted(settings)

@@ -11,12 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from streameval.evaluator.slices import MISSING, OTHER, slice_name
+from streameval.evaluator.slices import MISSING, OTHER, SliceKey, slice_name, slice_value
 from tests.support.window_model import Item, batches, binary_stream, columns, plain
 
 DIMENSIONS = ("country", ("country", "model"))
@@ -415,3 +415,24 @@ def test_what_a_file_may_hold() -> None:
             se.Evaluator.from_state({**state, "slices": saved})
     with pytest.raises(StateError, match="slices_overflowed: expected a count"):
         se.Evaluator.from_state({**state, "slices_overflowed": -1})
+
+
+_TEXT = st.text("ab=, \\'7-", min_size=1, max_size=7)
+_KEYS = st.lists(st.tuples(_TEXT, _TEXT | st.integers(-9, 9)), min_size=1, max_size=3).map(tuple)
+
+
+@given(_KEYS, _KEYS)
+@example((("c", "x, m=y"),), (("c", "x"), ("m", "y")))
+@example((("a=b", "c"),), (("a", "b=c"),))
+@example((("c", "x\\"), ("m", "y")), (("c", "x\\, m=y"),))
+@example((("c", "'7'"),), (("c", "7"),))
+@settings(max_examples=500)
+def test_no_two_slices_have_one_name(one: SliceKey, other: SliceKey) -> None:
+    assert (slice_name(one) == slice_name(other)) == (one == other)
+
+
+@given(_KEYS)
+def test_names_without_special_characters_are_as_they_were(key: SliceKey) -> None:
+    plain_key = tuple((n, v) for n, v in key if slice_value(v) == v)
+    if not any(mark in f"{n}{v}" for n, v in plain_key for mark in "\\,=' "):
+        assert slice_name(plain_key) == (", ".join(f"{n}={v}" for n, v in plain_key) or "total")

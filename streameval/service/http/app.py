@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
@@ -46,7 +46,7 @@ try:
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
-    from starlette.responses import Response
+    from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 except ImportError:
     raise MissingExtraError("serving", package="starlette", extra="serve") from None
@@ -64,6 +64,7 @@ _TYPES = {
 }
 _BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml", "openapi.json")
 _PLOTLY = "plotly.min.js"
+_PART_BYTES = 64 * 1024
 
 
 def application(
@@ -322,7 +323,15 @@ class _StaticFiles:
         headers = {"etag": etag, "cache-control": cache}
         if etag in (header(request.scope, "if-none-match") or ""):
             return Response(status_code=304, headers=headers)
-        return Response(body, headers={**headers, "content-type": _TYPES[path.suffix]})
+        # In parts, each when the client has read those before: a whole one would be copied for
+        # every client, and stay as long as one reads nothing.
+        headers |= {"content-length": str(len(body)), "content-type": _TYPES[path.suffix]}
+        return StreamingResponse(_parts(body), headers=headers)
+
+
+async def _parts(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PART_BYTES):
+        yield body[start : start + _PART_BYTES]
 
 
 def _plotly_script() -> Path:
