@@ -4,6 +4,15 @@
 # `pip install -e '.[test]'` and `pytest` do the same as `make test`.
 
 PYTHON ?= python3
+# Where a Python of that name is: a version manager's shim is on PATH and does not run while its
+# version is not active, and a system's Python may lack what an environment and compiling need.
+# Empty where there is none.
+interpreter = $(shell for found in $(1) $$(which -a $(1) 2>/dev/null) $$(pyenv whence --path $(1) 2>/dev/null); do \
+  "$$found" -c '$(USABLE)' 2>/dev/null && break; done)
+USABLE := import ensurepip, os, sys, sysconfig as config; print(sys.executable) if sys.version_info >= (3, 11) \
+  and not config.get_config_var("Py_GIL_DISABLED") and os.path.exists(config.get_path("include") + "/Python.h") \
+  else sys.exit(1)
+INTERPRETER = $(or $(call interpreter,$(PYTHON)),$(PYTHON))
 VENV := .venv
 BIN := $(VENV)/bin
 # Beam's requirements, and pip's search for versions that meet everyone's, are kept out of it.
@@ -11,16 +20,16 @@ BEAM := .venv-beam
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: docs man wheel coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: docs man wheel coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
 # One stamp for each set of extras: set-up is repeated when pyproject.toml changes.
 define install
-@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-  { echo "streameval needs Python 3.11 or newer; found $$($(PYTHON) --version). Try make PYTHON=python3.12" >&2; exit 1; }
-@test -x $(@D)/bin/python || { echo "making the virtual environment $(@D)"; $(PYTHON) -m venv $(@D); }
+@$(INTERPRETER) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "streameval needs Python 3.11 or newer; found $$($(INTERPRETER) --version). Try make PYTHON=python3.12" >&2; exit 1; }
+@test -x $(@D)/bin/python || { echo "making the virtual environment $(@D)"; $(INTERPRETER) -m venv $(@D); }
 @echo "installing streameval[$(subst -,$(comma),$*)] into $(@D) (a minute or two the first time)"
 @PYTHONWARNINGS=ignore $(@D)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
 @touch $@
@@ -79,6 +88,20 @@ test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the whole test suite; PROF
 test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in less than a minute
 	$(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast -m "not slow" tests/unit tests/properties
 
+# The versions of Python that are here, of which the newest runs what README.md names, and that of
+# the main environment. pip brings the newest packages that each version allows.
+MINORS = $(foreach minor,11 12 13 14 15 16,$(if $(call interpreter,python3.$(minor)),$(minor)))
+MAIN = $(shell $(INTERPRETER) -c 'import sys; print(sys.version_info.minor)')
+
+define on-python
+$(MAKE) PYTHON=python3.$(1) VENV=$(if $(filter $(MAIN),$(1)),$(VENV),$(VENV)-3.$(1)) $(2)
+
+endef
+
+test-pythons:  ## test-fast on every Python from 3.11 on that is here; demo and test on the newest
+	$(eval minors := $(or $(MINORS),$(MAIN)))
+	$(foreach minor,$(minors),$(call on-python,$(minor),$(if $(filter $(lastword $(minors)),$(minor)),demo test,test-fast)))
+
 # Everything but the folders and modules that compiled code cannot change. A new test file is
 # included unless it is in one of these folders or marks itself as backend_independent. Few
 # Hypothesis examples: `make test` draws the many, and compares the portable classes with the
@@ -126,7 +149,7 @@ wheel: $(VENV)/.stamp-docs  ## the wheel of this system, built, repaired and tes
 	if test "$$(uname)" = Linux; then \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair -w build/wheels build/raw/*.whl; \
 	else cp build/raw/*.whl build/wheels; fi
-	$(PYTHON) -m venv --clear build/wheel-venv
+	$(INTERPRETER) -m venv --clear build/wheel-venv
 	build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check build/wheels/*.whl
 	cd build && wheel-venv/bin/python ../tests/wheel.py
 
@@ -232,4 +255,4 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider $(SANITIZED)
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) $(BEAM) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp
+	rm -rf $(VENV) $(VENV)-3.* $(BEAM) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp

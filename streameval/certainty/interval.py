@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -14,6 +14,26 @@ import numpy as np
 from streameval.errors import InputError, shown
 from streameval.events.values import Label
 from streameval.metrics.metric import Metric
+
+
+def same_values(one: object, other: object) -> bool:
+    """Whether two objects of one dataclass have the same values, ``nan`` being equal to ``nan``.
+
+    Until Python 3.12 a dataclass's own ``==`` compares tuples, to which ``math.nan`` equals
+    itself; since 3.13 it compares the values, to which it does not.
+    """
+    return type(one) is type(other) and _values(one) == _values(other)
+
+
+def hash_of_values(one: object) -> int:
+    """The hash that goes with :func:`same_values`."""
+    return hash(_values(one))
+
+
+def _values(one: Any) -> tuple[object, ...]:
+    """The values of a dataclass, any ``nan`` as the one object that tuples find equal."""
+    values = (getattr(one, field.name) for field in fields(one))
+    return tuple(math.nan if value != value else value for value in values)
 
 
 class Interval(NamedTuple):
@@ -65,6 +85,9 @@ class Bounds:
 
     low: float
     high: float
+
+    __eq__ = same_values
+    __hash__ = hash_of_values
 
     @property
     def width(self) -> float:

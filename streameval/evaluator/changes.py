@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streameval.certainty.differences import FALSE_DISCOVERIES, bound_p_value, difference
-from streameval.certainty.interval import Interval, checked_level
+from streameval.certainty.interval import Interval, checked_level, hash_of_values, same_values
 from streameval.certainty.multiple_testing import benjamini_hochberg
 from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, StateError, shown
@@ -37,6 +37,9 @@ class Change:
     flagged: bool
     """Whether the two differ: the interval excludes 0, or of slices the adjusted p-value is
     at most :data:`~streameval.certainty.differences.FALSE_DISCOVERIES`."""
+
+    __eq__ = same_values
+    __hash__ = hash_of_values
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

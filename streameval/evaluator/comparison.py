@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from streameval.certainty.bootstrap import REPLICATES
-from streameval.certainty.interval import checked_level
+from streameval.certainty.interval import checked_level, hash_of_values, same_values
 from streameval.certainty.multiple_testing import benjamini_hochberg, holm
 from streameval.certainty.paired import (
     MEAN_LOSSES,
@@ -87,6 +87,9 @@ class Difference:
     """Why there is no interval and no p-value; else empty."""
     p_adjusted: float = math.nan
     """The p-value adjusted for the other tests of its table; ``nan`` for a single test."""
+
+    __eq__ = same_values
+    __hash__ = hash_of_values
 
     def __str__(self) -> str:
         told = (

@@ -182,7 +182,11 @@ class Follower:
         self._file = file_of(self._path)
         store = self._store = read_store(self._path)
         self.name = store.path
-        self._set_up(store)
+        try:
+            self._set_up(store)
+        except BaseException:
+            self.close()
+            raise
         return store
 
     def _set_up(self, store: Store) -> None:

@@ -50,7 +50,7 @@ def assert_near(ours, theirs):
 def _quiet_peer():
     # scikit-learn warns where it has no value, whatever value was requested instead.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", UserWarning)
         yield
 
 

@@ -42,7 +42,7 @@ def confusion_of(events: list[Any]) -> ConfusionCounts:
 
 def silent(function: Any, *args: Any, **options: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", UserWarning)
         return function(*args, **options)
 
 

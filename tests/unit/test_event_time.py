@@ -88,7 +88,7 @@ def test_times(value: Any, unit: str | None) -> None:
         (10**30, "ms", "got 1000000"),
         (True, "s", "got True"),
         (None, "s", "got None"),
-        (np.datetime64("NaT"), None, "got"),
+        (np.datetime64("NaT", "s"), None, "got"),
     ],
 )
 def test_what_is_no_time(bad: Any, unit: str | None, message: str) -> None:

@@ -126,6 +126,13 @@ def test_no_module_is_named_for_nothing() -> None:
     assert not {path.stem for path in modules()} & forbidden
 
 
+def test_compiled_code_indexes_python_objects_as_python_does() -> None:
+    """``wraparound=False`` holds for every object: a list or an array would be given -1 itself."""
+    compiled = sorted(ROOT.rglob("*.pyx")) + sorted(ROOT.rglob("*.pxd"))
+    assert len(compiled) > 10
+    assert not [path.name for path in compiled if "wraparound" in path.read_text("utf-8")]
+
+
 SUFFIXES = ("py", "pyx", "pxd", "pyi", "hpp", "md", "js", "yml")
 PATH = re.compile(rf"(?<![\w/.:%-])(?:[\w-]+/)+[\w-]+\.(?:{'|'.join(SUFFIXES)})\b")
 FOLDER = re.compile(r"`((?:[\w-]+/)+)`")

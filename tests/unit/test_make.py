@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from functools import partial
 from importlib.util import find_spec
@@ -21,7 +25,9 @@ _ELSEWHERE = {
     "check": "static and test",
     "bench": "bench-quick",
     "scripts": "static",
-    "test-fast": "test",
+    "test-fast": "test-pythons",
+    "test": "test-pythons, with the newest Python",
+    "demo": "test-pythons, with the newest Python",
     "man": "test, which compares the page",
 }
 """Targets that CI does not call by name -> which of the others do the same."""
@@ -40,6 +46,33 @@ def test_the_modules_that_targets_run_exist() -> None:
     )
     assert len(names) >= 9
     assert {name for name in names if find_spec(name) is None} == set()
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="NOT TESTED: no make here")
+@pytest.mark.parametrize("behind", ["PATH", "pyenv"])
+def test_a_shim_that_does_not_run_hides_no_python(behind: str, tmp_path: Path) -> None:
+    """A version manager has programs on PATH that fail while their version is not active."""
+    shims, versions = tmp_path / "shims", tmp_path / "versions"
+    shims.mkdir()
+    versions.mkdir()
+    programs = {
+        shims / "python3.99": "exit 127",
+        shims / "pyenv": f'[ "$*" = "whence --path python3.99" ] && echo {versions}/python3.99',
+        versions / "python3.99": f'exec {sys.executable} "$@"',
+    }
+    for path, text in programs.items():
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    path = [str(shims), *([str(versions)] if behind == "PATH" else []), os.environ["PATH"]]
+    done = subprocess.run(
+        ["make", "--dry-run", "PYTHON=python3.99", f"VENV={tmp_path}/none", "test-fast"],
+        cwd=ROOT,
+        env={**os.environ, "PATH": os.pathsep.join(path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"{sys.executable} -m venv {tmp_path}/none" in done.stdout
 
 
 def _markers() -> set[str]:

@@ -1,10 +1,41 @@
-"""What an evaluator, a view and confusion counts print, in any state."""
+"""What an evaluator, a view and confusion counts print, in any state; which results are equal."""
 
 from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
 
 import pytest
 
 import streameval as se
+import streameval.evaluator
+from streameval.certainty.paired import PairedRequest
+from streameval.metrics import Metric
+
+NUMBERS = {
+    kind
+    for module in pkgutil.iter_modules(streameval.evaluator.__path__, "streameval.evaluator.")
+    for kind in vars(importlib.import_module(module.name)).values()
+    if isinstance(kind, type)
+    and dataclasses.is_dataclass(kind)
+    # Levels and rates are options.
+    and {f.name for f in dataclasses.fields(kind) if f.type == "float"} - {"level", "rate"}
+} - {Metric, PairedRequest}
+"""Results with a number that may be undefined."""
+
+
+def test_results_with_undefined_values_are_equal() -> None:
+    """On every Python, and after a pickle: a dataclass's own ``==`` is of values since 3.13."""
+    assert {"Difference", "Change", "Bounds"} <= {kind.__name__ for kind in NUMBERS}
+    for kind in NUMBERS:
+        for name in (field.name for field in dataclasses.fields(kind)):
+            values = dict.fromkeys((field.name for field in dataclasses.fields(kind)), 0.5)
+            one, two = (kind(**{**values, name: float("nan")}) for _ in range(2))
+            assert one == two
+            assert hash(one) == hash(two)
+            assert one != kind(**values)
+            assert one != tuple(values.values())
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])

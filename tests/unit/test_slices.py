@@ -276,7 +276,8 @@ def test_an_old_state_may_hold_a_number_and_its_text(window: Any) -> None:
     assert se.from_bytes(old.to_bytes()).to_bytes() == old.to_bytes()
 
 
-GAPS: list[Any] = [None, math.nan, np.nan, np.float64("nan"), np.datetime64("NaT"), pd.NA, pd.NaT]
+NO_TIME = np.datetime64("NaT", "s")
+GAPS: list[Any] = [None, math.nan, np.nan, np.float64("nan"), NO_TIME, pd.NA, pd.NaT]
 
 
 ABSENT = object()

@@ -100,7 +100,7 @@ def unwritable(tmp_path):
         Path("/dev/null"): "it is a device or socket, not a regular file",
         Path("/proc/a.state"): "",
         Path("/sys/a.state"): "",
-        f"{tmp_path}/nul\0": "embedded null byte",
+        f"{tmp_path}/nul\0": "embedded null",
     }
 
 
@@ -270,7 +270,7 @@ def test_what_cannot_be_read_is_said(tmp_path):
         tmp_path / "foreign": "foreign: not a streameval state file; it begins with b'PK",
         tmp_path / "empty": "empty: is empty",
         tmp_path / "bell\a": r"bell\x07': is empty",
-        f"{tmp_path}/nul\0": "cannot be read: embedded null byte",
+        f"{tmp_path}/nul\0": "cannot be read: embedded null",
     }
     for path, message in cases.items():
         with pytest.raises(StateError, match=re.escape(message)):

@@ -28,8 +28,9 @@ def wrong_values() -> list[Any]:
         None, True, 5, -1, 0, 2**70, 0.5, float("nan"), float("inf"), 1j, "a", "", "1h", b"x",
         [], [1], ["a"], [None], [[1], [2]], [{"a": 1}], [{"a": [1]}], (1, 2), {1, 2}, range(3),
         {}, {"a": 1}, {"a": "b"}, {"c": [1]}, {"c": "x"}, {1: 0.5, 0: 0.5}, iter([1]), object(),
-        Silent(), int, ValueError("x"), datetime(2020, 1, 1), timedelta(1), np.datetime64("NaT"),
-        np.array(3), np.array("a"), np.array([1, 2]), np.array([[1.0, 2.0], [3.0, 4.0]]),
+        Silent(), int, ValueError("x"), datetime(2020, 1, 1), timedelta(1),
+        np.datetime64("NaT", "s"), np.array(3), np.array("a"), np.array([1, 2]),
+        np.array([[1.0, 2.0], [3.0, 4.0]]),
         np.array([1, "a", None], dtype=object), np.ma.array([1, 2], mask=[False, True]),
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=True, embedsignature=False, cdivision=True
 """The compiled sums of a fading window of binary events, and its short way in."""
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=True, embedsignature=False, cdivision=True
 """Multi-class events with probabilities, compiled: from the arguments to the sums.
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=True, embedsignature=False
 """The compiled reader of CSV without quotes: columns of numbers, labels and texts."""
 

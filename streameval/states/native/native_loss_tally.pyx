@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=False, embedsignature=False
 """The compiled counting of binary log losses: :class:`NativeLossTally` over integers of C++."""
 

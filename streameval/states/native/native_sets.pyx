@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=True, embedsignature=False
 """The compiled counting of a batch in many sets of states: see event_sets.hpp."""
 
