@@ -213,7 +213,7 @@ def test_rotations_after_a_look_at_the_names(
     reading, _ = source(path)
     found = drain(reading)
     rng = random.Random(seed)
-    original = followed_file._rotated
+    original = followed_file.rotated_from
     rotations = 0
 
     def rotate_now() -> None:
@@ -228,7 +228,7 @@ def test_rotations_after_a_look_at_the_names(
             rotate_now()
         return seen
 
-    monkeypatch.setattr(followed_file, "_rotated", looked)
+    monkeypatch.setattr(followed_file, "rotated_from", looked)
     while rotations < 30:
         rotate_now()
         found += drain(reading)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import glob
 import logging
+import os
 import resource
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, SourceError
 from streameval.service.sources.file_marks import (
     Inode,
     Judgement,
@@ -22,6 +24,7 @@ from streameval.service.sources.file_marks import (
     KnownFiles,
     LogFile,
     UnreadableError,
+    is_exhausted,
     mark_at,
     marks_of,
     open_inodes,
@@ -107,6 +110,7 @@ class FilesSource:
 
     Raises:
         ConfigError: A path without a pattern in it does not exist, and is not followed.
+        SourceError: Handles ran out.
 
     Cost:
         A look is a listing and one ``stat`` a file. A file is opened when it has changed.
@@ -141,6 +145,8 @@ class FilesSource:
         self._incomplete: dict[Inode, tuple[tuple[int, ...], float, str]] = {}
         """Compressed data that ends early: its state, since when, and the message."""
         self._refused: dict[Path, str] = {}
+        self._unopened: set[Path] = set()
+        """Those of the refused ones that cannot be opened or listed."""
         self._missed: dict[str, str] = {}
         """What was lost of files that no longer exist."""
         self._held: set[Inode] = set()
@@ -156,11 +162,15 @@ class FilesSource:
         ]
         if not settings.follow:
             for kind, pattern in self._patterns:
-                if not glob.has_magic(pattern) and not Path(pattern).exists():
+                if not glob.has_magic(pattern) and not _is_there(pattern):
                     raise ConfigError(f"files.{kind}: expected a file, got {pattern!r}: not there")
         self._looked = self._clock()
-        self._resume(positions)
-        self._look()
+        try:
+            self._resume(positions)
+            self._look()
+        except OSError as error:
+            self.close()
+            raise SourceError(f"files: cannot be searched: {error.strerror}") from None
 
     # Where to begin
 
@@ -188,7 +198,13 @@ class FilesSource:
             self._known.directories.add(Path(pattern).absolute().parent)
         listing = self._known.listing()
         for path, kind, known in resumed:
-            self._follow(path, kind).resume(known, listing)
+            file = self._follow(path, kind)
+            try:
+                file.resume(known, listing)
+            except OSError as error:
+                if is_exhausted(error):
+                    raise
+                file.fail(error)
 
     def _kind(self, path: Path) -> Kind | None:
         """The kind of a path's records; None where no pattern matches it."""
@@ -219,7 +235,20 @@ class FilesSource:
     # Looking for files
 
     def _look(self) -> None:
-        """Find files that match and are not followed yet."""
+        """Find files that match and are not followed yet; raises OSError without handles."""
+        try:
+            self._find()
+        except OSError:
+            self._release()
+            self._find()
+
+    def _release(self) -> None:
+        """Close all handles that can be opened again."""
+        for file in self._open:
+            file.release()
+        self._open.clear()
+
+    def _find(self) -> None:
         found: set[Path] = set()
         self._refreshed = False
         self._coming.clear()
@@ -230,15 +259,41 @@ class FilesSource:
                 if f"files:{path}" not in self._files:
                     self._follow(path, kind).begin()
                 continue
+            found.add(self._check_directory(pattern))
             for name in sorted(glob.glob(pattern)):
                 path = Path(name).absolute()
                 if path not in found:
                     found.add(path)
                     self._look_at(path, kind)
         self._refused = {path: text for path, text in self._refused.items() if path in found}
+        self._unopened &= self._refused.keys()
         for file in list(self._files.values()):
             self._drop_ended(file, found)
         self._due.update(self._files.values())
+
+    def _check_directory(self, pattern: str) -> Path:
+        """The directory that a pattern begins in; :mod:`glob` passes over what it cannot list."""
+        parts = Path(pattern).absolute().parts
+        depth = next(n for n, part in enumerate(parts) if glob.has_magic(part))
+        directory = Path(*parts[:depth])
+        try:
+            with ExitStack() as stack:
+                # As many as glob holds at once.
+                for _ in parts[depth:]:
+                    stack.enter_context(os.scandir(directory))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self._cannot_open(directory, error)
+        else:
+            self._refused.pop(directory, None)
+        return directory
+
+    def _cannot_open(self, path: Path, error: OSError) -> None:
+        if is_exhausted(error):
+            raise error
+        self._unopened.add(path)
+        self._report(path, f"cannot be opened: {error.strerror}")
 
     def _drop_ended(self, file: FollowedFile, found: set[Path]) -> None:
         if file.path not in found:
@@ -254,7 +309,10 @@ class FilesSource:
     def _look_at(self, path: Path, kind: Kind) -> None:
         try:
             seen = path.stat()
-        except OSError:
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._cannot_open(path, error)
             return
         inode = seen.st_dev, seen.st_ino
         if stat.S_ISDIR(seen.st_mode) or inode in self._known.claimed:
@@ -283,9 +341,12 @@ class FilesSource:
         except UnreadableError as error:
             self._refuse(path, inode, state, error)
             return
-        except OSError as error:
-            self._report(path, f"cannot be opened: {error.strerror}")
+        except FileNotFoundError:
             return
+        except OSError as error:
+            self._cannot_open(path, error)
+            return
+        self._unopened.discard(path)
         taken = False
         try:
             # Otherwise it was renamed in the meantime; the next look finds it.
@@ -408,7 +469,8 @@ class FilesSource:
         while True:
             if self._clock() - self._looked >= _LOOK_SECONDS:
                 self._looked = self._clock()
-                self._look()
+                with suppress(OSError):  # tried again at the next look
+                    self._look()
             # Openings before and after: a reader may open another file while it reads.
             batches = [*self._openings(), *self._read_round(most), *self._openings()]
             left = until - self._clock()
@@ -429,7 +491,7 @@ class FilesSource:
         records = 0
         for n in range(len(files)):
             file = files[(self._turn + n) % len(files)]
-            batch = file.read()
+            batch = self._read_file(file)
             if batch is None:
                 self._due.discard(file)
             self._bound(file, read=batch is not None)
@@ -439,6 +501,19 @@ class FilesSource:
                 if records >= most:
                     break
         return batches
+
+    def _read_file(self, file: FollowedFile) -> RawBatch | None:
+        try:
+            try:
+                return file.read()
+            except OSError as error:
+                if not is_exhausted(error):
+                    raise
+                self._release()
+                return file.read()
+        except OSError as error:
+            file.fail(error)
+            return None
 
     def _bound(self, file: FollowedFile, *, read: bool) -> None:
         """Keep few files open: close those that were not read for longest."""
@@ -468,7 +543,8 @@ class FilesSource:
         for partition, missed in self._missed.items():
             found.setdefault(partition, PartitionStatus(partition, None, 0, "", missed))
         for path, problem in self._refused.items():
-            found.setdefault(f"files:{path}", PartitionStatus(f"files:{path}", None, 0, problem))
+            name, unopened = f"files:{path}", path in self._unopened
+            found.setdefault(name, PartitionStatus(name, None, 0, problem, unopened=unopened))
         return list(found.values())
 
     @property
@@ -480,3 +556,13 @@ class FilesSource:
         """Close the files."""
         for file in self._files.values():
             file.close()
+
+
+def _is_there(path: str) -> bool:
+    try:
+        Path(path).stat()
+    except FileNotFoundError:
+        return False
+    except OSError:  # which is reported when it is opened
+        pass
+    return True

@@ -76,6 +76,8 @@ class PartitionStatus(NamedTuple):
     """In words, while something keeps it from being read."""
     missed: str = ""
     """In words, what was skipped because it could not be read; kept until the run ends."""
+    unopened: bool = False
+    """Whether the problem is that something cannot be opened, and so was not read."""
 
 
 class Source(Protocol):
