@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import logging
 import os
+import re
 import resource
 import stat
 import time
@@ -29,7 +30,12 @@ from streameval.service.sources.file_marks import (
     marks_of,
     open_inodes,
 )
-from streameval.service.sources.followed_file import FollowedFile, log_copy, unsure
+from streameval.service.sources.followed_file import (
+    FollowedFile,
+    log_copy,
+    rotated_from,
+    unsure,
+)
 from streameval.service.sources.raw import (
     KINDS,
     Kind,
@@ -52,6 +58,10 @@ _KNOWN = "files:"
 
 _INCOMPLETE_SECONDS = 60.0
 """Compressed data that ends early and was not written for so long is taken as damaged."""
+
+
+_ROTATED = re.compile(r"[._-][0-9][^a-zA-Z]*(\.[a-zA-Z0-9]{1,4})?$")
+"""What rotation adds to a name, where no file has the name itself."""
 
 
 class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -155,6 +165,10 @@ class FilesSource:
         """Whether readers have refreshed their marks since this look."""
         self._coming: dict[FollowedFile, set[Path]] = {}
         """Files that readers will read after their current ones, as found in this look."""
+        self._base: dict[FollowedFile, Path] = {}
+        """The name from which that of a reader was rotated."""
+        self._ages: dict[Path, dict[FollowedFile, Inode | None]] = {}
+        """Readers of one name that had something to read, the oldest first, and their files."""
         self._turn = 0
         self._label_turns = LabelTurns()
         self._patterns = [
@@ -228,6 +242,7 @@ class FilesSource:
             partition=partition,
         )
         self._files[file.partition] = file
+        self._base.clear()
         self._due.add(file)
         self._known.directories.add(path.parent)
         return file
@@ -305,6 +320,8 @@ class FilesSource:
             self._open.pop(file, None)
             self._due.discard(file)
             del self._files[file.partition]
+            self._base.clear()
+            self._ages.clear()
 
     def _look_at(self, path: Path, kind: Kind) -> None:
         try:
@@ -489,18 +506,53 @@ class FilesSource:
     def _read_each(self, files: list[FollowedFile], most: int) -> list[RawBatch]:
         batches: list[RawBatch] = []
         records = 0
-        for n in range(len(files)):
-            file = files[(self._turn + n) % len(files)]
-            batch = self._read_file(file)
-            if batch is None:
-                self._due.discard(file)
-            self._bound(file, read=batch is not None)
-            if batch is not None:
-                batches.append(batch)
-                records += len(batch.messages)
-                if records >= most:
-                    break
+        groups = list(self._grouped(files).items())
+        for n in range(len(groups)):
+            for file in self._by_age(*groups[(self._turn + n) % len(groups)]):
+                batch = self._read_file(file)
+                if batch is None:
+                    self._due.discard(file)
+                self._bound(file, read=batch is not None)
+                if batch is not None:
+                    batches.append(batch)
+                    records += len(batch.messages)
+                    if not file.is_at_end:
+                        break  # before those that are younger
+            if records >= most:
+                break
         return batches
+
+    def _grouped(self, files: list[FollowedFile]) -> dict[Path, list[FollowedFile]]:
+        """Readers of files that were rotated from one name, by that name."""
+        groups: dict[Path, list[FollowedFile]] = {}
+        for file in files:
+            base = self._base.get(file)
+            if base is None:
+                path = file.path
+                known = next((base.path for base in self._bases(path)), None)
+                base = known or path.with_name(_ROTATED.sub("", path.name) or path.name)
+                self._base[file] = base
+            groups.setdefault(base, []).append(file)
+        return groups
+
+    def _by_age(self, base: Path, group: list[FollowedFile]) -> list[FollowedFile]:
+        """Readers of a group, that of the oldest file first."""
+        if len(group) == 1:
+            return group
+        inodes = {file: file.inode for file in group}
+        ordered = self._ages.get(base, {})
+        if ordered != inodes:
+            rotated = [sibling.inode for sibling in rotated_from(base)]
+            place = {inode: n for n, inode in enumerate(rotated)}
+            inodes = dict(
+                sorted(
+                    inodes.items(),
+                    # What is live is the youngest; what is deleted was rotated earliest.
+                    key=lambda one: place.get(one[1], len(place) if one[0].path == base else -1),
+                )
+            )
+            ordered = self._ages[base] = inodes
+        return list(ordered)
 
     def _read_file(self, file: FollowedFile) -> RawBatch | None:
         try:

@@ -279,6 +279,16 @@ class FollowedFile:
     # Handles
 
     @property
+    def inode(self) -> Inode | None:
+        """The file that is being read."""
+        return self._inode
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all that the current file holds was read."""
+        return self._log is None or self._known is None or self._size() <= self._known.mark.offset
+
+    @property
     def is_open(self) -> bool:
         """Whether a file handle is held."""
         return self._log is not None
