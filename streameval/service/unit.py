@@ -38,6 +38,9 @@ from streameval.service.store.store import CHECKPOINT_AT, Store
 
 _LABEL_KIND = "run.label_kind"
 
+_OWN_TIMES = ("files:", "http:")
+"""Partitions whose records have times of this machine's clock where they have none themselves."""
+
 
 class UnitChanges(NamedTuple):
     """What one checkpoint counts and writes."""
@@ -100,8 +103,8 @@ class Unit:
         counters = store.counters()
         kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
         self._label_kind = decoder.label_kind = kind
-        if settings.fields.time is None:
-            decoder.clock.at_least(_newest_of_this_machine(self.positions) / 1e6)
+        own = None if settings.fields.time is not None else self.positions.newest_of(_OWN_TIMES)
+        decoder.resume(self.positions.newest, own)
         self.checkpoints = counters.get("checkpoints", 0)
         """Checkpoints written, over all runs on this store."""
         self.events = counters.get("events", 0)
@@ -254,13 +257,6 @@ class Unit:
     def close(self) -> None:
         """Close the store; what no checkpoint has written is dropped."""
         self.store.close()
-
-
-def _newest_of_this_machine(positions: Positions) -> int:
-    """The newest time of records whose times are those of this machine's clock."""
-    own = ("files:", "http:")
-    times = [one.newest for name, one in positions.partitions.items() if name.startswith(own)]
-    return max((time for time in times if time is not None), default=0)
 
 
 def _newest(decoded: Decoded) -> int | None:

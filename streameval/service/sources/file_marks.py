@@ -469,6 +469,10 @@ class KnownFiles:
         """Directories that are searched for files under other names."""
         self.claimed: dict[Inode, Known] = {}
         """The files that readers are reading."""
+        self.is_matched: Callable[[Path], bool] = lambda path: False
+        """Whether a pattern finds a file, so that it is read in any case."""
+        self.is_rotated: Callable[[Path], bool] = lambda path: False
+        """Whether a file was rotated from the name of a reader, by its own name."""
         self.changed = False
         """Whether :meth:`text` differs from the stored one."""
 
@@ -679,8 +683,9 @@ class KnownFiles:
         mark = known.mark
         moved = listing.at(mark.file_id)
         if moved is not None and not cut and (log := self._unclaimed(moved, known)):
-            # It was not compressed when it was read: the inode was reused by another file.
-            if not log.compressed:
+            # The inode may have been reused: it was not compressed when it was read, and of what
+            # was empty nothing is counted.
+            if not log.compressed and (mark.length or not self._is_counted(log, known)):
                 return log
             log.close()
         # Of several copies the longest is the latest; else the name itself, names that rotation
@@ -703,6 +708,11 @@ class KnownFiles:
             if log is not None:
                 log.close()
         return best
+
+    def _is_counted(self, log: LogFile, but: Known) -> bool:
+        """Whether some content of a file is that of another known one."""
+        known = self.judge(log).known if log.size else None
+        return known is not None and known is not but and known.mark.offset > 0
 
     def _unclaimed(self, path: Path, known: Known) -> LogFile | None:
         log = self.open_if_same(path, known.mark)

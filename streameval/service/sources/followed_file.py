@@ -372,7 +372,10 @@ class FollowedFile:
                 if log.compressed and log.path == self.path:
                     self._end()
                 return None
-            if not self._open_next():
+            if self._matched and self._files.is_rotated(self.path):
+                # What has its name now comes after files that others read.
+                self._end()
+            elif not self._open_next():
                 return None
         return None
 
@@ -552,7 +555,9 @@ class FollowedFile:
         found = {
             sibling.inode: sibling.path
             for sibling in rotated_from(self.path)
-            if sibling.inode not in self._not_read and not self._files.knows(sibling.path)
+            if sibling.inode not in self._not_read
+            and not self._files.is_matched(sibling.path)
+            and not self._files.knows(sibling.path)
         }
         self._not_read.update(found)
         if found:
