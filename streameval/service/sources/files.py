@@ -186,7 +186,8 @@ class FilesSource:
             self._look()
         except OSError as error:
             self.close()
-            raise SourceError(f"files: cannot be searched: {error.strerror}") from None
+            why = f"{error.strerror}; raise the limit of open files (ulimit -n)"
+            raise SourceError(f"files: cannot be searched: {why}") from None
 
     # Where to begin
 
@@ -221,6 +222,7 @@ class FilesSource:
                 if is_exhausted(error):
                     raise
                 file.fail(error)
+            self._bound(file, read=False)
 
     def _kind(self, path: Path) -> Kind | None:
         """The kind of a path's records; None where no pattern matches it."""
@@ -261,7 +263,7 @@ class FilesSource:
 
     def _release(self) -> None:
         """Close all handles that can be opened again."""
-        for file in self._open:
+        for file in self._files.values():
             file.release()
         self._open.clear()
 
@@ -274,7 +276,9 @@ class FilesSource:
                 path = Path(pattern).absolute()
                 found.add(path)
                 if f"files:{path}" not in self._files:
-                    self._follow(path, kind).begin()
+                    file = self._follow(path, kind)
+                    file.begin()
+                    self._bound(file, read=False)
                 continue
             found.add(self._check_directory(pattern))
             for name in sorted(glob.glob(pattern)):
@@ -453,7 +457,9 @@ class FilesSource:
         partition = f"files:{path}"
         if partition in self._files:
             partition = f"{partition}#{log.inode[1]}"
-        self._follow(path, kind, partition=partition).take(known, log)
+        file = self._follow(path, kind, partition=partition)
+        file.take(known, log)
+        self._bound(file, read=False)
         return True
 
     def _decide(self, path: Path, inode: Inode, state: tuple[int, ...]) -> None:

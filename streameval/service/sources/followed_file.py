@@ -605,6 +605,8 @@ class FollowedFile:
 
     def coming(self) -> set[Path]:
         """The files that this reader will read after the current one. Cost: a look at siblings."""
+        if self._matched and self._files.is_rotated(self.path):
+            return {self.path}
         return {self.path, *(sibling.path for sibling in self._younger(set()))}
 
     # How far
