@@ -403,6 +403,29 @@ def test_a_share_is_of_the_recent_records(steps: list[tuple[int, float]]) -> Non
     assert not share.is_most
 
 
+def test_a_partition_that_falls_behind_at_once_is_reported_before_half_of_all_records() -> None:
+    clocks = Clocks()
+    watermark = Watermark(clocks.seconds, clocks.now, wait_us=30 * SECOND)
+
+    def note(partition: str, count: int, behind: int) -> None:
+        watermark.note(partition, np.full(count, START - behind, dtype=np.int64))
+
+    for partition in ("a", "b"):
+        note(partition, 1000, 0)
+    assert watermark.value == START
+    note("b", 19, HOUR)
+    note("a", 100, 0)
+    assert not watermark.late.is_most
+    note("b", 1, HOUR)
+    assert (watermark.late.is_most, watermark.late.value) == (True, 1.0)
+    note("b", 2, 0)
+    assert not watermark.late.is_most
+    # One that has ended is not reported for ever.
+    note("b", 20, HOUR)
+    note("a", 1001, 0)
+    assert not watermark.late.is_most
+
+
 def test_each_change_of_lateness_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     shares = {"the join": LateShare(), "window all": LateShare()}

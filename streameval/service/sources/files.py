@@ -551,7 +551,7 @@ class FilesSource:
         ordered = self._ages.get(base, {})
         if ordered != inodes:
             rotated = [sibling.inode for sibling in rotated_from(base)]
-            place = {inode: n for n, inode in enumerate(rotated)}
+            place: dict[Inode | None, int] = {inode: n for n, inode in enumerate(rotated)}
             inodes = dict(
                 sorted(
                     inodes.items(),
