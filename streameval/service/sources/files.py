@@ -550,8 +550,10 @@ class FilesSource:
         inodes = {file: file.inode for file in group}
         ordered = self._ages.get(base, {})
         if ordered != inodes:
-            rotated = [sibling.inode for sibling in rotated_from(base)]
-            place: dict[Inode | None, int] = {inode: n for n, inode in enumerate(rotated)}
+            place: dict[Inode | None, int] = {}
+            with suppress(OSError):  # without handles none is read anyway
+                rotated = rotated_from(base)
+                place = {sibling.inode: n for n, sibling in enumerate(rotated)}
             inodes = dict(
                 sorted(
                     inodes.items(),

@@ -620,7 +620,9 @@ class FollowedFile:
             return True
         if self._known is None:
             return _stat_inode(self.path) is None
-        return self._size() <= self._known.mark.offset and not self._replaced()
+        with suppress(OSError):
+            return self._size() <= self._known.mark.offset and not self._replaced()
+        return False
 
     def _size(self) -> int:
         if self._log is not None:
