@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -103,6 +104,38 @@ def iso_time(moment: int) -> str:
 def wall_time() -> int:
     """The machine's clock: microseconds since 1970-01-01 UTC."""
     return time.time_ns() // 1_000
+
+
+class ForwardClock:
+    """Seconds since 1970 that never go back: the larger of the last time and the clock's.
+
+    Any number of threads may call it.
+
+    Args:
+        clock: Seconds since 1970.
+
+    >>> times = iter([5.0, 3.0, 6.0])
+    >>> clock = ForwardClock(lambda: next(times))
+    >>> clock(), clock(), clock()
+    (5.0, 5.0, 6.0)
+    """
+
+    __slots__ = ("_clock", "_last", "_lock")
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._last = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> float:
+        """The time of now."""
+        return self.at_least(self._clock())
+
+    def at_least(self, seconds: float) -> float:
+        """Advance to a time that was given before, if it is later; returns the last time."""
+        with self._lock:
+            self._last = max(self._last, seconds)
+            return self._last
 
 
 def unit_remedy(number: Any, unit: str) -> str:

@@ -225,7 +225,8 @@ class Counting:
             # An event that one window rejects is counted in none: all start again without it.
             bad.update(found)
         for window, delta in deltas.items():
-            self.late[window].add(len(left), self._dropped(window, delta, times))
+            dropped = self._dropped(window, delta, times)
+            self.late[window].add(len(left), dropped, partition)
         ends = list(accumulate(part.rows for part, _ in parts)) if bad else []
         refused = []
         for row, error in sorted(bad.items()):

@@ -17,20 +17,32 @@ _FEWEST = 20
 class LateShare:
     """Exponentially decaying counts: those older than some 1,000 records have half the weight.
 
+    A partition whose last 20 records, at least, were all late counts as 1 at once: it fell behind
+    as a whole. It does so until one of its records is in time, or 1,000 others were read.
+
     >>> late = LateShare()
     >>> late.add(100, 80)
     >>> late.value, late.is_most
     (0.8, True)
     """
 
-    __slots__ = ("_late", "_records")
+    __slots__ = ("_behind", "_late", "_read", "_records")
 
     def __init__(self) -> None:
         self._records = 0
         self._late = 0
+        self._read = 0
+        self._behind: dict[str, tuple[int, int]] = {}
+        """Late records since the last one in time, by partition, and all read up to these."""
 
-    def add(self, records: int, late: int) -> None:
-        """Count records, and those of them that are late."""
+    def add(self, records: int, late: int, partition: str = "") -> None:
+        """Count records of a partition, and those of them that are late."""
+        if not records:
+            return
+        self._read += records
+        run, _ = self._behind.pop(partition, (0, 0))
+        if records == late:
+            self._behind[partition] = run + late, self._read
         self._records += records
         self._late += late
         while self._records > 2 * _RECENT:
@@ -40,6 +52,9 @@ class LateShare:
     @property
     def value(self) -> float:
         """A fraction in [0, 1]; 0 while there are fewer than 20 records."""
+        border = self._read - _RECENT
+        if any(run >= _FEWEST and read >= border for run, read in self._behind.values()):
+            return 1.0
         return 0.0 if self._records < _FEWEST else self._late / self._records
 
     @property

@@ -165,6 +165,7 @@ class ReadLoop:
                 self.settle()
                 self._counter.publish()
             if not got and self._is_finished(until_end):
+                self._check_read()
                 return
 
     def _read_some(self) -> bool:
@@ -199,6 +200,13 @@ class ReadLoop:
             source.finished or (until_end and all(status.lag == 0 for status in source.status()))
             for source in self.sources
         )
+
+    def _check_read(self) -> None:
+        """Raise SourceError where a source has ended without what cannot be opened."""
+        statuses = [status for source in self.sources for status in source.status()]
+        unread = [f"{one.partition}: {one.problem}" for one in statuses if one.unopened]
+        if unread:
+            raise SourceError(f"not finished, all else is counted: {'; '.join(unread)}")
 
     def _checkpoint(self) -> None:
         begun = self._clock()

@@ -135,7 +135,7 @@ def run_service(
             len(runner.positions),
         )
         inbox = None
-        sources = open_sources(settings, runner.positions, resolve)
+        sources = open_sources(settings, runner.positions, resolve, decoder.clock)
         for source in sources:
             stack.callback(source.close)
             if isinstance(source, InboxSource):
@@ -264,6 +264,7 @@ def open_sources(
     settings: RunSettings,
     positions: Mapping[str, Position],
     resolve: Callable[[str, str], str] = secret,
+    clock: Callable[[], float] = time.time,
 ) -> list[Source]:
     """Every source of a run; the caller closes them.
 
@@ -271,12 +272,14 @@ def open_sources(
         settings: The run's.
         positions: Where each partition is to be read on.
         resolve: From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret.
+        clock: Seconds since 1970, for the times at which records arrive.
 
     Raises:
         ConfigError, SourceError, StoreError: One of them cannot be opened; none is open then.
         MissingExtraError: The client of one is not installed.
     """
-    opening = Opening(positions, resolve, _needs_stamps(settings), inbox_of(settings.store))
+    stamps = _needs_stamps(settings)
+    opening = Opening(positions, resolve, stamps, inbox_of(settings.store), clock)
     opened: list[Source] = []
     try:
         for source in settings.sources.values():

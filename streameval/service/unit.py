@@ -38,6 +38,9 @@ from streameval.service.store.store import CHECKPOINT_AT, Store
 
 _LABEL_KIND = "run.label_kind"
 
+_OWN_TIMES = ("files:", "http:")
+"""Partitions whose records have times of this machine's clock where they have none themselves."""
+
 
 class UnitChanges(NamedTuple):
     """What one checkpoint counts and writes."""
@@ -100,6 +103,8 @@ class Unit:
         counters = store.counters()
         kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
         self._label_kind = decoder.label_kind = kind
+        own = None if settings.fields.time is not None else self.positions.newest_of(_OWN_TIMES)
+        decoder.resume(self.positions.newest, own)
         self.checkpoints = counters.get("checkpoints", 0)
         """Checkpoints written, over all runs on this store."""
         self.events = counters.get("events", 0)

@@ -5,7 +5,9 @@
 A case is a directory with one or two logs, a pattern, and a course of random actions: append, a
 torn line, rotation under each naming scheme, copy and truncate, compression, another name for a
 rotated file, deletion, look, checkpoint, stop, start, and kill (what was read since the last
-checkpoint is forgotten). In the end each line that was written has been counted once. A
+checkpoint is forgotten). In half of the cases the tools that compress, copy and restore do not keep
+the time of a file. In the end each line that was written has been counted once, those of a log
+whose rotated names begin with its own in their order. A
 line is missing only if its file was deleted before it was counted, or if a loss was told.
 """
 
@@ -32,7 +34,9 @@ from streameval.service.sources.files import FilesSettings, FilesSource
 from streameval.service.sources.raw import Position
 
 PATTERNS = ("{log}", "{log}*", "*", "*p.jsonl*", "*.jsonl")
-SCHEMES = ("numbers", "dates", "counters", "prefix", "infix", "infix numbers")
+SIBLINGS = ("numbers", "delayed", "dates", "counters", "times")
+"""Their names begin with the log's; delayed: the youngest is not compressed."""
+SCHEMES = (*SIBLINGS, "prefix", "infix", "infix numbers")
 _COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
@@ -45,6 +49,7 @@ ACTIONS = {
     "copytruncate": 3,
     "copy": 1,
     "compress": 3,
+    "restore": 1,
     "rename": 1,
     "delete": 0.5,
     "poll": 8,
@@ -53,6 +58,7 @@ ACTIONS = {
     "stop": 2,
     "start": 4,
     "kill": 3,
+    "outage": 3,
 }
 
 
@@ -88,6 +94,7 @@ class Model:
         self.header = self.rng.random() < 0.2
         self.long = self.rng.random() < 0.3
         self.handles = self.rng.choice([None, 1])
+        self.keeps_times = self.rng.random() < 0.5
         self.source: FilesSource | None = None
         self.now = 0.0
         self.stamp = 1_700_000_000_000_000_000
@@ -104,6 +111,13 @@ class Model:
         self.seen: set[Path] = set()
         self.fresh: set[Path] = set()
         """Logs that have not been cut or moved since a checkpoint knew their content."""
+        self.log_of: dict[bytes, Path] = {}
+        self.has_order = True
+        """Whether each rotated file has a name that places it among the others."""
+        self.disordered: list[bytes] = []
+        """Lines that were read after later ones of their log."""
+        self.newest: dict[Path, int] = {}
+        self.counted_newest: dict[Path, int] = {}
         self.lost: set[str] = set()
         """What partitions said that they lost or refused."""
         self.course: list[str] = []
@@ -117,9 +131,10 @@ class Model:
         self.stamp += 1_000_000_000
         os.utime(path, ns=(self.stamp, self.stamp))
 
-    def line(self) -> bytes:
+    def line(self, log: Path) -> bytes:
         self.number += 1
         text = b'{"%d": 1}' % self.number
+        self.log_of[text] = log
         if self.long:
             text += b" " * self.rng.choice([0, 50, 700, 2000])
         return text
@@ -137,7 +152,7 @@ class Model:
             self.write(log, b'{"header": 1}\n')
         self.whole(log)
         for _ in range(self.rng.choice([1, 1, 2, 5])):
-            line = self.line()
+            line = self.line(log)
             self.written[line] += 1
             self.write(log, line + b"\n")
 
@@ -145,7 +160,7 @@ class Model:
         log = self.rng.choice(self.logs)
         if log in self.torn or not log.exists():
             return
-        line = self.line()
+        line = self.line(log)
         self.written[line] += 1
         cut = self.rng.randrange(1, len(line) + 1)
         self.torn[log] = line[cut:] + b"\n"
@@ -160,7 +175,7 @@ class Model:
         self.number += 1
         n = self.number
         scheme = self.scheme[log]
-        if scheme == "numbers":
+        if scheme in ("numbers", "delayed"):
             self.shift(lambda k: [f"{log.name}.{k}{end}" for end in ("", *_COMPRESS)])
             return log.with_name(f"{log.name}.1")
         if scheme == "infix numbers":
@@ -169,6 +184,8 @@ class Model:
             return log.with_name(f"{stem}.1.jsonl")
         if scheme == "dates":
             return log.with_name(f"{log.name}-{20260000 + n}")
+        if scheme == "times":
+            return log.with_name(f"{log.name}.2026-01-{n // 60 + 1:02d}_12-{n % 60:02d}")
         if scheme == "counters":
             return log.with_name(f"{log.name}-20260101.{n}")
         if scheme == "prefix":
@@ -257,7 +274,7 @@ class Model:
         self.touch(log)
         if self.rng.random() < 0.5:
             for _ in range(self.rng.choice([1, 20])):
-                line = self.line()
+                line = self.line(log)
                 self.written[line] += 1
                 self.write(log, line + b"\n")
 
@@ -272,11 +289,17 @@ class Model:
             return
         self.whole(log)
         self.note("copy", log.name, name.name)
+        self.has_order = False
         shutil.copy(log, name)
         self.touch(name)
 
     def compress(self) -> None:
-        files = [path for path in self.rotated if path.suffix not in _COMPRESS]
+        files = [
+            path
+            for path, log in self.rotated.items()
+            if path.suffix not in _COMPRESS
+            and not (self.scheme[log] == "delayed" and path.suffix == ".1")
+        ]
         if not files:
             return
         path = self.rng.choice(files)
@@ -290,7 +313,8 @@ class Model:
             self.look()
         self.write(new, data[cut:])
         stat = path.stat()
-        os.utime(new, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
+        if self.keeps_times:
+            os.utime(new, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
         if self.rng.random() < 0.3 and self.source is not None:
             self.look()
         if self.is_matched(path) and not self.is_matched(new):
@@ -298,9 +322,25 @@ class Model:
         path.unlink()
         self.rotated[new] = self.rotated.pop(path)
 
+    def restore(self) -> None:
+        """A copy in place of a rotated file, as after a restored backup."""
+        if not self.rotated:
+            return
+        path = self.rng.choice(list(self.rotated))
+        if path.read_bytes().count(b"\n") < 2:
+            return
+        self.settle()
+        self.note("restore", path.name)
+        copy = self.directory / "restored"
+        shutil.copy2(path, copy)
+        if not self.keeps_times:
+            self.touch(copy)
+        os.replace(copy, path)
+
     def rename(self) -> None:
         """Another name for a rotated file, which is still looked at if it was before."""
-        if not self.rotated:
+        # Without its time and the name of its scheme it has no place among the others.
+        if not self.rotated or not self.keeps_times:
             return
         path = self.rng.choice(list(self.rotated))
         end = path.suffix if path.suffix in _COMPRESS else ""
@@ -309,6 +349,7 @@ class Model:
             return
         self.number += 1
         new = log.with_name(f"{log.name}-again{self.number}{end}")
+        self.has_order = False
         self.move(path, new)
 
     def delete(self) -> None:
@@ -331,6 +372,7 @@ class Model:
         if self.source is not None:
             return
         self.read = Counter(self.counted)
+        self.newest = dict(self.counted_newest)
         self.read_positions = dict(self.positions)
         self.source = FilesSource(
             FilesSettings(records=self.patterns),
@@ -360,10 +402,20 @@ class Model:
                 )
             for batch in batches:
                 self.read.update(batch.messages)
+                self.note_order(batch.messages)
                 assert not batch.bad
                 self.read_positions[batch.partition] = batch.next
             if not batches:
                 break
+
+    def note_order(self, messages: list[bytes]) -> None:
+        for line in messages:
+            log = self.log_of.get(line.strip())
+            if log is not None and self.scheme[log] in SIBLINGS:
+                number = int(line.split(b'"')[1])
+                if number < self.newest.get(log, 0):
+                    self.disordered.append(line)
+                self.newest[log] = max(number, self.newest.get(log, 0))
 
     def look(self) -> None:
         self.note("look")
@@ -375,6 +427,7 @@ class Model:
             return
         self.note("checkpoint")
         self.counted = Counter(self.read)
+        self.counted_newest = dict(self.newest)
         self.positions = dict(self.read_positions)
         marks = [mark_at(p) for p in self.positions.values() if "head" in p]
         for log in self.logs:
@@ -396,6 +449,15 @@ class Model:
             self.note("end")
             self.source.close()
             self.source = None
+
+    def outage(self) -> None:
+        """Rotations while nothing reads."""
+        self.rng.choice([self.stop, self.kill])()
+        for _ in range(self.rng.choice([1, 2, 3])):
+            self.append()
+            self.rng.choice([self.rotate, self.rotate, self.copytruncate])()
+        for _ in range(self.rng.choice([0, 1, 2])):
+            self.rng.choice([self.compress, self.restore])()
 
     def act(self) -> None:
         names, weights = list(ACTIONS), list(ACTIONS.values())
@@ -442,6 +504,8 @@ def course(seed: int, directory: Path, steps: int) -> tuple[list[str], bool, Mod
         wrong.append(f"counted more than once: {sorted(more)[:5]}")
     if silent and not (told.lines or model.lost):
         wrong.append(f"missing, and no loss was told: {sorted(silent)[:5]}")
+    if model.disordered and model.has_order and not (silent or told.lines or model.lost):
+        wrong.append(f"read after later ones: {model.disordered[:5]}")
     if wrong:
         wrong += [
             f"{model.patterns} {list(model.scheme.values())} handles={model.handles}",

@@ -27,11 +27,13 @@ from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateLog, LateShare
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher, Snapshot
+from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
 from streameval.service.store.store import open_store
 from tests.service.test_runner_join import Lists, Partitions
 from tests.support.command_runs import Command, in_process
 
-MINUTE = 60_000_000
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 START = 1_790_000_000_000_000 // HOUR * HOUR
 
@@ -41,9 +43,11 @@ class Clocks:
 
     def __init__(self) -> None:
         self.passed = 0
+        self.step = 0
+        """How far the machine's clock was set."""
 
     def now(self) -> int:
-        return START + self.passed
+        return START + self.passed + self.step
 
     def seconds(self) -> float:
         return self.passed / 1e6
@@ -58,7 +62,9 @@ class Service:
         )
         self.clocks = Clocks()
 
-    def run(self, lists: Partitions) -> Mapping[str, Any]:
+    def run(
+        self, lists: Partitions, open_source: Callable[[Runner], Source] | None = None
+    ) -> Mapping[str, Any]:
         settings, clocks = self.settings, self.clocks
         store = open_store(settings.store, fingerprint(settings))
         with closing(store):
@@ -67,6 +73,7 @@ class Service:
                 settings.evaluator,
                 settings.join is not None,
                 clock=lambda: clocks.now() / 1e6,
+                ticks=clocks.seconds,
             )
             publisher = Publisher()
             runner = Runner(
@@ -78,7 +85,9 @@ class Service:
                 now=clocks.now,
                 clock=clocks.seconds,
             )
-            runner.run([Lists(lists, runner.positions, InTurn(), 0)])  # type: ignore[arg-type]
+            if open_source is None:
+                open_source = lambda runner: Lists(lists, runner.positions, InTurn(), 0)  # type: ignore[arg-type] # noqa: E731
+            runner.run([open_source(runner)])
         current = publisher.current()
         assert current is not None
         data: dict[str, Any] = msgspec.to_builtins(current)
@@ -165,6 +174,89 @@ def test_a_store_whose_watermark_is_ahead_goes_on_at_the_clock(tmp_path: Path) -
     lists = {"p": ("predictions", predictions + more), "q": ("labels", labels + theirs)}
     join = service.run(lists)["join"]
     assert (join["joined"], join["expired"]) == (101, 0)
+
+
+class Steps:
+    """20 predictions a second and a label for each half a second later, while the clock is set.
+
+    Args:
+        clocks: Advanced by each read.
+        step: Microseconds by which the clock is off during some reads.
+        off: The reads from which and up to which it is.
+        numbers: The reads of this run.
+        timed: Whether records have event times, of another machine's clock.
+    """
+
+    lag_unit = "records"
+    durable: Mapping[str, Any]
+
+    def __init__(
+        self, clocks: Clocks, step: int, off: range, numbers: range, *, timed: bool
+    ) -> None:
+        self.clocks, self.step, self.off, self.timed = clocks, step, off, timed
+        self.numbers = iter(numbers)
+        self.finished = False
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        n = next(self.numbers, None)
+        if n is None:
+            self.finished = True
+            return []
+        self.clocks.passed = n * SECOND // 20
+        self.clocks.step = self.step if n in self.off else 0
+        time = {"time": START + self.clocks.passed} if self.timed else {}
+        lines = {"predictions": line(id=n, score=0.9, **time)}
+        if n >= 10:
+            lines["labels"] = line(id=n - 10, y_true=True, **time)
+        return [
+            RawBatch(f"files:/{kind}", kind, [text], [n], {"offset": n + 1})  # type: ignore[arg-type]
+            for kind, text in lines.items()
+        ]
+
+    def checkpointed(self, positions: Mapping[str, Any]) -> None: ...
+
+    def status(self) -> list[PartitionStatus]:
+        return []
+
+    def close(self) -> None: ...
+
+
+STEPPED = """
+[fields]
+id = "id"
+score = "score"
+{time}
+[join]
+wait = "30s"
+[[window]]
+name = "all"
+[files]
+predictions = ["unused"]
+labels = ["unused"]
+"""
+
+
+@pytest.mark.parametrize("restart", [600, 230])
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+@pytest.mark.parametrize("off", [range(200, 280), range(200, 600)])
+def test_a_clock_that_is_set_loses_no_label_that_was_in_time(
+    tmp_path: Path, off: range, step: int, timed: bool, restart: int
+) -> None:
+    service = Service(tmp_path, STEPPED.format(time='time = "time"' if timed else ""))
+    for numbers in (range(restart), range(restart, 610)):
+        data = service.run(
+            {},
+            lambda runner, numbers=numbers: Steps(  # type: ignore[misc]
+                service.clocks, step, off, numbers, timed=timed
+            ),
+        )
+    join = data["join"]
+    # Without times of their own, records before and after a step forwards are as far apart.
+    between = 10 if step > 0 and not timed else 0
+    refused = data["quarantine"]["reasons"].get("time", 0)
+    assert (join["joined"], refused) == (600 - between, 0)
+    assert service.reasons(data) == []
 
 
 ALERT = '\n[[alert]]\nname = "low"\nmetric = "accuracy"\nbelow = 0.1\n'
@@ -309,6 +401,29 @@ def test_a_share_is_of_the_recent_records(steps: list[tuple[int, float]]) -> Non
     assert share.is_most
     share.add(20_000, 0)
     assert not share.is_most
+
+
+def test_a_partition_that_falls_behind_at_once_is_reported_before_half_of_all_records() -> None:
+    clocks = Clocks()
+    watermark = Watermark(clocks.seconds, clocks.now, wait_us=30 * SECOND)
+
+    def note(partition: str, count: int, behind: int) -> None:
+        watermark.note(partition, np.full(count, START - behind, dtype=np.int64))
+
+    for partition in ("a", "b"):
+        note(partition, 1000, 0)
+    assert watermark.value == START
+    note("b", 19, HOUR)
+    note("a", 100, 0)
+    assert not watermark.late.is_most
+    note("b", 1, HOUR)
+    assert (watermark.late.is_most, watermark.late.value) == (True, 1.0)
+    note("b", 2, 0)
+    assert not watermark.late.is_most
+    # One that has ended is not reported for ever.
+    note("b", 20, HOUR)
+    note("a", 1001, 0)
+    assert not watermark.late.is_most
 
 
 def test_each_change_of_lateness_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

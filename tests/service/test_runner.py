@@ -269,6 +269,39 @@ def test_bad_records_are_kept_and_replayed_after_a_fix(bench: Make, tmp_path: Pa
     assert run.data["reports"] == before
 
 
+def test_a_run_is_not_finished_where_a_file_cannot_be_opened(bench: Make) -> None:
+    run = bench()
+
+    class Source:
+        """Gives ten records, and ends without another partition."""
+
+        finished = False
+        lag_unit: LagUnit = "bytes"
+
+        def read(self, most: int, timeout: float) -> list[RawBatch]:
+            if self.finished:
+                return []
+            self.finished = True
+            lines = [json.dumps(row).encode() for row in events(10)]
+            return [RawBatch("a", "records", lines, range(10), {"offset": 10})]
+
+        def checkpointed(self, positions: Mapping[str, Position]) -> None: ...
+
+        def status(self) -> list[PartitionStatus]:
+            why = "cannot be opened: Permission denied"
+            return [
+                PartitionStatus("a", {"offset": 10}, 0, "is not read: not JSON"),
+                PartitionStatus("b", None, 0, why, unopened=True),
+            ]
+
+        def close(self) -> None: ...
+
+    message = "^not finished, all else is counted: b: cannot be opened: Permission denied$"
+    with pytest.raises(SourceError, match=message):
+        run.run(Source())
+    assert run.runner.events == 10
+
+
 def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
     run = bench(checkpoint=CheckpointSettings(every="1s", events=100))
     numbers: list[int] = []

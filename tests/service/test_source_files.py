@@ -10,6 +10,8 @@ import lzma
 import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -213,7 +215,7 @@ def test_rotations_after_a_look_at_the_names(
     reading, _ = source(path)
     found = drain(reading)
     rng = random.Random(seed)
-    original = followed_file._rotated
+    original = followed_file.rotated_from
     rotations = 0
 
     def rotate_now() -> None:
@@ -228,7 +230,7 @@ def test_rotations_after_a_look_at_the_names(
             rotate_now()
         return seen
 
-    monkeypatch.setattr(followed_file, "_rotated", looked)
+    monkeypatch.setattr(followed_file, "rotated_from", looked)
     while rotations < 30:
         rotate_now()
         found += drain(reading)
@@ -585,6 +587,118 @@ def test_rotated_away_before_the_first_line_was_counted(tmp_path: Path, size: in
     path.rename(tmp_path / "p.jsonl.1")
     fill(path, size + 50, 50)
     assert drain(source(path, positions=positions)[0]) == lines(0, size + 100)
+
+
+def test_a_rotated_file_is_read_whatever_the_time_of_older_ones(tmp_path: Path) -> None:
+    """An older file was compressed by a tool that does not keep its time."""
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 5)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    found = drain(reading, positions)
+    for n in range(1, 5):
+        fill(path, 5 * n, 5)
+        stamp(path, n)
+        if n < 4:
+            rotate(path, n)
+    stamp(compress(Path(f"{path}.3")), 9)
+    reading, _ = source(path, positions=positions)
+    assert found + drain(reading) == lines(0, 25)
+    assert [status.missed for status in reading.status()] == [""]
+
+
+def test_a_rotated_file_that_no_mark_knows_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(Path(f"{path}.1"), 50, 5)
+    fill(path, 0, 5)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    found = drain(reading, positions)
+    # What was there before the first file is not read, and need not be named.
+    rotate(path, 2)
+    fill(path, 5, 5)
+    found += drain(reading, positions)
+    assert reading.status()[0].missed == ""
+    fill(tmp_path / "p.jsonl.7", 60, 5)
+    rotate(path, 3)
+    fill(path, 10, 5)
+    assert found + drain(reading, positions) == lines(0, 15)
+    (named,) = [status.missed for status in reading.status()]
+    assert named == "'p.jsonl.7' not read: by name and time older than what was read before"
+    assert [record.getMessage() for record in caplog.records] == [f"{str(path)!a}: {named}"]
+
+
+def test_files_of_one_name_are_read_oldest_first(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    for n in range(14):
+        fill(path, 20_000 * n, 20_000)
+        if n < 13:
+            rotate(path, n + 1)
+    reading, _ = source(f"{path}*")
+    assert drain(reading) == lines(0, 14 * 20_000)
+
+
+def test_files_are_read_with_few_handles_and_named_without_any(tmp_path: Path) -> None:
+    for n in range(40):
+        fill(tmp_path / f"{n}.jsonl", n * 10, 10)
+    script = f"""
+import resource
+from streameval.service.sources.files import FilesSettings, FilesSource
+from streameval.service.sources.raw import PartitionStatus
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (16, hard))
+settings = FilesSettings(records=[{str(tmp_path / "*.jsonl")!r}], follow=False)
+source = FilesSource(settings, {{}})
+taken = []
+def take():
+    try:
+        while True:
+            taken.append(open("/dev/null"))
+    except OSError:
+        pass
+def read():
+    found = set()
+    while batches := source.read(10_000, 0):
+        found.update(line for batch in batches for line in batch.messages)
+    return len(found), source.finished, sorted({{s.problem for s in source.status() if s.unopened}})
+source._release()
+take()
+print(*read())
+for file in taken:
+    file.close()
+source._looked -= 2
+print(*read())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        "0 True ['cannot be opened: Too many open files']",
+        "400 True []",
+    ], done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+@pytest.mark.parametrize("pattern", ["p.jsonl", "*.jsonl"])
+@pytest.mark.parametrize("denied", ["file", "directory"])
+def test_what_may_not_be_opened_is_not_read_to_its_end(
+    tmp_path: Path, pattern: str, denied: str
+) -> None:
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    fill(directory / "p.jsonl", 0, 10)
+    (directory / "p.jsonl" if denied == "file" else directory).chmod(0)
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        reading, _ = source(directory / pattern, follow=False)
+        assert (drain(reading), reading.finished) == ([], True)
+        (status,) = [status for status in reading.status() if status.unopened]
+    finally:
+        os.seteuid(0)
+    assert status.problem == "cannot be opened: Permission denied"
 
 
 def test_a_position_of_an_older_release(tmp_path: Path) -> None:

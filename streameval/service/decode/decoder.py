@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError, shown
-from streameval.events.time import EARLIEST, EARLY_1970, LATEST, duration, iso_time, unit_remedy
+from streameval.events.time import (
+    EARLIEST,
+    EARLY_1970,
+    LATEST,
+    ForwardClock,
+    duration,
+    iso_time,
+    unit_remedy,
+)
 from streameval.events.values import MAX_WEIGHT, BoolArray, IntArray, Label, check_probabilities
 from streameval.records.chunk import EXPECTED, Wanted
 from streameval.records.chunk import Kind as FieldKind
@@ -57,8 +65,10 @@ class RecordDecoder:
         evaluator: The labels and slices to evaluate.
         join: Whether labels may be records of their own.
         max_record_bytes: A longer message is bad.
-        clock: Seconds since 1970: the time of a record without any other time, and
-            the reference for times in the future.
+        clock: Seconds since 1970: the time of a record without any other time (while it is set
+            back, its last time), and the reference for times in the future.
+        ticks: Seconds, only ever forward: the reference goes on by these while the clock is set
+            back.
 
     Cost:
         About 0.15 µs for a record of two fields in 66 bytes, 0.4 µs without compiled code; about
@@ -84,13 +94,18 @@ class RecordDecoder:
         join: bool,
         max_record_bytes: int = 1 << 20,
         clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fields = record_fields(fields, evaluator, join)
         self._readers = {kind: RecordReader(self._fields.of(kind)) for kind in KINDS}
         self._labels = RecordLabels(evaluator)
         self._join = join
         self._most = max_record_bytes
-        self._clock = clock
+        self._wall = clock
+        self._ticks = ticks
+        self._reference = 0.0
+        self._ticked = ticks()
+        self.clock = ForwardClock(clock)
         ahead = LONGEST_AHEAD if fields.ahead is None else fields.ahead
         self._ahead = duration(ahead, "fields.ahead", zero=True)
 
@@ -137,9 +152,30 @@ class RecordDecoder:
         return decoded
 
     def _open(self, batch: RawBatch) -> _Reading:
-        now = int(self._clock() * 1e6)
-        latest = min(LATEST, now + self._ahead)
+        if batch.times is not None and len(batch.times) and batch.partition.startswith("http:"):
+            # These are of this machine's clock too, before a restart.
+            self._reference = max(self._reference, max(batch.times) / 1e6)
+            self.clock.at_least(self._reference)
+        now = round(self.clock() * 1e6)
+        latest = min(LATEST, round(self._steady() * 1e6) + self._ahead)
         return _Reading(batch, self._readers[batch.kind], self._labels, now, latest)
+
+    def resume(self, newest: int | None, own: int | None) -> None:
+        """Continue after a restart, in which the machine's clock may have been set back.
+
+        Args:
+            newest: The latest time of all records that were read.
+            own: The latest time that the machine's clock gave.
+        """
+        self._reference = (newest or 0) / 1e6
+        self.clock.at_least((own or 0) / 1e6)
+
+    def _steady(self) -> float:
+        """The machine's clock, which does not go back by more than a second."""
+        ticked, self._ticked = self._ticked, self._ticks()
+        steady, wall = self._reference + self._ticked - ticked, self._wall()
+        self._reference = steady if wall < steady - 1.0 else wall
+        return self._reference
 
 
 class _Group(NamedTuple):

@@ -100,7 +100,7 @@ class Watermark:
         self._seen[partition] = self._clock()
         # As of the last checkpoint, because batches are counted at checkpoints.
         late = 0 if self._value is None else np.count_nonzero(times < self._value - self._wait)
-        self.late.add(len(times), int(late))
+        self.late.add(len(times), int(late), partition)
         reached = self._partitions.get(partition)
         if reached is None:
             reached = self._partitions[partition] = _PartitionTime(int(times[0]))

@@ -12,6 +12,7 @@ files that were ever read, and compares further files with them.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import hashlib
 import lzma
@@ -51,6 +52,21 @@ class UnreadableError(Exception):
         super().__init__(reason)
         self.incomplete = incomplete
         """Compressed data that ends early, as while it is being written."""
+
+
+@contextmanager
+def one_file() -> Iterator[None]:
+    """Pass over what cannot be opened; raise OSError where the process can open no file at all."""
+    try:
+        yield
+    except OSError as error:
+        if is_exhausted(error):
+            raise
+
+
+def is_exhausted(error: OSError) -> bool:
+    """Whether handles have run out, which says nothing about the file."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 class Mark(NamedTuple):
@@ -292,6 +308,8 @@ class LogFile:
             with self._decompress(self._raw) as data:
                 yield data
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            if isinstance(error, OSError) and is_exhausted(error):
+                raise
             incomplete = isinstance(error, EOFError)
             raise UnreadableError(
                 f"compressed data cannot be read: {error}", incomplete=incomplete
@@ -354,12 +372,9 @@ class Listing:
         self._heads: dict[str, list[tuple[Path, bytes]]] | None = None
         self._open = open_inodes()
         for directory in directories:
-            try:
-                with os.scandir(directory) as entries:
-                    for entry in entries:
-                        self._add(entry)
-            except OSError:
-                continue
+            with one_file(), os.scandir(directory) as entries:
+                for entry in entries:
+                    self._add(entry)
 
     def _add(self, entry: os.DirEntry[str]) -> None:
         with suppress(OSError):
@@ -392,11 +407,9 @@ class Listing:
 
 
 def _begin(path: Path) -> bytes:
-    try:
-        with closing(LogFile(path)) as log:
-            return log.begin()
-    except (OSError, UnreadableError):
-        return b""
+    with suppress(UnreadableError), one_file(), closing(LogFile(path)) as log:
+        return log.begin()
+    return b""
 
 
 @dataclass(slots=True, eq=False)
@@ -456,6 +469,10 @@ class KnownFiles:
         """Directories that are searched for files under other names."""
         self.claimed: dict[Inode, Known] = {}
         """The files that readers are reading."""
+        self.is_matched: Callable[[Path], bool] = lambda path: False
+        """Whether a pattern finds a file, so that it is read in any case."""
+        self.is_rotated: Callable[[Path], bool] = lambda path: False
+        """Whether a file was rotated from the name of a reader, by its own name."""
         self.changed = False
         """Whether :meth:`text` differs from the stored one."""
 
@@ -544,17 +561,23 @@ class KnownFiles:
 
     def note(self, path: Path) -> None:
         """Add the file of a name that a reader reads later, to recognise its copies."""
-        try:
-            log = LogFile(path)
-        except (OSError, UnreadableError):
-            return
-        known = self._by_id.get(log.inode)
-        if log.inode not in self.claimed and not log.compressed:
-            if known is None or not log.holds(known.mark):
-                self.add(log.mark(0))
-            elif not known.mark.offset:
-                self.update(known, log.mark(0))
-        log.close()
+        with suppress(UnreadableError), one_file(), closing(LogFile(path)) as log:
+            known = self._by_id.get(log.inode)
+            if log.inode not in self.claimed and not log.compressed:
+                if known is None or not log.holds(known.mark):
+                    self.add(log.mark(0))
+                elif not known.mark.offset:
+                    self.update(known, log.mark(0))
+
+    def knows(self, path: Path) -> bool:
+        """Whether some of a file was counted, also as a copy; so is what cannot be read."""
+        with suppress(UnreadableError), one_file(), closing(LogFile(path)) as log:
+            here = self._by_id.get(log.inode)
+            alike = self._alike(log) if here is None else [here, *self._alike(log)]
+            counted = any(known.current or known.mark.offset for known in alike)
+            archive = log.compressed and self.is_counted_archive(log)
+            return counted or archive or not log.begin()
+        return True
 
     def listing(self) -> Listing:
         """The files in the directories now."""
@@ -630,13 +653,18 @@ class KnownFiles:
             return None
         return self.open_if_same(path, known.mark)
 
-    def open_if_same(self, path: Path, mark: Mark) -> LogFile | None:
-        """Open a file if it has the content of a mark."""
+    def open_if_same(self, path: Path, mark: Mark, *, must_open: bool = False) -> LogFile | None:
+        """Open a file if it has the content of a mark; with ``must_open`` raise OSError if not."""
         log = None
-        with suppress(OSError, UnreadableError):
+        try:
             log = LogFile(path)
             if log.holds(mark):
                 return log
+        except (FileNotFoundError, UnreadableError):
+            pass
+        except OSError as error:
+            if must_open or is_exhausted(error):
+                raise
         if log is not None:
             log.close()
         return None
@@ -655,8 +683,9 @@ class KnownFiles:
         mark = known.mark
         moved = listing.at(mark.file_id)
         if moved is not None and not cut and (log := self._unclaimed(moved, known)):
-            # It was not compressed when it was read: the inode was reused by another file.
-            if not log.compressed:
+            # The inode may have been reused: it was not compressed when it was read, and of what
+            # was empty nothing is counted.
+            if not log.compressed and (mark.length or not self._is_counted(log, known)):
                 return log
             log.close()
         # Of several copies the longest is the latest; else the name itself, names that rotation
@@ -679,6 +708,11 @@ class KnownFiles:
             if log is not None:
                 log.close()
         return best
+
+    def _is_counted(self, log: LogFile, but: Known) -> bool:
+        """Whether some content of a file is that of another known one."""
+        known = self.judge(log).known if log.size else None
+        return known is not None and known is not but and known.mark.offset > 0
 
     def _unclaimed(self, path: Path, known: Known) -> LogFile | None:
         log = self.open_if_same(path, known.mark)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import glob
 import logging
+import os
+import re
 import resource
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, SourceError
 from streameval.service.sources.file_marks import (
     Inode,
     Judgement,
@@ -22,11 +25,17 @@ from streameval.service.sources.file_marks import (
     KnownFiles,
     LogFile,
     UnreadableError,
+    is_exhausted,
     mark_at,
     marks_of,
     open_inodes,
 )
-from streameval.service.sources.followed_file import FollowedFile, log_copy, unsure
+from streameval.service.sources.followed_file import (
+    FollowedFile,
+    log_copy,
+    rotated_from,
+    unsure,
+)
 from streameval.service.sources.raw import (
     KINDS,
     Kind,
@@ -49,6 +58,10 @@ _KNOWN = "files:"
 
 _INCOMPLETE_SECONDS = 60.0
 """Compressed data that ends early and was not written for so long is taken as damaged."""
+
+
+_ROTATED = re.compile(r"[._-][0-9][^a-zA-Z]*(\.[a-zA-Z0-9]{1,4})?$")
+"""What rotation adds to a name, where no file has the name itself."""
 
 
 class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -107,6 +120,7 @@ class FilesSource:
 
     Raises:
         ConfigError: A path without a pattern in it does not exist, and is not followed.
+        SourceError: Handles ran out.
 
     Cost:
         A look is a listing and one ``stat`` a file. A file is opened when it has changed.
@@ -129,6 +143,8 @@ class FilesSource:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._handles = handles or (256 if limit < 0 else max(4, min(256, limit // 4)))
         self._known = KnownFiles()
+        self._known.is_matched = lambda path: self._kind(path) is not None
+        self._known.is_rotated = lambda path: bool(self._bases(path))
         self._files: dict[str, FollowedFile] = {}
         self._open: dict[FollowedFile, None] = {}
         """Readers that have a file open, the last one read at the end."""
@@ -141,6 +157,8 @@ class FilesSource:
         self._incomplete: dict[Inode, tuple[tuple[int, ...], float, str]] = {}
         """Compressed data that ends early: its state, since when, and the message."""
         self._refused: dict[Path, str] = {}
+        self._unopened: set[Path] = set()
+        """Those of the refused ones that cannot be opened or listed."""
         self._missed: dict[str, str] = {}
         """What was lost of files that no longer exist."""
         self._held: set[Inode] = set()
@@ -149,6 +167,10 @@ class FilesSource:
         """Whether readers have refreshed their marks since this look."""
         self._coming: dict[FollowedFile, set[Path]] = {}
         """Files that readers will read after their current ones, as found in this look."""
+        self._base: dict[FollowedFile, Path] = {}
+        """The name from which that of a reader was rotated."""
+        self._ages: dict[Path, dict[FollowedFile, Inode | None]] = {}
+        """Readers of one name that had something to read, the oldest first, and their files."""
         self._turn = 0
         self._label_turns = LabelTurns()
         self._patterns = [
@@ -156,11 +178,16 @@ class FilesSource:
         ]
         if not settings.follow:
             for kind, pattern in self._patterns:
-                if not glob.has_magic(pattern) and not Path(pattern).exists():
+                if not glob.has_magic(pattern) and not _is_there(pattern):
                     raise ConfigError(f"files.{kind}: expected a file, got {pattern!r}: not there")
         self._looked = self._clock()
-        self._resume(positions)
-        self._look()
+        try:
+            self._resume(positions)
+            self._look()
+        except OSError as error:
+            self.close()
+            why = f"{error.strerror}; raise the limit of open files (ulimit -n)"
+            raise SourceError(f"files: cannot be searched: {why}") from None
 
     # Where to begin
 
@@ -188,7 +215,14 @@ class FilesSource:
             self._known.directories.add(Path(pattern).absolute().parent)
         listing = self._known.listing()
         for path, kind, known in resumed:
-            self._follow(path, kind).resume(known, listing)
+            file = self._follow(path, kind)
+            try:
+                file.resume(known, listing)
+            except OSError as error:
+                if is_exhausted(error):
+                    raise
+                file.fail(error)
+            self._bound(file, read=False)
 
     def _kind(self, path: Path) -> Kind | None:
         """The kind of a path's records; None where no pattern matches it."""
@@ -212,6 +246,7 @@ class FilesSource:
             partition=partition,
         )
         self._files[file.partition] = file
+        self._base.clear()
         self._due.add(file)
         self._known.directories.add(path.parent)
         return file
@@ -219,7 +254,20 @@ class FilesSource:
     # Looking for files
 
     def _look(self) -> None:
-        """Find files that match and are not followed yet."""
+        """Find files that match and are not followed yet; raises OSError without handles."""
+        try:
+            self._find()
+        except OSError:
+            self._release()
+            self._find()
+
+    def _release(self) -> None:
+        """Close all handles that can be opened again."""
+        for file in self._files.values():
+            file.release()
+        self._open.clear()
+
+    def _find(self) -> None:
         found: set[Path] = set()
         self._refreshed = False
         self._coming.clear()
@@ -228,17 +276,45 @@ class FilesSource:
                 path = Path(pattern).absolute()
                 found.add(path)
                 if f"files:{path}" not in self._files:
-                    self._follow(path, kind).begin()
+                    file = self._follow(path, kind)
+                    file.begin()
+                    self._bound(file, read=False)
                 continue
+            found.add(self._check_directory(pattern))
             for name in sorted(glob.glob(pattern)):
                 path = Path(name).absolute()
                 if path not in found:
                     found.add(path)
                     self._look_at(path, kind)
         self._refused = {path: text for path, text in self._refused.items() if path in found}
+        self._unopened &= self._refused.keys()
         for file in list(self._files.values()):
             self._drop_ended(file, found)
         self._due.update(self._files.values())
+
+    def _check_directory(self, pattern: str) -> Path:
+        """The directory that a pattern begins in; :mod:`glob` passes over what it cannot list."""
+        parts = Path(pattern).absolute().parts
+        depth = next(n for n, part in enumerate(parts) if glob.has_magic(part))
+        directory = Path(*parts[:depth])
+        try:
+            with ExitStack() as stack:
+                # As many as glob holds at once.
+                for _ in parts[depth:]:
+                    stack.enter_context(os.scandir(directory))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            self._cannot_open(directory, error)
+        else:
+            self._refused.pop(directory, None)
+        return directory
+
+    def _cannot_open(self, path: Path, error: OSError) -> None:
+        if is_exhausted(error):
+            raise error
+        self._unopened.add(path)
+        self._report(path, f"cannot be opened: {error.strerror}")
 
     def _drop_ended(self, file: FollowedFile, found: set[Path]) -> None:
         if file.path not in found:
@@ -250,11 +326,16 @@ class FilesSource:
             self._open.pop(file, None)
             self._due.discard(file)
             del self._files[file.partition]
+            self._base.clear()
+            self._ages.clear()
 
     def _look_at(self, path: Path, kind: Kind) -> None:
         try:
             seen = path.stat()
-        except OSError:
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._cannot_open(path, error)
             return
         inode = seen.st_dev, seen.st_ino
         if stat.S_ISDIR(seen.st_mode) or inode in self._known.claimed:
@@ -283,9 +364,12 @@ class FilesSource:
         except UnreadableError as error:
             self._refuse(path, inode, state, error)
             return
-        except OSError as error:
-            self._report(path, f"cannot be opened: {error.strerror}")
+        except FileNotFoundError:
             return
+        except OSError as error:
+            self._cannot_open(path, error)
+            return
+        self._unopened.discard(path)
         taken = False
         try:
             # Otherwise it was renamed in the meantime; the next look finds it.
@@ -373,7 +457,9 @@ class FilesSource:
         partition = f"files:{path}"
         if partition in self._files:
             partition = f"{partition}#{log.inode[1]}"
-        self._follow(path, kind, partition=partition).take(known, log)
+        file = self._follow(path, kind, partition=partition)
+        file.take(known, log)
+        self._bound(file, read=False)
         return True
 
     def _decide(self, path: Path, inode: Inode, state: tuple[int, ...]) -> None:
@@ -408,7 +494,8 @@ class FilesSource:
         while True:
             if self._clock() - self._looked >= _LOOK_SECONDS:
                 self._looked = self._clock()
-                self._look()
+                with suppress(OSError):  # tried again at the next look
+                    self._look()
             # Openings before and after: a reader may open another file while it reads.
             batches = [*self._openings(), *self._read_round(most), *self._openings()]
             left = until - self._clock()
@@ -427,18 +514,68 @@ class FilesSource:
     def _read_each(self, files: list[FollowedFile], most: int) -> list[RawBatch]:
         batches: list[RawBatch] = []
         records = 0
-        for n in range(len(files)):
-            file = files[(self._turn + n) % len(files)]
-            batch = file.read()
-            if batch is None:
-                self._due.discard(file)
-            self._bound(file, read=batch is not None)
-            if batch is not None:
-                batches.append(batch)
-                records += len(batch.messages)
-                if records >= most:
-                    break
+        groups = list(self._grouped(files).items())
+        for n in range(len(groups)):
+            for file in self._by_age(*groups[(self._turn + n) % len(groups)]):
+                batch = self._read_file(file)
+                if batch is None:
+                    self._due.discard(file)
+                self._bound(file, read=batch is not None)
+                if batch is not None:
+                    batches.append(batch)
+                    records += len(batch.messages)
+                    if not file.is_at_end:
+                        break  # before those that are younger
+            if records >= most:
+                break
         return batches
+
+    def _grouped(self, files: list[FollowedFile]) -> dict[Path, list[FollowedFile]]:
+        """Readers of files that were rotated from one name, by that name."""
+        groups: dict[Path, list[FollowedFile]] = {}
+        for file in files:
+            base = self._base.get(file)
+            if base is None:
+                path = file.path
+                known = next((base.path for base in self._bases(path)), None)
+                base = known or path.with_name(_ROTATED.sub("", path.name) or path.name)
+                self._base[file] = base
+            groups.setdefault(base, []).append(file)
+        return groups
+
+    def _by_age(self, base: Path, group: list[FollowedFile]) -> list[FollowedFile]:
+        """Readers of a group, that of the oldest file first."""
+        if len(group) == 1:
+            return group
+        inodes = {file: file.inode for file in group}
+        ordered = self._ages.get(base, {})
+        if ordered != inodes:
+            place: dict[Inode | None, int] = {}
+            with suppress(OSError):  # without handles none is read anyway
+                rotated = rotated_from(base)
+                place = {sibling.inode: n for n, sibling in enumerate(rotated)}
+            inodes = dict(
+                sorted(
+                    inodes.items(),
+                    # What is live is the youngest; what is deleted was rotated earliest.
+                    key=lambda one: place.get(one[1], len(place) if one[0].path == base else -1),
+                )
+            )
+            ordered = self._ages[base] = inodes
+        return list(ordered)
+
+    def _read_file(self, file: FollowedFile) -> RawBatch | None:
+        try:
+            try:
+                return file.read()
+            except OSError as error:
+                if not is_exhausted(error):
+                    raise
+                self._release()
+                return file.read()
+        except OSError as error:
+            file.fail(error)
+            return None
 
     def _bound(self, file: FollowedFile, *, read: bool) -> None:
         """Keep few files open: close those that were not read for longest."""
@@ -468,7 +605,8 @@ class FilesSource:
         for partition, missed in self._missed.items():
             found.setdefault(partition, PartitionStatus(partition, None, 0, "", missed))
         for path, problem in self._refused.items():
-            found.setdefault(f"files:{path}", PartitionStatus(f"files:{path}", None, 0, problem))
+            name, unopened = f"files:{path}", path in self._unopened
+            found.setdefault(name, PartitionStatus(name, None, 0, problem, unopened=unopened))
         return list(found.values())
 
     @property
@@ -480,3 +618,13 @@ class FilesSource:
         """Close the files."""
         for file in self._files.values():
             file.close()
+
+
+def _is_there(path: str) -> bool:
+    try:
+        Path(path).stat()
+    except FileNotFoundError:
+        return False
+    except OSError:  # which is reported when it is opened
+        pass
+    return True

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import suppress
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -28,6 +30,7 @@ from streameval.service.sources.file_marks import (
     LogFile,
     Mark,
     UnreadableError,
+    one_file,
     position_of,
     whole_lines,
 )
@@ -95,6 +98,10 @@ class FollowedFile:
         self.missed = ""
         self.opened = False
         """Whether the position of an opened file is still to be stored."""
+        self._is_first = True
+        """Whether none was open yet: what was rotated before the first one is not read."""
+        self._not_read: set[Inode] = set()
+        """Rotated files that were there before the first one, or were reported."""
         self._absent = 0
         self._last: Mark | None = None
         self.gone = False
@@ -104,11 +111,12 @@ class FollowedFile:
 
     def begin(self) -> None:
         """Hold the file open, so that a rotation before the first read loses nothing."""
+        self._not_read.update(sibling.inode for sibling in rotated_from(self.path))
         self._open_next()
 
     def resume(self, known: Known, listing: Listing) -> None:
         """Continue at a stored position; the file is searched in a listing."""
-        self._known = known
+        self._known, self._is_first = known, False
         while not self._find_moved(listing) and not self._find(listing):
             # A rotation in the meantime may have given it a name that was not looked at.
             again = self._files.listing()
@@ -142,28 +150,42 @@ class FollowedFile:
         if not mark.changed:
             return False
         empty = self._files.find(self._known, listing, near=self.path)
-        last = None
+        rotated = rotated_from(self.path)
         if empty is not None:
-            last = empty.state[1]
+            # Those after it are younger; of what is live now, none is.
+            inodes = [sibling.inode for sibling in rotated]
+            if empty.inode in inodes:
+                del rotated[inodes.index(empty.inode) :]
+            elif empty.inode != _stat_inode(self.path):
+                last = empty.state[1]
+                rotated = [sibling for sibling in rotated if sibling.changed <= last]
             # Before the others, because files with the same content are copies of it.
             self._files.update(self._known, empty.mark(0))
             empty.close()
-        for sibling in reversed(_rotated(self.path)):
-            if sibling.changed <= mark.changed or sibling.inode in self._files.claimed:
-                continue
-            if last is not None and sibling.changed > last:
-                break
-            try:
-                log = LogFile(sibling.path)
-            except UnreadableError as error:
-                self._miss(sibling.path, str(error))
-                continue
-            except OSError:
-                continue
+        try:
+            for sibling in rotated:
+                if sibling.changed > mark.changed and self._continues_in(sibling):
+                    return True
+        finally:
+            if self._known is not None and self._log is None:
+                self._files.update(self._known, mark)
+        return False
+
+    def _continues_in(self, sibling: _Rotated) -> bool:
+        """Whether a rotated file is the next one, and is open now."""
+        if sibling.inode in self._files.claimed:
+            return False
+        try:
+            log = LogFile(sibling.path)
+        except FileNotFoundError:
+            return False
+        except UnreadableError as error:
+            self._miss(sibling.path, str(error))
+            return False
+        with _closed_on_error(log):
             if log.inode == sibling.inode and self._move_to(log, live=False):
                 return True
-            log.close()
-        self._files.update(self._known, mark)
+        log.close()
         return False
 
     def _hold(self, log: LogFile, offset: int) -> None:
@@ -176,6 +198,9 @@ class FollowedFile:
         self._files.claimed[log.inode] = self._known
         self._idle = None
         self.opened = True
+        self._is_first = False
+        if self._unopened:
+            self._problem, self._unopened = "", False
 
     def _close_log(self) -> None:
         if self._log is not None:
@@ -254,6 +279,16 @@ class FollowedFile:
     # Handles
 
     @property
+    def inode(self) -> Inode | None:
+        """The file that is being read."""
+        return self._inode
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all that the current file holds was read."""
+        return self._log is None or self._known is None or self._size() <= self._known.mark.offset
+
+    @property
     def is_open(self) -> bool:
         """Whether a file handle is held."""
         return self._log is not None
@@ -284,7 +319,7 @@ class FollowedFile:
                 return False
             if self._find_moved(self._files.listing()):
                 return True
-            log = self._files.open_if_same(self.path, self._known.mark)
+            log = self._files.open_if_same(self.path, self._known.mark, must_open=True)
             if log is not None:
                 self._hold(log, self._known.mark.offset)
                 return True
@@ -337,7 +372,10 @@ class FollowedFile:
                 if log.compressed and log.path == self.path:
                     self._end()
                 return None
-            if not self._open_next():
+            if self._matched and self._files.is_rotated(self.path):
+                # What has its name now comes after files that others read.
+                self._end()
+            elif not self._open_next():
                 return None
         return None
 
@@ -411,23 +449,27 @@ class FollowedFile:
                 if younger:
                     continue
                 return False
-            except (OSError, UnreadableError) as error:
-                if younger and isinstance(error, UnreadableError):
+            except UnreadableError as error:
+                if younger:
                     if not error.incomplete:
                         self._miss(path, str(error))
                     passed.add(younger[0].inode)
                     continue
-                self._cannot_open(error.strerror if isinstance(error, OSError) else error)
+                self._cannot_open(error)
                 return False
             # A rotation in the meantime gave the name to a later file. A rotated file is the
             # one that was seen under it; what is live comes next while nothing is in between.
-            if younger[0].inode == log.inode if younger else not self._younger(passed):
-                if self._move_to(log, live=not younger):
-                    return True
-                passed.add(log.inode)
-                if not younger:
-                    log.close()
-                    return False
+            with _closed_on_error(log):
+                if younger[0].inode == log.inode if younger else not self._younger(passed):
+                    first = self._is_first
+                    if self._move_to(log, live=not younger):
+                        if not younger and not first:
+                            self._report_unread()
+                        return True
+                    passed.add(log.inode)
+                    if not younger:
+                        log.close()
+                        return False
             log.close()
 
     def _move_to(self, log: LogFile, *, live: bool) -> bool:
@@ -451,8 +493,6 @@ class FollowedFile:
             known.current = True
         self._hold(log, min(known.mark.offset, log.size))
         self._unjudged = False
-        if self._unopened:
-            self._problem, self._unopened = "", False
         return True
 
     def _next_known(self, log: LogFile, *, live: bool) -> Known | None:
@@ -503,8 +543,27 @@ class FollowedFile:
         else:
             self._miss(log.path, why)
 
+    def fail(self, error: OSError) -> None:
+        """Note that a file cannot be opened, or its directory cannot be listed."""
+        self._cannot_open(error.strerror)
+
     def _cannot_open(self, why: object) -> None:
         self._problem, self._unopened = f"cannot be opened: {why}", True
+
+    def _report_unread(self) -> None:
+        """Name the rotated files that no mark knows and that are passed over."""
+        found = {
+            sibling.inode: sibling.path
+            for sibling in rotated_from(self.path)
+            if sibling.inode not in self._not_read
+            and not self._files.is_matched(sibling.path)
+            and not self._files.knows(sibling.path)
+        }
+        self._not_read.update(found)
+        if found:
+            names = ", ".join(f"{path.name!a}" for path in found.values())
+            self.missed = f"{names} not read: by name and time older than what was read before"
+            _log.warning("%a: %s", str(self.path), self.missed)
 
     def _miss(self, path: Path, why: str) -> None:
         missed = f"{path.name!a} is not read: {why}"
@@ -522,21 +581,32 @@ class FollowedFile:
 
     def _younger(self, passed: set[Inode]) -> list[_Rotated]:
         """The rotated files that are younger than the current one, oldest first."""
+        rotated: list[_Rotated] = []
         # None is younger than the live one.
-        if self._inode is None or self._inode == _stat_inode(self.path):
-            return []
-        younger: list[_Rotated] = []
+        if self._inode not in (None, _stat_inode(self.path)):
+            rotated = rotated_from(self.path)
+        return [
+            sibling
+            for sibling in rotated[self._place(rotated) :]
+            if sibling.inode not in passed and sibling.inode not in self._files.claimed
+        ]
+
+    def _place(self, rotated: list[_Rotated]) -> int:
+        """Of the first rotated file that is younger than the current one."""
+        places = range(len(rotated), 0, -1)
+        for n in places:
+            if rotated[n - 1].inode == self._inode:
+                return n
+        if self._log is None:
+            return len(rotated)
         # A deleted file, as after compression, is not in the list.
-        changed = None if self._log is None else self._log.state[1]
-        for sibling in _rotated(self.path):
-            if sibling.inode == self._inode or (changed is not None and sibling.changed < changed):
-                return list(reversed(younger))
-            if sibling.inode not in passed and sibling.inode not in self._files.claimed:
-                younger.append(sibling)
-        return [] if changed is None else list(reversed(younger))
+        changed = self._log.state[1]
+        return next((n for n in places if rotated[n - 1].changed < changed), 0)
 
     def coming(self) -> set[Path]:
         """The files that this reader will read after the current one. Cost: a look at siblings."""
+        if self._matched and self._files.is_rotated(self.path):
+            return {self.path}
         return {self.path, *(sibling.path for sibling in self._younger(set()))}
 
     # How far
@@ -549,8 +619,10 @@ class FollowedFile:
         if self.gone or self._problem:
             return True
         if self._known is None:
-            return not self.path.exists()
-        return self._size() <= self._known.mark.offset and not self._replaced()
+            return _stat_inode(self.path) is None
+        with suppress(OSError):
+            return self._size() <= self._known.mark.offset and not self._replaced()
+        return False
 
     def _size(self) -> int:
         if self._log is not None:
@@ -559,18 +631,26 @@ class FollowedFile:
 
     def status(self) -> PartitionStatus:
         """Position and lag in bytes."""
-        lag = 0
-        if self._known is None:
-            lag = _size(self.path)
-        elif not self.gone:
-            lag = max(0, self._size() - self._known.mark.offset)
-            if self._log is not None and self._replaced():
-                later = [rotated.path for rotated in self._younger(set())]
-                if _stat_inode(self.path) not in self._files.claimed:
-                    later.append(self.path)
-                lag += sum(map(_size, later))
+        lag: int | None = None
+        with suppress(OSError):
+            lag = self._lag()
         position = None if self._known is None else position_of(self._known.mark)
-        return PartitionStatus(self.partition, position, lag, self._problem, self.missed)
+        return PartitionStatus(
+            self.partition, position, lag, self._problem, self.missed, self._unopened
+        )
+
+    def _lag(self) -> int:
+        if self._known is None:
+            return _size(self.path)
+        if self.gone:
+            return 0
+        lag = max(0, self._size() - self._known.mark.offset)
+        if self._log is not None and self._replaced():
+            later = [rotated.path for rotated in self._younger(set())]
+            if _stat_inode(self.path) not in self._files.claimed:
+                later.append(self.path)
+            lag += sum(map(_size, later))
+        return lag
 
     def close(self) -> None:
         """Close the file."""
@@ -613,18 +693,26 @@ def _stat_inode(path: Path) -> Inode | None:
         return None
 
 
+@contextmanager
+def _closed_on_error(log: LogFile) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        log.close()
+        raise
+
+
 class _Rotated(NamedTuple):
-    """A rotated file at the time of a look; sorts by age, the youngest last."""
+    """A rotated file at the time of a look."""
 
     changed: int
-    number: int
-    """Of ``.1``, ``.2``, ... the first is the youngest; a date sorts by name."""
+    """When it was last written, at the latest: a younger one was written after it."""
     path: Path
     inode: Inode
 
 
-def _rotated(path: Path) -> list[_Rotated]:
-    """The files that were rotated from a path, youngest first."""
+def rotated_from(path: Path) -> list[_Rotated]:
+    """The files that were rotated from a path, oldest first."""
     found = _looked_at(path)
     # The look may have missed a file that was renamed during it.
     while (again := _looked_at(path)) != found:
@@ -633,22 +721,53 @@ def _rotated(path: Path) -> list[_Rotated]:
 
 
 def _looked_at(path: Path) -> list[_Rotated]:
-    found: list[_Rotated] = []
-    try:
+    """Ranked by the number or date in the name, and several kinds of names by time.
+
+    A program that compresses, copies or restores a file may leave a later time, but no earlier
+    one: a file was last written at its own time or that of a file that its name places after it,
+    whichever is the earliest.
+    """
+    kinds: dict[object, list[tuple[tuple[int, ...], _Rotated]]] = {}
+    names: list[str] = []
+    with one_file():
         names = os.listdir(path.parent)
-    except OSError:
-        return found
     for name in names:
         suffix = name.removeprefix(path.name)
         if suffix == name or suffix[:1] not in (".", "-", "_"):
             continue
         with suppress(OSError):
             stat = (path.parent / name).stat()
-            for compressed in COMPRESSED:
-                suffix = suffix.removesuffix(compressed)
-            number = int(suffix[1:]) if suffix[1:].isdecimal() and len(suffix) <= 6 else 0
-            found.append(_Rotated(stat.st_mtime_ns, -number, path.parent / name, _inode(stat)))
-    return sorted(found, reverse=True)
+            rotated = _Rotated(stat.st_mtime_ns, path.parent / name, _inode(stat))
+            kind, rank = _rank_of(suffix, stat.st_mtime_ns)
+            kinds.setdefault(kind, []).append((rank, rotated))
+    found = []
+    for ranked in kinds.values():
+        ranked.sort(reverse=True)
+        latest = ranked[0][1].changed
+        for n, (_, rotated) in enumerate(ranked):
+            latest = min(latest, rotated.changed)
+            found.append((latest, -n, rotated._replace(changed=latest)))
+    return [rotated for *_, rotated in sorted(found)]
+
+
+def _rank_of(suffix: str, changed: int) -> tuple[object, tuple[int, ...]]:
+    """The kind of a rotated file's suffix, and its rank among those: the youngest's is the largest.
+
+    >>> _rank_of(".2.gz", 5), _rank_of("-20260131-0915", 5), _rank_of(".old", 5)
+    ((1, (-2,)), (8, (20260131, 915)), (0, (5, 0)))
+    """
+    for compressed in COMPRESSED:
+        suffix = suffix.removesuffix(compressed)
+    numbers = re.findall("[0-9]+", suffix)
+    is_number = suffix[1:].isdecimal() and len(suffix) <= 6
+    number = -int(suffix[1:]) if is_number else 0
+    if is_number and suffix[0] == ".":
+        return 1, (number,)
+    # A date has eight digits at least; it begins with the year, or counts seconds.
+    if sum(map(len, numbers)) >= 8:
+        return len(numbers[0]), tuple(map(int, numbers))
+    # Of -1 and -2 either may be the younger one.
+    return 0, (changed, number)
 
 
 _NO_PLACES = np.empty(0, dtype=np.int64)

@@ -96,7 +96,7 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def open(self, opening: Opening) -> list[Source]:
         """The inbox, and one source that reads it."""
         directory = opening.inbox if self.inbox is None else Path(self.inbox)
-        inbox = Inbox(directory, max_bytes=self.max_inbox_bytes)
+        inbox = Inbox(directory, max_bytes=self.max_inbox_bytes, clock=opening.clock)
         try:
             return [InboxSource(inbox, opening.positions)]
         except BaseException:

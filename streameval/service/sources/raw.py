@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,6 +77,8 @@ class PartitionStatus(NamedTuple):
     """In words, while something keeps it from being read."""
     missed: str = ""
     """In words, what was skipped because it could not be read; kept until the run ends."""
+    unopened: bool = False
+    """Whether the problem is that something cannot be opened, and so was not read."""
 
 
 class Source(Protocol):
@@ -114,6 +117,8 @@ class Opening(NamedTuple):
     """Whether the time at which a record was written is needed."""
     inbox: Path
     """The directory beside the store in which a source may keep records."""
+    clock: Callable[[], float] = time.time
+    """Seconds since 1970, for the times at which records arrive."""
 
 
 @runtime_checkable

@@ -50,8 +50,12 @@ class Positions:
     @property
     def newest(self) -> int | None:
         """The latest event time of all partitions, in microseconds."""
-        times = [p.newest for p in self.partitions.values() if p.newest is not None]
-        return max(times, default=None)
+        return self.newest_of(("",))
+
+    def newest_of(self, prefixes: tuple[str, ...]) -> int | None:
+        """The latest event time of the partitions whose names begin so."""
+        times = [p.newest for name, p in self.partitions.items() if name.startswith(prefixes)]
+        return max((time for time in times if time is not None), default=None)
 
     @property
     def changed(self) -> bool:
