@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +120,39 @@ def test_lost_commits_are_found(tmp_path: Path) -> None:
             opened(path)
     Path(path + ".lock").unlink()  # an older copy that was put there on purpose
     open_store(path).close()
-    Path(path).unlink()  # a new store under the old name has no commits yet
-    open_store(path, {}).close()
-    open_store(path).close()
+
+
+def _without_schema_rows(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[103:105] = b"\0\0"
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("left", "loss"),
+    [
+        *((left, loss) for left in ("-wal", ".lock") for loss in (Path.unlink, 0, 1)),
+        (".lock", _without_schema_rows),
+        ("", _without_schema_rows),
+    ],
+)
+def test_a_lost_store_is_not_begun_anew(tmp_path: Path, left: str, loss: Any) -> None:
+    made, path = tmp_path / "made.db", tmp_path / "run.db"
+    store = open_store(str(made), {})
+    with store.transaction():
+        store.set_counters({"events": 5})
+    if left != "-wal":
+        store.close()
+    for suffix in {"", left}:
+        shutil.copy(f"{made}{suffix}", f"{path}{suffix}")
+    store.close()
+    os.truncate(path, loss) if isinstance(loss, int) else loss(path)
+    kept = [one for one in tmp_path.glob("run.db*") if one.suffix != ".lock"]
+    before = [one.read_bytes() for one in kept]
+    for opened in (lambda path: open_store(path, {}), read_store, check_store):
+        with pytest.raises(StoreError, match=r"^[^\n]*; restore a backup \(or, to begin a new "):
+            opened(str(path))
+        assert [one.read_bytes() for one in kept] == before
+    for one in tmp_path.glob("run.db*"):
+        one.unlink()
+    open_store(str(path), {}).close()
