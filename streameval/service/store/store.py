@@ -288,6 +288,7 @@ def open_store(
     unit: str = ONE_UNIT,
     worker: str | None = None,
     beside: Store | None = None,
+    replaced: bool = False,
 ) -> Store:
     """Open a store for writing, or begin a new one.
 
@@ -304,6 +305,7 @@ def open_store(
             it from its former holder. None: a unit that another process holds is refused.
         beside: Another unit of the same PostgreSQL store that this process has opened: both use
             its connection, in turn and not at once.
+        replaced: Whether the caller replaces all rows of a PostgreSQL store: they may be damaged.
 
     Raises:
         StoreError: It is in use by another process, not a store of streameval, of a
@@ -318,7 +320,7 @@ def open_store(
             cast("PostgresStore | None", beside),
             begins=fingerprint is not None,
         )
-        return _continued(opened, fingerprint, evolve)
+        return _continued(opened, fingerprint, evolve, replaced=replaced)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
@@ -346,14 +348,19 @@ def _continued(
     opened: PostgresStore,
     fingerprint: Mapping[str, str] | None,
     evolve: Callable[[Store], Mapping[str, str]] | None,
+    *,
+    replaced: bool,
 ) -> Store:
     """A unit of a PostgreSQL store under these settings."""
     store = cast("Store", opened)
     try:
+        if not replaced:
+            opened.verify(opened.unit)
         if not opened.meta():
-            with opened.transaction():
-                for key, value in (fingerprint or {}).items():
-                    opened.set_meta(f"config.{key}", value)
+            if fingerprint:  # otherwise the first commit is the caller's
+                with opened.transaction():
+                    for key, value in fingerprint.items():
+                        opened.set_meta(f"config.{key}", value)
         else:
             if evolve is not None:
                 fingerprint = evolve(store)
