@@ -288,7 +288,8 @@ _CHANGED = {
     "bigint": "coalesce({0}, 0) + 1000003",
     "integer": "{0} + 1",
     "boolean": "NOT {0}",
-    "bytea": "{0} || '\\x00'",
+    "bytea": "CASE octet_length({0}) WHEN 0 THEN '\\x80' "
+    "ELSE set_byte({0}, octet_length({0}) / 2, get_byte({0}, octet_length({0}) / 2) # 1) END",
     "text": "CASE {0} WHEN 'delta' THEN 'snapshot' WHEN 'snapshot' THEN 'delta' "
     "ELSE {0} || 'x' END",
     "timestamp with time zone": "{0} + interval '1 day'",
