@@ -1,4 +1,5 @@
-"""Damage to a store: every bit flipped and every row deleted, one at a time.
+"""Damage to a store: every bit flipped and every row deleted, one at a time; on PostgreSQL every
+column changed.
 
 ``python -m tests.crash.store_damage`` damages everything; the suite takes a sample of it. A damage
 is *found* where the check of a store raises a StoreError of one line. A bit of a file may be
@@ -20,14 +21,20 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 
+import psycopg
+
 from streameval.errors import StoreError
+from streameval.service.alerts.shared import ALERTS_UNIT
 from streameval.service.config.load import load_settings
 from streameval.service.join.counts import read_join
 from streameval.service.service import run_service
 from streameval.service.sources.inbox import Inbox
 from streameval.service.store.check import check_store
+from streameval.service.store.copy import copy_store
+from streameval.service.store.postgres import TABLES, LockedTables, parse_address
 from streameval.service.store.state_rows import merged_windows
-from streameval.service.store.store import open_store, read_store
+from streameval.service.store.store import each_unit, open_store, read_store
+from tests.support.postgres_server import running_postgres
 
 CONFIG = """
 store = "run.db"
@@ -265,6 +272,86 @@ def wal_flips(path: Path) -> Iterator[tuple[str, Damage]]:
     yield from file_flips(path, "-wal")
 
 
+def answers_of_postgres(address: str) -> list[object]:
+    """Every row of every unit, and what is computed from them."""
+    found: list[object] = []
+    with closing(read_store(address)) as store, store.reading() as connection:
+        for unit in [*each_unit(store), ALERTS_UNIT]:
+            store.select(unit)
+            found += [connection.execute(f"SELECT * FROM {name}").fetchall() for name in TABLES]
+            found += [one.to_bytes() for one in merged_windows(connection).values()]
+            found.append(read_join(connection))
+    return found
+
+
+_CHANGED = {
+    "bigint": "coalesce({0}, 0) + 1000003",
+    "integer": "{0} + 1",
+    "boolean": "NOT {0}",
+    "bytea": "CASE octet_length({0}) WHEN 0 THEN '\\x80' "
+    "ELSE set_byte({0}, octet_length({0}) / 2, get_byte({0}, octet_length({0}) / 2) # 1) END",
+    "text": "CASE {0} WHEN 'delta' THEN 'snapshot' WHEN 'snapshot' THEN 'delta' "
+    "ELSE {0} || 'x' END",
+    "timestamp with time zone": "{0} + interval '1 day'",
+}
+
+
+def postgres_damages(
+    address: str, share: float, rng: random.Random
+) -> Iterator[tuple[str, str, str]]:
+    """Each row deleted and each of its columns changed: what, and what check and answers say.
+
+    Each is committed by another session than a run's, looked at, and undone.
+    """
+    place = parse_address(address)
+    with psycopg.connect(place.conninfo, autocommit=True) as other:
+        other.execute(f"SET search_path = {place.schema}")
+        query = (
+            "SELECT table_name, column_name, data_type FROM information_schema.columns "
+            "JOIN information_schema.tables USING (table_schema, table_name) "
+            "WHERE table_schema = %s AND table_type = 'BASE TABLE' ORDER BY 1, ordinal_position"
+        )
+        columns = other.execute(query, (place.schema,)).fetchall()
+        before = answers_of_postgres(address)
+        for table in dict.fromkeys(name for name, _, _ in columns):
+            other.execute(f"CREATE TEMP TABLE kept AS TABLE {table}")
+            damages = [(f"{table} deleted", f"DELETE FROM {table}")]
+            damages += [
+                (f"{table}.{column}", f'UPDATE {table} SET "{column}" = {_CHANGED[kind]}')
+                for name, column, kind in columns
+                if name == table
+            ]
+            for (row,) in other.execute("SELECT k::text FROM kept AS k").fetchall():
+                for what, damage in damages:
+                    if rng.random() >= share:
+                        continue
+                    column = what.rpartition(".")[2]
+                    other.execute(
+                        f"{damage.format(chr(34) + column + chr(34))} WHERE {table}::text = %s",
+                        (row,),
+                    )
+                    try:
+                        check_store(address)
+                    except StoreError as error:
+                        how = "found" if "\n" not in str(error) else "more than one line"
+                    else:
+                        same = answers_of_postgres(address) == before
+                        how = "without effect" if same else "missed"
+                    yield what, how, row
+                    other.execute(f"TRUNCATE {table}")
+                    other.execute(f"INSERT INTO {table} OVERRIDING SYSTEM VALUE TABLE kept")
+            other.execute("DROP TABLE kept")
+
+
+def copied_to(address: str, path: Path) -> None:
+    """Copy a store to PostgreSQL, beside another unit and an alert that servers judge."""
+    copy_store(str(path), address)
+    open_store(address, {"evaluator.task": "1"}, unit="7").close()
+    tables = LockedTables(address, ALERTS_UNIT)
+    tables.execute("INSERT INTO alerts VALUES ('book', '{}')")
+    tables.close()
+
+
 KINDS: dict[str, Callable[[Path], Iterator[tuple[str, Damage]]]] = {
     "values": value_flips,
     "rows": deletions,
@@ -287,7 +374,7 @@ def damaged(path: Path, work: Path, kind: str, share: float, rng: random.Random)
 
 def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", default=list(KINDS))
+    parser.add_argument("kinds", nargs="*", default=[*KINDS, "postgres"])
     parser.add_argument("--share", type=float, default=1.0, help="of the damages, at random")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -295,11 +382,23 @@ def _main() -> None:
     with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as work:
         path = make_store(Path(made))
         for kind in arguments.kinds:
+            if kind == "postgres":
+                _show_postgres(path, arguments.share, rng)
+                continue
             tally = damaged(path, Path(work), kind, arguments.share, rng)
             for (what, how), count in sorted(tally.counts.items()):
                 print(f"{kind:8} {what:32} {how:15} {count:8,}", flush=True)
             for fault in tally.faults[:20]:
                 print(fault)
+
+
+def _show_postgres(path: Path, share: float, rng: random.Random) -> None:
+    with tempfile.TemporaryDirectory(prefix="pg") as made, running_postgres(Path(made)) as server:
+        address = server.address("damaged")
+        copied_to(address, path)
+        counts = Counter(found[:2] for found in postgres_damages(address, share, rng))
+    for (what, how), count in sorted(counts.items()):
+        print(f"postgres {what:32} {how:15} {count:8,}", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,18 +5,30 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+from zlib import crc32
 
+import psycopg
 import pytest
 
 from streameval.errors import StoreError
 from streameval.service.store.check import check_store
+from streameval.service.store.copy import copy_store
+from streameval.service.store.postgres import TABLES, parse_address
 from streameval.service.store.store import open_store, read_store
-from tests.crash.store_damage import answers, damaged, make_store
+from tests.crash.store_damage import (
+    answers,
+    copied_to,
+    damaged,
+    make_store,
+    postgres_damages,
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +56,80 @@ def test_damage_is_found(
     assert tally.counts.total() >= at_least
     if kind != "file":  # in a page of SQLite's there are bytes without a meaning
         assert tally.total("found") == tally.counts.total()
+
+
+HOLDER = {f"claims.{one}" for one in ("generation", "commits", "worker", "pid", "started", "at")}
+"""Who holds a unit, since when, and how often it was written: no count depends on it."""
+
+
+def test_damage_on_postgres_is_found(store: Path, postgres: Any) -> None:
+    address = postgres.address("damaged")
+    copied_to(address, store)
+    rng = random.Random(1)
+    found = list(postgres_damages(address, 0.15, rng))
+    assert [one for one in found if one[1] != "found" and one[0] not in HOLDER] == []
+    assert len({what for what, _, _ in found}) > 30
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        ("DROP TABLE unit_counters CASCADE", 'unit_counters" does not exist; the store is damaged'),
+        ("DROP TABLE unit_meta CASCADE", 'unit_meta" does not exist; the store is damaged'),
+        ("TRUNCATE unit_states, unit_positions", "is missing; restore a backup"),
+        ("TRUNCATE unit_meta, unit_checksums", "has no checksum; restore a backup"),
+        ("UPDATE unit_counters SET value = 0", "does not match its checksum"),
+        # All that is left is the claim, which has counted the commits.
+        (
+            f"TRUNCATE {', '.join(f'unit_{name}' for name in (*TABLES, 'checksums'))}",
+            "the unit '0' is missing; restore a backup, or begin a new store in another .schema=",
+        ),
+        ("DELETE FROM claims", "the claim of unit '0' is missing"),
+    ],
+)
+def test_a_lost_store_on_postgres_is_not_begun_anew(
+    store: Path, postgres: Any, damage: str, fault: str
+) -> None:
+    address = postgres.address(f"lost_{crc32(damage.encode()):08x}")
+    copied = copy_store(str(store), address)
+    with psycopg.connect(parse_address(address).conninfo, autocommit=True) as other:
+        other.execute(f"SET search_path = {parse_address(address).schema}")
+        other.execute(damage)
+    with pytest.raises(StoreError, match=fault):
+        check_store(address)
+    if damage != "DELETE FROM claims":  # a claim is made anew, and nothing else is lost
+        with pytest.raises(StoreError, match=fault):
+            open_store(address, {})
+    if "DROP" not in damage:
+        assert copy_store(str(store), address, overwrite=True) == copied
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("DELETE FROM states WHERE id = (SELECT min(id) FROM states WHERE {})", "events of"),
+        ("DELETE FROM positions", "records were read"),
+        ("DELETE FROM positions WHERE partition = 'http:predictions'", "records were read"),
+        ("UPDATE positions SET records = records - 1", "records were read"),
+        ("UPDATE positions SET records = records + 1", "records were read"),
+        ("UPDATE counters SET value = value - 1 WHERE name = 'events'", "events of"),
+        ("UPDATE counters SET value = value + 1 WHERE name = 'events'", "events of"),
+        ("UPDATE counters SET value = value + 1 WHERE name = 'replayed'", "records were read"),
+        ("DELETE FROM counters WHERE name = 'events'", "predictions have labels, 0 were counted"),
+        ("UPDATE quarantine_reasons SET total = total + 1", "records were read"),
+        ("DELETE FROM quarantine_reasons", "records were read"),
+    ],
+)
+def test_the_books_show_what_was_lost_with_its_checksum(
+    store: Path, tmp_path: Path, change: str, fault: str
+) -> None:
+    for window in ("\"window\" = 'all'", "\"window\" = 'hour'"):
+        shutil.copytree(store.parent, tmp_path, dirs_exist_ok=True)
+        path = tmp_path / "run.db"
+        with closing(open_store(str(path))) as opened, opened.transaction() as connection:
+            connection.execute(change.format(window))
+        with pytest.raises(StoreError, match=f"the counts are inconsistent: .*{fault}"):
+            check_store(str(path))
 
 
 def test_a_run_refuses_a_damaged_row(store: Path, tmp_path: Path) -> None:
@@ -118,6 +204,39 @@ def test_lost_commits_are_found(tmp_path: Path) -> None:
             opened(path)
     Path(path + ".lock").unlink()  # an older copy that was put there on purpose
     open_store(path).close()
-    Path(path).unlink()  # a new store under the old name has no commits yet
-    open_store(path, {}).close()
-    open_store(path).close()
+
+
+def _without_schema_rows(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[103:105] = b"\0\0"
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("left", "loss"),
+    [
+        *((left, loss) for left in ("-wal", ".lock") for loss in (Path.unlink, 0, 1)),
+        (".lock", _without_schema_rows),
+        ("", _without_schema_rows),
+    ],
+)
+def test_a_lost_store_is_not_begun_anew(tmp_path: Path, left: str, loss: Any) -> None:
+    made, path = tmp_path / "made.db", tmp_path / "run.db"
+    store = open_store(str(made), {})
+    with store.transaction():
+        store.set_counters({"events": 5})
+    if left != "-wal":
+        store.close()
+    for suffix in {"", left}:
+        shutil.copy(f"{made}{suffix}", f"{path}{suffix}")
+    store.close()
+    os.truncate(path, loss) if isinstance(loss, int) else loss(path)
+    kept = [one for one in tmp_path.glob("run.db*") if one.suffix != ".lock"]
+    before = [one.read_bytes() for one in kept]
+    for opened in (lambda path: open_store(path, {}), read_store, check_store):
+        with pytest.raises(StoreError, match=r"^[^\n]*; restore a backup \(or, to begin a new "):
+            opened(str(path))
+        assert [one.read_bytes() for one in kept] == before
+    for one in tmp_path.glob("run.db*"):
+        one.unlink()
+    open_store(str(path), {}).close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +135,46 @@ print(kept)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(drain(reader_of(inbox_at(tmp_path), {}))) == int(done.stdout)
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_a_post_that_was_not_flushed_is_refused_and_never_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr(inbox_module, "_SEGMENT_BYTES", 300)
+    inbox = inbox_at(tmp_path)
+    source = reader_of(inbox, {})
+    flush, rng = os.fsync, random.Random(threads)
+
+    def failing(descriptor: int) -> None:
+        if rng.random() < 0.3:
+            raise OSError(errno.EIO, "Input/output error")
+        flush(descriptor)
+
+    monkeypatch.setattr(inbox_module.os, "fsync", failing)
+    kept: list[bytes] = []
+    read: list[bytes] = []
+
+    def post(who: int) -> None:
+        for n in range(40):
+            body = b'{"who": %d, "n": %d}' % (who, n)
+            with suppress(InboxFullError):
+                inbox.append("labels", body)
+                kept.append(body)
+
+    running = [threading.Thread(target=post, args=(who,)) for who in range(threads)]
+    for thread in running:
+        thread.start()
+    while any(thread.is_alive() for thread in running):
+        read += drain(source)
+    read += drain(source)
+    monkeypatch.undo()
+    assert 0 < len(kept) < 40 * threads
+    assert sorted(read) == sorted(kept)
+    assert inbox.append("labels", b"{last}") == 1
+    assert inbox.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
+    # What is on disk after a crash is no more than that.
+    assert sorted(drain(reader_of(inbox_at(tmp_path), {}))) == sorted([*kept, b"{last}"])
 
 
 def test_segments_are_dropped_when_they_are_counted(

@@ -280,8 +280,14 @@ def test_damage_is_found(address: str) -> None:
             f"UPDATE {schema}.unit_states SET data = set_byte(data, 40, 255 - get_byte(data, 40)) "
             "WHERE unit = '2' AND partition = 'a/2'"
         )
-    with pytest.raises(StoreError, match="state 1 of partition 'a/2', window 'all' is damaged"):
+    with pytest.raises(StoreError, match=r"row '\(a/2,all,1\)' of table unit_states, unit '2', "):
         check_store(address)
+    with (
+        closing(read_store(address, "2")) as store,
+        store.reading() as connection,
+        pytest.raises(StoreError, match="state 1 of partition 'a/2', window 'all' is damaged"),
+    ):
+        merged_windows(connection)
 
 
 def test_a_view_is_of_one_moment(address: str) -> None:
@@ -296,12 +302,19 @@ def test_a_view_is_of_one_moment(address: str) -> None:
 
 
 def test_schemas_of_other_versions(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(open_store(address, KEYS)) as store:
-        write_events(store, "p", [0.25])
+    with monkeypatch.context() as older:
+        older.setattr(module, "MIGRATIONS", MIGRATIONS[:1])
+        with closing(open_store(address, KEYS)) as store:
+            write_events(store, "p", [0.25])
+    found = check_store(address)
+    assert (found.events, found.has_checksums) == (1, False)
+    open_store(address, KEYS).close()
+    assert check_store(address).has_checksums
     monkeypatch.setattr(
-        module, "MIGRATIONS", [*MIGRATIONS, lambda: ["ALTER TABLE unit_meta ADD more TEXT"]]
+        module, "MIGRATIONS", [*MIGRATIONS, lambda: ["ALTER TABLE claims ADD more TEXT"]]
     )
-    with pytest.raises(StoreError, match=r"older streameval .*its schema is 1, .* reads 2"):
+    monkeypatch.setattr(module, "READABLE", 3)
+    with pytest.raises(StoreError, match=r"older streameval .*its schema is 2, .* reads 3"):
         read_store(address)
     opened: list[Any] = []
     threads = [
@@ -317,7 +330,7 @@ def test_schemas_of_other_versions(address: str, monkeypatch: pytest.MonkeyPatch
         store.close()
     monkeypatch.undo()
     for open_it in (read_store, lambda path: open_store(path, KEYS)):
-        with pytest.raises(StoreError, match=r"newer streameval .its schema is 2, .* up to 1"):
+        with pytest.raises(StoreError, match=r"newer streameval .its schema is 3, .* up to 2"):
             open_it(address)
 
 

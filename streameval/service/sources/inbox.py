@@ -12,12 +12,14 @@ off.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
@@ -201,6 +203,9 @@ class _Tail:
         self.number = found[-1] if found else 1
         path = segment_path(directory, kind, self.number)
         self.written = self.durable = end
+        self._failed = False
+        """Whether the segment may hold what was refused, behind ``durable``."""
+        self._cuts = 0
         for old in (*found, self.number):
             private_file(segment_path(directory, kind, old))
         self._file = path.open("ab", buffering=0)
@@ -211,34 +216,62 @@ class _Tail:
         )
 
     def append(self, time: int, body: bytes) -> None:
-        with self._writing:
-            if self.written >= _SEGMENT_BYTES:
-                self._next_segment()
-            frame = frame_bytes(time, body, self.written)
-            try:
-                _write_all(self._file, frame)
-            except OSError:
-                # Half a frame, on a full disk: as if it had never been.
-                os.truncate(self._file.fileno(), self.written)
-                raise
-            self.written += len(frame)
-            mine = self.number, self.written
+        try:
+            with self._writing:
+                self._cut_refused()
+                if self.written >= _SEGMENT_BYTES:
+                    self._next_segment()
+                frame = frame_bytes(time, body, self.written)
+                try:
+                    _write_all(self._file, frame)
+                except OSError:  # half a frame may be there, on a full disk
+                    self._failed = True
+                    raise
+                self.written += len(frame)
+                cuts, mine = self._cuts, (self.number, self.written)
+            with self._syncing:
+                if cuts != self._cuts:
+                    raise _not_flushed()
+                # Another thread's wait may have covered this post. The segment does
+                # not change while this lock is held.
+                if (self.number, self.durable) < mine:
+                    self._flush()
+        except OSError:
+            # At once: a post that was refused is not to be found after a crash either.
+            with self._writing, suppress(OSError):
+                self._cut_refused()
+            raise
+
+    def _flush(self) -> None:
+        """Wait for the disk. Holds ``_syncing``."""
+        if self._failed:
+            # The system reports such an error once; the next wait would return without one.
+            raise _not_flushed()
+        target = self.written
+        try:
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._failed = True
+            raise
+        self.durable = target
+
+    def _cut_refused(self) -> None:
+        """Cut off what a failure has left behind the last durable post. Holds ``_writing``."""
         with self._syncing:
-            # Another thread's wait may have covered this post. The segment does
-            # not change while this lock is held.
-            if (self.number, self.durable) < mine:
-                target = self.written
+            if self._failed:
+                os.truncate(self._file.fileno(), self.durable)
+                self.written = self.durable
+                self._cuts += 1
                 os.fsync(self._file.fileno())
-                self.durable = target
+                self._failed = False
 
     def _next_segment(self) -> None:
         with self._syncing:
-            os.fsync(self._file.fileno())
-            self.durable = self.written
+            self._flush()
             path = segment_path(self._directory, self._kind, self.number + 1)
             private_file(path)
-            file = path.open("ab", buffering=0)
             sync(self._directory)
+            file = path.open("ab", buffering=0)
             self._file.close()
             self._file = file
             self._older += self.written
@@ -337,13 +370,15 @@ class _Reader:
 
     def read(self) -> RawBatch | None:
         while True:
+            # Before its end: posts until the next segment was begun are in this one.
+            newest = self._tail.number
             end = self._tail.end_of(self._segment)
             if self._offset < end:
                 file = self._opened()
                 if file is None:
                     return None
                 return self._batch(file, min(end, self._offset + _READ_BYTES), end)
-            if self._segment == self._tail.number:
+            if self._segment == newest:
                 return None
             self.close()
             self._segment += 1
@@ -450,6 +485,10 @@ def _cut_torn_end(directory: Path, kind: InboxKind) -> int:
     end = sound_end(path)
     os.truncate(path, end)
     return end
+
+
+def _not_flushed() -> OSError:
+    return OSError(errno.EIO, "a write beside it failed")
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:

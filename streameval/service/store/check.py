@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from streameval.errors import StoreError
-from streameval.evaluator.comparison import Evaluation
+from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.service.alerts.rules import AlertBook, restore_alerts
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
+from streameval.service.store.begins import Begins, read_begins
 from streameval.service.store.dialect import Connection
 from streameval.service.store.positions import Positions, read_positions
-from streameval.service.store.postgres import is_postgres
+from streameval.service.store.postgres import PostgresStore, is_postgres
 from streameval.service.store.quarantine import listed, reasons
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import (
     Store,
     commits_noted,
+    decoded,
     each_unit,
     inbox_of,
     read_store,
@@ -61,7 +63,9 @@ def check_store(path: str) -> Checked:
     """
     if is_postgres(path):
         with closing(read_store(path)) as store, store.reading() as connection:
-            return summed([checked_unit(store, connection) for _ in each_unit(store)])
+            has_checksums = cast("PostgresStore", store).verify()
+            found = summed([checked_unit(store, connection) for _ in each_unit(store)])
+            return replace(found, has_checksums=has_checksums)
     for tries in range(_TRIES, 0, -1):
         # Before the store is read: a commit between the two is then not reported as lost.
         commits = commits_noted(path)
@@ -121,15 +125,25 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
         listed(connection, most=kept)
         restore_alerts(AlertBook([], ""), connection)
         entries = None
-        if saved_join(connection) is not None:
+        saved = saved_join(connection)
+        if saved is not None:
             entries = EntryStore(connection).check()
         read = sum(partition.records for partition in partitions.values())
-        fault = _imbalance(
+        books = _Books(
             read + counters.get("replayed", 0),
             counters.get("events", 0),
             sum(refused.values()),
             read_join(connection),
-        ) or _too_many(windows, counters.get("events", 0))
+            0 if saved is None else sum(count for _, count in saved.coverage.delays),
+        )
+        placed = {name for (name,) in connection.execute("SELECT partition FROM states")}
+        if saved is not None:
+            placed |= saved.coverage.counts.keys()
+        fault = (
+            books.imbalance()
+            or _unread(placed - partitions.keys())
+            or _window_fault(windows, books, store.meta(), read_begins(connection))
+        )
         if fault:
             raise StoreError(
                 f"{store.path}: the counts are inconsistent: {fault}; restore a backup, or begin a "
@@ -147,33 +161,98 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
     )
 
 
-def _imbalance(read: int, events: int, refused: int, join: Mapping[str, Any] | None) -> str:
-    """The first of the sums of records that is wrong, in words; empty where all are right.
+@dataclass(frozen=True, slots=True)
+class _Books:
+    """The sums of the records of a unit.
 
-    Without a join each record is an event or was refused. With one, a complete record is a
-    prediction and a label; joined events that an evaluator refuses are added to the refused
-    records; and a store may have counted events before it had a join.
+    Without a join each record is an event or was refused. With one it is a prediction, a label or
+    both; joined events that an evaluator refuses are added to the refused records; and a store
+    may have counted events before it had a join.
     """
-    if join is None:
-        if read != events + refused:
-            return f"{read:,} records were read, {events:,} counted and {refused:,} refused"
+
+    read: int
+    events: int
+    refused: int
+    join: Mapping[str, Any] | None
+    delays: int
+    """Predictions that were joined with a label record."""
+
+    def imbalance(self) -> str:
+        """The first of the sums that is wrong, in words; empty where all are right."""
+        join = self.join
+        if join is None:
+            if self.read != self.events + self.refused:
+                return (
+                    f"{self.read:,} records were read, {self.events:,} counted and "
+                    f"{self.refused:,} refused"
+                )
+            return ""
+        parts = ("joined", "duplicate_labels", "corrected", "too_late", "labels_waiting", "orphans")
+        if join["labels"] != sum(join[part] for part in parts):
+            return f"{join['labels']:,} labels are not the sum of their outcomes"
+        if join["joined"] > join["predictions"]:
+            return f"{join['joined']:,} of {join['predictions']:,} predictions have labels"
+        if self.events < join["joined"] - self.refused:
+            return (
+                f"{join['joined']:,} predictions have labels, {self.events:,} were counted and "
+                f"{self.refused:,} refused"
+            )
+        before = max(0, self.events - join["joined"] - join["corrected"])
+        both = join["joined"] - self.delays
+        most = join["predictions"] + join["duplicate_predictions"] + join["labels"] - both
+        # A record of both whose prediction was a duplicate is not told from two records.
+        repeated = min(
+            join["duplicate_predictions"],
+            join["duplicate_labels"] + join["corrected"] + join["too_late"] + join["orphans"],
+        )
+        least = most - repeated - self.refused_joined
+        if not least <= self.read - self.refused <= most + before:
+            return (
+                f"{self.read:,} records were read, {most + before:,} joined or counted, "
+                f"{self.refused:,} refused"
+            )
         return ""
-    parts = ("joined", "duplicate_labels", "corrected", "too_late", "labels_waiting", "orphans")
-    if join["labels"] != sum(join[part] for part in parts):
-        return f"{join['labels']:,} labels are not the sum of their outcomes"
-    if join["joined"] > join["predictions"]:
-        return f"{join['joined']:,} of {join['predictions']:,} predictions have labels"
-    before = max(0, events - join["joined"] - join["corrected"])
-    placed = join["predictions"] + join["duplicate_predictions"] + join["labels"] + before
-    if read > placed + refused:
-        return f"{read:,} records were read, {placed:,} joined or counted, {refused:,} refused"
-    return ""
+
+    @property
+    def refused_joined(self) -> int:
+        """At most so many joined events were refused by an evaluator."""
+        if self.join is None:
+            return 0
+        counted: int = sum(self.join[one] for one in ("joined", "corrected", "duplicate_labels"))
+        return max(0, min(self.refused, counted - self.events))
 
 
-def _too_many(windows: Mapping[str, Evaluation], events: int) -> str:
-    """A window with more events than were counted (one that was begun later has fewer)."""
-    for name, evaluator in windows.items():
-        seen = sum(evaluator.arrivals.values())
-        if seen > events:
-            return f"window {name!r} has seen {seen:,} events of {events:,}"
+def _unread(partitions: Set[str]) -> str:
+    """A partition of events without a position."""
+    return f"partition {min(partitions)!r} has no position" if partitions else ""
+
+
+def _window_fault(
+    windows: Mapping[str, Evaluation], books: _Books, meta: Mapping[str, str], begins: Begins
+) -> str:
+    """A window with other events than were counted (one that was begun later has fewer)."""
+    kept = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
+    # Events may weigh nothing, or not whole numbers, only where a record has a weight.
+    are_whole = meta.get("config.fields.weight") == "false"
+    for name in {**kept, **windows}:
+        evaluator = windows.get(name)
+        seen = 0 if evaluator is None else sum(evaluator.arrivals.values())
+        if seen > books.events:
+            return f"window {name!r} has seen {seen:,} events of {books.events:,}"
+        later = name in begins.windows or name in begins.panes
+        if later or not are_whole or begins.labels is not None or begins.scores is not None:
+            continue
+        kind = kept.get(name, {}).get("kind")
+        most, least = books.events, books.events
+        if kind == "cumulative":
+            seen = 0 if evaluator is None else int(reference_of(evaluator).total.support)
+            if books.join is not None:
+                # A correction takes one event back and counts another.
+                least = books.join["joined"] - books.refused_joined
+                if books.events <= books.join["joined"] + books.join["corrected"]:
+                    most = books.join["joined"]
+        elif kind != "panes":
+            continue
+        if not least <= seen <= most:
+            return f"window {name!r} has {seen:,} events of {most:,}"
     return ""

@@ -22,6 +22,7 @@ import msgspec
 
 from streameval.errors import StoreError, shown
 from streameval.service.store.dialect import Connection, has_table
+from streameval.service.store.postgres import SOUND_STATE
 
 _SCHEMA = """
 CREATE TABLE checksums (
@@ -70,7 +71,7 @@ def keep_checksums(connection: Connection) -> None:
     """Keep the checksums of all tables from now on; add them to a store without them.
 
     Each writer calls it inside a transaction after :func:`check_rows`, and again
-    after it has created a table. Of PostgreSQL the server has checksums, of its pages.
+    after it has created a table. On PostgreSQL triggers of the server do the same.
     """
     if not isinstance(connection, sqlite3.Connection):
         return
@@ -256,16 +257,18 @@ def check_types(connection: sqlite3.Connection) -> None:
                 )
 
 
-def soundness(connection: Connection, name: str) -> str:
-    """SQL that is true for a row of a table that matches its checksum.
+def soundness(connection: Connection) -> str:
+    """SQL that is true for a row of ``states`` that matches its checksum.
 
     For readers of a few rows beside a run. True for every row of a store without checksums.
     """
-    if not isinstance(connection, sqlite3.Connection) or not has_table(connection, "checksums"):
+    if not isinstance(connection, sqlite3.Connection):
+        return SOUND_STATE if has_table(connection, "unit_checksums") else "1"
+    if not has_table(connection, "checksums"):
         return "1"
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
-    (table,) = (one for one in _tables(connection) if one.name == name)
+    (table,) = (one for one in _tables(connection) if one.name == "states")
     return (
-        f"row_sum({table.values(name)}) IS (SELECT crc FROM checksums AS c "
-        f"WHERE c.name = '{name}' AND c.key = +{name}.{table.key})"
+        f"row_sum({table.values('states')}) IS (SELECT crc FROM checksums AS c "
+        f"WHERE c.name = 'states' AND c.key = +states.{table.key})"
     )

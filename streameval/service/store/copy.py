@@ -160,7 +160,7 @@ def _copy_units(
         targets: dict[str, Store] = {}
         beside: Store | None = None
         for unit in [*sources, *(_other_units(target, sources) if whole else ())]:
-            opened = open_store(target, {}, unit=unit, beside=beside)
+            opened = open_store(target, {}, unit=unit, beside=beside, replaced=overwrite)
             stack.callback(opened.close)
             targets[unit] = opened
             beside = opened
@@ -174,10 +174,15 @@ def _copy_units(
                 if whole:
                     for table in _COPIED:
                         connection.execute(f"DELETE FROM {table}")
+                    # Those of rows that were missing.
+                    connection.execute("DELETE FROM unit_checksums WHERE unit = ?", (unit,))
                 if unit in sources:
                     store, origin = sources[unit]
                     store.select(unit)
                     _copy_tables(origin, connection)
+                else:
+                    # A unit that has commits and holds nothing would be a damaged one.
+                    connection.execute("UPDATE claims SET commits = 0 WHERE unit = ?", (unit,))
 
 
 def _other_units(target: str, known: Mapping[str, object]) -> list[str]:

@@ -123,8 +123,80 @@ def _first_version() -> Iterator[str]:
     yield "ALTER TABLE unit_join_segments ALTER COLUMN data SET STORAGE EXTERNAL"
 
 
-MIGRATIONS: list[Callable[[], Iterable[str]]] = [_first_version]
-"""The statements from each version of the schema to the next; version 0 is an empty schema."""
+_VERIFIED_WHEN_READ = {
+    "states": 'unit, id, partition, "window", number, kind, reverted',
+    "join_segments": "unit, segment, newest, entries, crc",
+    "join_counts": "unit, id, crc",
+}
+"""Tables whose data, which may be large, have a checksum of their own -> the other columns."""
+
+
+def _sum(table: str, row: str) -> str:
+    """A checksum of a row, for SQL: 64 bits of what the server would send of its columns.
+
+    Of data with a checksum of their own only the size and the end, where states have theirs: the
+    rest is compared with it when the row is read, and needs no time of the server here.
+    """
+    if table in _VERIFIED_WHEN_READ:
+        columns = [f"{row}.{column}" for column in _VERIFIED_WHEN_READ[table].split(", ")]
+        size = f"octet_length({row}.data)"
+        end = f"substring({row}.data FROM greatest(1, {size} - 31))"
+        row = f"ROW({', '.join([*columns, size, end])})"
+    return f"hash_record_extended(ROW(record_send({row})), 0)"
+
+
+def _key(table: str, row: str) -> str:
+    """The key of a row within its unit as text, for SQL."""
+    columns = TABLES[table][0].split(", ")
+    return f"ROW({', '.join(f'{row}.{column}' for column in columns)})::text"
+
+
+def _row_checksums() -> Iterator[str]:
+    """Checksums that the server keeps of what the sessions of streameval write, and of no other.
+
+    A checksum is never replaced where the row did not match it: as checksums.py for a file.
+    """
+    yield (
+        "CREATE TABLE unit_checksums (unit TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL, "
+        "sum BIGINT NOT NULL, PRIMARY KEY (unit, name, key))"
+    )
+    for name in TABLES:
+        old, new = (f"{row}.unit, '{name}', {_key(name, row)}" for row in ("old", "new"))
+        sum_old, sum_new = _sum(name, "old"), _sum(name, "new")
+        of_old = f"WHERE (unit, name, key) = ({old})"
+        yield (
+            f"CREATE FUNCTION note_{name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF tg_op = 'INSERT' THEN INSERT INTO unit_checksums VALUES ({new}, {sum_new}) "
+            "ON CONFLICT DO NOTHING; "
+            f"ELSIF tg_op = 'DELETE' THEN DELETE FROM unit_checksums {of_old}; "
+            f"ELSE UPDATE unit_checksums SET (unit, name, key, sum) = ({new}, {sum_new}) "
+            f"{of_old} AND sum = {sum_old}; "
+            "END IF; RETURN NULL; END $$"
+        )
+        yield (
+            f"CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON unit_{name} FOR EACH ROW "
+            f"WHEN (current_setting('streameval.unit', true) <> '') EXECUTE FUNCTION note_{name}()"
+        )
+        yield (
+            f"INSERT INTO unit_checksums SELECT t.unit, '{name}', {_key(name, 't')}, "
+            f"{_sum(name, 't')} FROM unit_{name} AS t"
+        )
+
+
+MIGRATIONS: list[Callable[[], Iterable[str]]] = [_first_version, _row_checksums]
+"""The statements from each version of the schema to the next; version 0 is an empty schema.
+
+One that adds a column to a table has to write its checksums anew, as :func:`_row_checksums` does.
+"""
+
+READABLE = 1
+"""The oldest version that is read: later ones have added nothing but checksums."""
+
+SOUND_STATE = (
+    f"{_sum('states', 'states')} IS NOT DISTINCT FROM (SELECT sum FROM unit_checksums AS c "
+    + (f"WHERE (c.unit, c.name, c.key) = (states.unit, 'states', {_key('states', 'states')}))")
+)
+"""SQL that is true for a row of ``states`` that matches its checksum."""
 
 
 def is_postgres(path: str) -> bool:
@@ -585,6 +657,58 @@ class PostgresStore:
                     (self.unit, self.generation),
                 )
 
+    # Damage
+
+    def verify(self, unit: str | None = None) -> bool:
+        """Compare every row with its checksum.
+
+        Args:
+            unit: Of the rows; those of all units unless given.
+
+        Returns:
+            False in a schema of version 1, which has no checksums.
+
+        Raises:
+            StoreError: A row is damaged or missing, or was added by another program.
+
+        Cost:
+            One read of the tables by the server.
+        """
+        if (self.version() or 0) < 2:
+            return False
+        chosen = "" if unit is None else "WHERE unit = ?"
+        rows = " UNION ALL ".join(
+            f"SELECT t.unit, '{name}' AS name, {_key(name, 't')} AS key, {_sum(name, 't')} AS sum "
+            f"FROM unit_{name} AS t {chosen}"
+            for name in TABLES
+        )
+        query = (
+            f"SELECT unit, name, key, t.sum, c.sum FROM ({rows}) AS t FULL JOIN "
+            f"(SELECT * FROM unit_checksums {chosen}) AS c USING (unit, name, key) "
+            "WHERE t.sum IS DISTINCT FROM c.sum LIMIT 1"
+        )
+        values = [] if unit is None else [unit] * (len(TABLES) + 1)
+        row = self.connection.execute(query, values).fetchone()
+        if row is not None:
+            of, name, key, found, expected = row
+            how = "does not match its checksum"
+            if expected is None or found is None:
+                how = "has no checksum" if expected is None else "is missing"
+            raise self._damaged(f"row {shown(key)} of table unit_{name}, unit {of!r}, {how}")
+        # Alerts that servers judge are of a unit that no run claims.
+        query = (
+            "SELECT c.unit, m.unit FROM claims AS c FULL JOIN (SELECT DISTINCT unit FROM unit_meta)"
+            " AS m USING (unit) WHERE m.unit IS NULL AND c.commits > 0 OR c.unit IS NULL"
+        )
+        for claimed, begun in self.connection.execute(query):
+            if unit in (None, claimed):
+                missing = f"claim of unit {begun!r}" if claimed is None else f"unit {claimed!r}"
+                raise self._damaged(f"the {missing} is missing")
+        return True
+
+    def _damaged(self, what: str) -> StoreError:
+        return StoreError(f"{self.path}: is damaged: {what}; {_RESTORE}")
+
     # The schema
 
     def version(self) -> int | None:
@@ -611,7 +735,7 @@ class PostgresStore:
             lambda raw: raw.execute("SELECT version FROM streameval_schema").fetchone()
         )
         if row is None:
-            raise StoreError(f"{self.path}: is damaged: its schema's version is missing")
+            raise self._damaged("its schema's version is missing")
         if row[0] > len(MIGRATIONS):
             raise StoreError(
                 f"{self.path}: was written by a newer streameval (its schema is {row[0]}, this "
@@ -716,7 +840,11 @@ _HOLDER = (
 )
 """The session that a unit's claim names, where it is alive and another one."""
 
+_RESTORE = "restore a backup, or begin a new store in another ?schema="
+
 _REMEDIES = {
+    # What the schema's version promises.
+    **dict.fromkeys(("42P01", "42P07", "42703", "42723"), f"the store is damaged: {_RESTORE}"),
     "42501": "the role lacks a right: docs/postgresql.md lists those that are needed",
     "53100": "the server's disk is full: free some space",
     "53300": "the server has no free connection: raise max_connections, or use fewer workers",
@@ -887,10 +1015,10 @@ def read_postgres(path: str, unit: str | None) -> PostgresStore:
         version = store.version()
         if version is None:
             raise StoreError(f"{store.path}: there is no such store")
-        if version < len(MIGRATIONS):
+        if version < READABLE:
             raise StoreError(
                 f"{store.path}: was written by an older streameval (its schema is {version}, this "
-                f"release reads {len(MIGRATIONS)}): the next run brings it up to date"
+                f"release reads {READABLE}): the next run brings it up to date"
             )
         units = store.units()
         if unit is None and units:

@@ -75,7 +75,7 @@ def read_rows(
     chosen = [test for test, value in wanted.items() if value is not None]
     query = (
         'SELECT partition, "window", number, kind, reverted, data, '
-        f"{soundness(connection, 'states')} FROM states "
+        f"{soundness(connection)} FROM states "
         f'{"WHERE " * bool(chosen)}{" AND ".join(chosen)} ORDER BY partition, "window", number'
     )
     rows = streamed(connection, query, [value for value in wanted.values() if value is not None])

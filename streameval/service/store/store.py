@@ -288,6 +288,7 @@ def open_store(
     unit: str = ONE_UNIT,
     worker: str | None = None,
     beside: Store | None = None,
+    replaced: bool = False,
 ) -> Store:
     """Open a store for writing, or begin a new one.
 
@@ -304,6 +305,7 @@ def open_store(
             it from its former holder. None: a unit that another process holds is refused.
         beside: Another unit of the same PostgreSQL store that this process has opened: both use
             its connection, in turn and not at once.
+        replaced: Whether the caller replaces all rows of a PostgreSQL store: they may be damaged.
 
     Raises:
         StoreError: It is in use by another process, not a store of streameval, of a
@@ -318,7 +320,7 @@ def open_store(
             cast("PostgresStore | None", beside),
             begins=fingerprint is not None,
         )
-        return _continued(opened, fingerprint, evolve)
+        return _continued(opened, fingerprint, evolve, replaced=replaced)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
@@ -327,7 +329,7 @@ def open_store(
         finish_restore(path, lock)
         connection = _connect(path, busy_seconds, lock)
         try:
-            if not _has_tables(connection, path):
+            if _is_new(connection, path, lock.commits):
                 _begin(connection, path, fingerprint)
             else:
                 if evolve is not None:
@@ -346,14 +348,19 @@ def _continued(
     opened: PostgresStore,
     fingerprint: Mapping[str, str] | None,
     evolve: Callable[[Store], Mapping[str, str]] | None,
+    *,
+    replaced: bool,
 ) -> Store:
     """A unit of a PostgreSQL store under these settings."""
     store = cast("Store", opened)
     try:
+        if not replaced:
+            opened.verify(opened.unit)
         if not opened.meta():
-            with opened.transaction():
-                for key, value in (fingerprint or {}).items():
-                    opened.set_meta(f"config.{key}", value)
+            if fingerprint:  # otherwise the first commit is the caller's
+                with opened.transaction():
+                    for key, value in fingerprint.items():
+                        opened.set_meta(f"config.{key}", value)
         else:
             if evolve is not None:
                 fingerprint = evolve(store)
@@ -380,11 +387,15 @@ def read_store(path: str, unit: str | None = None) -> Store:
         raise StoreError(
             f"{path}: a restore was interrupted; repeat it, or start the run, which finishes it"
         )
+    commits = commits_noted(path)
+    _check_not_lost(path, commits)
     if not os.path.isfile(path):
         raise StoreError(f"{path}: there is no such store")
     with worded(path, "cannot be read"):
         connection = _connected_to_read(path)
         try:
+            if _is_new(connection, path, commits):
+                raise StoreError(f"{path}: holds nothing yet")
             _check_kind(connection, path)
         except BaseException:
             connection.close()
@@ -519,6 +530,7 @@ def _connected_to_read(path: str) -> sqlite3.Connection:
 
 
 def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connection:
+    _check_not_lost(path, lock.commits)
     try:
         # SQLite gives the files that it makes beside this one the same rights.
         private_file(path)
@@ -536,7 +548,9 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
             check_same_thread=False,
         )
         try:
-            _check_kind(connection, path, may_be_new=True)
+            is_new = _is_new(connection, path, lock.commits)
+            if not is_new:
+                _check_kind(connection, path)
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise StoreError(
@@ -545,9 +559,7 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
                 )
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA journal_size_limit = 67108864")
-            if not _has_tables(connection, path):
-                lock.note(0)  # it has noted the commits of a store that was here before
-            else:
+            if not is_new:
                 connection.execute("BEGIN IMMEDIATE")
                 verify(connection, path, lock.commits)
                 keep_checksums(connection)
@@ -562,14 +574,10 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
             raise
 
 
-def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool = False) -> None:
+def _check_kind(connection: sqlite3.Connection, path: str) -> None:
     (identity,) = connection.execute("PRAGMA application_id").fetchone()
-    if may_be_new and not _has_tables(connection, path):
-        return
     if identity != _APPLICATION_ID:
-        raise StoreError(
-            f"{path}: is not a store of streameval, and was left alone; give another path"
-        )
+        raise _of_another(path)
     (text,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() or ("",)
     if not isinstance(text, str) or not text.isdecimal() or text == "0":
         raise StoreError(f"{path}: is damaged: its schema's version is missing")
@@ -580,10 +588,44 @@ def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool =
         )
 
 
-def _has_tables(connection: sqlite3.Connection, path: str) -> bool:
+def _is_new(connection: sqlite3.Connection, path: str, commits: int) -> bool:
+    """Whether a file is an empty database; raises StoreError where it was a store, or another's."""
     with worded(path, "cannot be read"):
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return bool(tables)
+        (identity,) = connection.execute("PRAGMA application_id").fetchone()
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    if not tables:
+        if commits or identity == _APPLICATION_ID:
+            raise _lost(path, "it has no tables", commits)
+        if identity or pages > 1:
+            raise _of_another(path)
+    return not tables
+
+
+def _check_not_lost(path: str, commits: int) -> None:
+    """Raise StoreError where a file is empty or gone, and its lock or its log is a store's.
+
+    Before SQLite opens it, which deletes the log of an empty file.
+    """
+    size = os.path.getsize(path) if os.path.exists(path) else None
+    log = f"{os.path.realpath(path)}-wal"
+    if (size or 0) < _LEAST_BYTES and (commits or (os.path.exists(log) and os.path.getsize(log))):
+        raise _lost(path, "it is missing" if size is None else f"it has {size} bytes", commits)
+
+
+def _lost(path: str, found: str, commits: int) -> StoreError:
+    beside = ", ".join(f"{path}{suffix}" for suffix in ("", "-wal", ".lock"))
+    noted = f"{path}.lock notes {commits:,} commits" if commits else "it was a store"
+    return StoreError(
+        f"{path}: is damaged: {found}, although {noted}; restore a backup (or, to begin a new "
+        f"store on purpose, delete {beside})"
+    )
+
+
+def _of_another(path: str) -> StoreError:
+    return StoreError(
+        f"{path}: is not a store of streameval, and was left alone; give another path"
+    )
 
 
 def _begin(
@@ -736,6 +778,9 @@ def _worded(key: str, value: Any) -> str:
         return f"{value / 1_000_000:.15g} s"
     return shown(json.dumps(value))
 
+
+_LEAST_BYTES = 512
+"""The smallest page of SQLite: a shorter file holds nothing."""
 
 _RESTORE = "restore a backup, or begin a new store"
 
