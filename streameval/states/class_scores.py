@@ -54,6 +54,7 @@ from streameval.states.ranking.score_groups import (
     group_scores,
     groups_to_state,
     twice_wins,
+    won_share,
 )
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.score_index import ScoreIndex
@@ -434,6 +435,10 @@ class ScoreColumns:
         """
         return twice_wins(*self._sides_against(column, other))
 
+    def against(self, column: Label, other: Label | None) -> ScoreGroups:
+        """A column's scores of its class, the positives, and of another; None: of all others."""
+        return group_scores(*self._sides_against(column, other))
+
     def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
         """Every (event, label) of these columns as one binary event, positive where it is true.
 
@@ -494,7 +499,7 @@ class ScoreColumns:
             # Rows are ranked as they are: to fold them would sort all columns.
             self._gather()
         if not waiting or self._parts:
-            pooled = group_scores(*self._sides_against(column, other))
+            pooled = self.against(column, other)
             if not self.signed:
                 held = pooled.scores != 0.0
                 pooled = ScoreGroups(*(side[held] for side in pooled))
@@ -1001,6 +1006,8 @@ class ClassScores:
             :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
         probabilities: Whether scores are probabilities; else any finite numbers, of which
             each event then names one for every label.
+        declared: The closed list of classes, each of which has a column, whether a label
+            belongs to the state or not; None where labels are discovered. It is not written.
 
     Cost:
         An event with K classes: 0.5 µs and 0.1 µs a class; from the first read of wins
@@ -1018,9 +1025,16 @@ class ClassScores:
     (2, 0)
     """
 
-    __slots__ = ("_level", "_limit", "_room", "_scores", "_unfit", "_wins")
+    __slots__ = ("_level", "_limit", "_room", "_scores", "_unfit", "_wins", "declared")
 
-    def __init__(self, *, max_scores: int | None = None, probabilities: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        max_scores: int | None = None,
+        probabilities: bool = True,
+        declared: tuple[Label, ...] | None = None,
+    ) -> None:
+        self.declared = declared
         self._scores = ScoreColumns(signed=not probabilities)
         self._wins = Wins()
         self._limit = checked_limit(max_scores)
@@ -1077,6 +1091,11 @@ class ClassScores:
         return self._scores.labels()
 
     @property
+    def classes(self) -> list[Label]:
+        """The declared classes, or all labels where they are discovered, ascending. A new list."""
+        return self.labels if self.declared is None else sorted(self.declared)
+
+    @property
     def exact(self) -> bool:
         """False from the first weight that is not whole: wins are floats then."""
         return self._scores.exact
@@ -1119,6 +1138,18 @@ class ClassScores:
         """
         return self._won(column, None)
 
+    def won_share(self, column: Label, other: Label | None = None) -> float:
+        """A(column | other), of weights that are not whole; None: over all other classes.
+
+        Returns:
+            A fraction in [0, 1]; nan where a class has no events.
+
+        Cost:
+            O(n) of the column.
+        """
+        self._fit()
+        return won_share(self._scores.against(column, other))
+
     def mean_share(self) -> float:
         """The macro mean of one-vs-rest AUCs where it is at hand, else nan. Cost: O(K)."""
         self._fit()
@@ -1144,15 +1175,15 @@ class ClassScores:
         return self._scores.arrays(column, true)
 
     def pooled(self) -> ScoreGroups:
-        """Every (event, label) as one binary event, positive where the label is true.
+        """Every (event, class) as one binary event, positive where the class is true.
 
-        What the micro average ranks: n · K scores, zeros included.
+        What the micro average ranks: n · K scores of the K :attr:`classes`, zeros included.
 
         Cost:
             O(n · K).
         """
         self._fit()
-        return self._scores.pooled(self.labels)
+        return self._scores.pooled(self.classes)
 
     def one_vs_rest(self, column: Label) -> ScoreIndex:
         """The scores of a class's column as a binary index: the class's events are positive.
@@ -1379,7 +1410,7 @@ class ClassScores:
 
     def copy(self) -> ClassScores:
         """An independent state of the same events; score arrays are shared."""
-        new = ClassScores()
+        new = ClassScores(declared=self.declared)
         new._scores = self._scores.copy()
         new._wins = self._wins.copy()
         new._limit, new._level = self._limit, self._level
@@ -1395,10 +1426,12 @@ class ClassScores:
         return {**form, "max_scores": self._limit, "level": self._level}
 
     @classmethod
-    def from_state(cls, data: dict[str, Any]) -> ClassScores:
+    def from_state(
+        cls, data: dict[str, Any], declared: tuple[Label, ...] | None = None
+    ) -> ClassScores:
         """The state that :meth:`to_state` wrote; raises StateError."""
         labels, counts, multisets, exact, max_scores, level, probabilities = read_form(data)
-        new = cls(max_scores=max_scores)
+        new = cls(max_scores=max_scores, declared=declared)
         new._scores = ScoreColumns.of(labels, counts, multisets, exact, signed=not probabilities)
         new._level = level
         return new

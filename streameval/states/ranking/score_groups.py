@@ -184,6 +184,25 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     return exact_dot(own, ranks * ranks, bound)
 
 
+def won_share(groups: ScoreGroups) -> float:
+    """The share of pairs that the positives win, a tie counting one half: W2 / (2·P·N) of floats.
+
+    Pairs won are compared with pairs lost, and nothing is subtracted: the share is in [0, 1],
+    1 where no pair is lost, and nan while a class is missing.
+
+    >>> won_share(ScoreGroups(np.array([0.1, 0.9]), np.array([0.0, 0.3]), np.array([1e15, 0.0])))
+    1.0
+    """
+    own, other = groups.positives, groups.negatives
+    if not (own.any() and other.any()):
+        return nan
+    own, other = own / own.sum(), other / other.sum()
+    won = own[1:] @ np.cumsum(other[:-1])
+    lost = own[:-1] @ np.cumsum(other[:0:-1])[::-1]
+    tied = own @ other / 2
+    return float((won + tied) / (won + tied + (lost + tied)))
+
+
 def largest_gap(groups: ScoreGroups) -> float | None:
     """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing.
 
