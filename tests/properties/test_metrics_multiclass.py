@@ -367,10 +367,10 @@ def test_areas_of_fractional_weights_of_any_spread_are_exact(seed: int) -> None:
     for scores in (batch, single, halves, ClassScores.from_state(halves.to_state())):
         scores._check()
         each = list(roc_auc_ovr(scores, average=None).values())
-        assert each == pytest.approx(list(map(float, over_rest)), abs=2e-9)
-        assert roc_auc_ovr(scores, average="weighted") == pytest.approx(float(weighted), abs=2e-9)
-        assert roc_auc_ovo(scores) == pytest.approx(float(sum(pairs) / 6), abs=2e-9)
-        assert roc_auc_micro(scores) == pytest.approx(float(share_won(own, others)), abs=2e-9)
+        assert each == pytest.approx(list(map(float, over_rest)), abs=1e-13)
+        assert roc_auc_ovr(scores, average="weighted") == pytest.approx(float(weighted), abs=1e-13)
+        assert roc_auc_ovo(scores) == pytest.approx(float(sum(pairs) / 6), abs=1e-13)
+        assert roc_auc_micro(scores) == pytest.approx(float(share_won(own, others)), abs=1e-13)
 
 
 @settings(max_examples=40)
