@@ -163,7 +163,7 @@ def _pooled(state: ClassScores) -> ClassAuc:
     groups = state.pooled()
     sides = [_Scores(groups.scores, column) for column in (groups.positives, groups.negatives)]
     positives, negatives = (float(side.weights.sum()) for side in sides)
-    value = won_share(groups)
+    value = won_share(*sides)
     labels = state.classes
     influences = []
     for true in labels:

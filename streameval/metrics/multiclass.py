@@ -273,7 +273,7 @@ def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> flo
     groups = scores.pooled()
     positives, negatives = groups.positives, groups.negatives
     if not scores.exact:
-        share = won_share(groups)
+        share = won_share((groups.scores, positives), (groups.scores, negatives))
         return share if share == share else _no_two_classes(_true_counts(scores), undefined)
     totals = [float(np.sum(side, dtype=np.float64)) for side in (positives, negatives)]
     bound = 4 * totals[0] * totals[1]

@@ -471,9 +471,10 @@ class ScoreColumns:
         """
         return twice_wins(*self._sides_against(column, other))
 
-    def against(self, column: Label, other: Label | None) -> ScoreGroups:
-        """A column's scores of its class, the positives, and of another; None: of all others."""
-        return group_scores(*self._sides_against(column, other))
+    def won_share(self, column: Label, other: Label | None) -> float:
+        """The share of pairs that :meth:`wins` counts, of float weights; nan without pairs."""
+        own, rest = self._sides_against(column, other)
+        return won_share(own.arrays(), rest.arrays())
 
     def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
         """Every (event, label) of these columns as one binary event, positive where it is true.
@@ -535,7 +536,7 @@ class ScoreColumns:
             # Rows are ranked as they are: to fold them would sort all columns.
             self._gather()
         if not waiting or self._parts:
-            pooled = self.against(column, other)
+            pooled = group_scores(*self._sides_against(column, other))
             if not self.signed:
                 held = pooled.scores != 0.0
                 pooled = ScoreGroups(*(side[held] for side in pooled))
@@ -1239,7 +1240,7 @@ class ClassScores:
             O(n) of the column.
         """
         self._fit()
-        return won_share(self._scores.against(column, other))
+        return self._scores.won_share(column, other)
 
     def mean_share(self) -> float:
         """The macro mean of one-vs-rest AUCs where it is at hand, else nan. Cost: O(K)."""
