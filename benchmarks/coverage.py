@@ -120,6 +120,7 @@ _BINARY_METRICS = [
     "recall",
     "specificity",
     "f1",
+    "f1_macro",
     "jaccard",
     "balanced_accuracy",
     "matthews_corrcoef",
@@ -145,6 +146,8 @@ _BINARY = {
     "half positive, recall .8, specificity .7": (0.5, 0.8, 0.7),
     "half positive, recall .95, specificity .95": (0.5, 0.95, 0.95),
     "a fifth positive, recall .7, specificity .9": (0.2, 0.7, 0.9),
+    # Four positives in 200 events: few to estimate an error from.
+    "2 % positive, recall .7, specificity .95": (0.02, 0.7, 0.95),
 }
 _MULTI = {
     "3 classes, even": np.array([[0.27, 0.04, 0.02], [0.05, 0.25, 0.03], [0.03, 0.06, 0.25]]),

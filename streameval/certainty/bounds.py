@@ -88,7 +88,8 @@ def extreme_class_scores(scores: ClassScores, *, own_first: bool) -> ClassScores
     own = np.repeat(form["columns"] == form["true"], form["lengths"])
     raised = wide_cells(form["scores"], scores.level) & (own == own_first)
     form["scores"][raised] = next_score(form["scores"][raised])
-    return ClassScores.from_state({key: form[key] for key in form.keys() - BOUNDED_KEYS})
+    kept = {key: form[key] for key in form.keys() - BOUNDED_KEYS}
+    return ClassScores.from_state(kept, scores.declared)
 
 
 def _extreme(state: Any, *, best: bool) -> Any:

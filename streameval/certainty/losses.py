@@ -8,13 +8,16 @@ from statistics import NormalDist
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends
 from streameval.certainty.proportions import beta_fraction, beta_shares
 from streameval.events.values import Weight
-from streameval.states.loss_squares import LOG_LOSS_SCALE
+from streameval.states.loss_squares import LOG_LOSS_SCALE, LossSquares
 from streameval.states.sums.fixed_point import UNIT
 
 NOT_KEPT = "the spread of the losses is not kept: pass intervals=True to the Evaluator"
 
 RESOLUTION = 2.0**-52
 """A variance below this is of the rounding of squares, which is below 2**-54 each."""
+
+_CLIPPED_SQUARE = 36**2 * UNIT
+"""Less than the square of a clipped log loss, −ln 2⁻⁵² = 36.04, in units."""
 
 LEAST_FREEDOM = 3.0
 """Fewest degrees of freedom of an interval."""
@@ -140,8 +143,31 @@ def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
     return Ends(mean / ratio, mean * ratio)
 
 
+def _holds_clipped(request: IntervalRequest, squares: LossSquares) -> bool:
+    """Whether some true label is known to have had the probability 0: an infinite loss, clipped.
+
+    It is known where all scores are kept, or their cells, of which 0 and 1 are two.
+    """
+    if request.whole and squares.log_loss_squares * LOG_LOSS_SCALE < _CLIPPED_SQUARE:
+        return False
+    index, scores = request.state("index"), request.state("class_scores")
+    if index is not None:
+        # A block is at most 65,536 scores, however many there are.
+        lowest, highest = (next(index.group_blocks(descending=down)) for down in (False, True))
+        missed = lowest.positives[0] if lowest.scores[0] == 0.0 else 0
+        return bool(missed or (highest.scores[-1] == 1.0 and highest.negatives[-1]))
+    if scores is None:
+        return False
+    own = (scores.column_scores(label, label)[0] for label in scores.labels)
+    return any(len(column) and column[0] == 0.0 for column in own)
+
+
 def loss_ends(request: IntervalRequest) -> Ends:
-    """The interval of ``log_loss`` or ``brier_score``; see :func:`mean_ends`."""
+    """The interval of ``log_loss`` or ``brier_score``; see :func:`mean_ends`.
+
+    Its method is ``log_t (clipped)`` where a loss is infinite: mean and ends then depend on
+    the probability that 0 is clipped to.
+    """
     squares = request.state("loss_squares")
     if squares is None:
         return no_ends(NOT_KEPT)
@@ -153,4 +179,6 @@ def loss_ends(request: IntervalRequest) -> Ends:
     else:
         spread = variance(sums.weight, sums.brier_units, squares.brier_squares)
     ends = mean_ends(request.value, spread, request.n, request.level)
+    if request.metric.name == "log_loss" and not ends.reason and _holds_clipped(request, squares):
+        ends = ends._replace(method="log_t (clipped)")
     return ends._replace(high=min(ends.high, request.metric.high))

@@ -16,7 +16,9 @@ import numpy as np
 from streameval.certainty.delong import FEWEST, logit_interval, newcombe_interval
 from streameval.certainty.interval import Ends, IntervalRequest, normal_quantile
 from streameval.events.values import FloatArray
+from streameval.metrics.multiclass import pair_auc
 from streameval.states.class_scores import ClassScores
+from streameval.states.ranking.score_groups import won_share
 from streameval.states.ranking.sorted_runs import WeightArray, count_at_or_below
 
 RARE = 10
@@ -85,13 +87,13 @@ class _Columns:
         ]
         self.weights = np.array([state.true_count(label) for label in labels], dtype=np.float64)
         self.shares = self.weights / self.weights.sum()
+        others = ~np.eye(len(labels), dtype=np.bool_)
+        self.rest = (others * self.weights).sum(axis=1)
+        """The weight of all other classes: a sum, as one class may outweigh them by any factor."""
         self.aucs = np.zeros((len(labels), len(labels)))
         """A(c | j) in row c and column j; 0 in the diagonal."""
-        for c, j in np.ndindex(self.aucs.shape):
-            if c != j:
-                self.aucs[c, j] = state.pair_wins(labels[c], labels[j]) / (
-                    2 * self.weights[c] * self.weights[j]
-                )
+        for c, j in np.argwhere(others):
+            self.aucs[c, j] = pair_auc(state, labels[c], labels[j])
 
     def influences(self, factors: FloatArray, means: FloatArray) -> list[Influence]:
         """Of the classes' events on Σ factors[c, j]·A(c | j).
@@ -123,7 +125,7 @@ def _one_vs_rest(state: ClassScores, *, weighted: bool) -> ClassAuc:
     columns = _Columns(state)
     shares, weights, aucs = columns.shares, columns.weights, columns.aucs
     inside = shares if weighted else np.full(len(shares), 1 / len(shares))
-    rest = 1 - shares
+    rest = columns.rest / weights.sum()
     factors = inside[:, None] * shares / rest[:, None]
     of_class = (aucs * shares).sum(axis=1) / rest
     # That of c is a mean over the other classes, which depends on how frequent they are.
@@ -132,7 +134,7 @@ def _one_vs_rest(state: ClassScores, *, weighted: bool) -> ClassAuc:
     means = apart.sum(axis=0)
     if weighted:
         means += of_class - (inside * of_class).sum()
-    sizes = zip(inside, of_class, weights, weights.sum() - weights, strict=True)
+    sizes = zip(inside, of_class, weights, columns.rest, strict=True)
     return ClassAuc([Auc(*map(float, one)) for one in sizes], columns.influences(factors, means))
 
 
@@ -161,9 +163,8 @@ def _pooled(state: ClassScores) -> ClassAuc:
     groups = state.pooled()
     sides = [_Scores(groups.scores, column) for column in (groups.positives, groups.negatives)]
     positives, negatives = (float(side.weights.sum()) for side in sides)
-    lost = (groups.positives / positives * sides[1].ranks(groups.scores)).sum()
-    value = float(lost / negatives)
-    labels = state.labels
+    value = won_share(*sides)
+    labels = state.classes
     influences = []
     for true in labels:
         if not state.true_count(true):

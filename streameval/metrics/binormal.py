@@ -65,13 +65,17 @@ class BinormalModel(NamedTuple):
 
     def auc(self, *, undefined: float | None = None) -> float:
         """Φ((μ₁ − μ₀)/√(σ₁² + σ₀²)); nan with a reason where that is 0 or not finite."""
-        spread = math.hypot(self.sd_positive, self.sd_negative)
-        if not spread:
-            return undefined_value(_NO_SPREAD, undefined)
-        if not math.isfinite(spread):
-            return undefined_value(_TOO_WIDE, undefined)
-        distance = (self.mean_positive - self.mean_negative) / spread
-        return math.erfc(-distance / math.sqrt(2)) / 2
+        return _area(self, self.mean_positive - self.mean_negative, undefined)
+
+
+def _area(model: BinormalModel, distance: float, undefined: float | None) -> float:
+    """The AUC of two normal distributions whose means are so far apart."""
+    spread = math.hypot(model.sd_positive, model.sd_negative)
+    if not spread:
+        return undefined_value(_NO_SPREAD, undefined)
+    if not math.isfinite(spread):
+        return undefined_value(_TOO_WIDE, undefined)
+    return math.erfc(-distance / spread / math.sqrt(2)) / 2
 
 
 def binormal_model(moments: ScoreMoments) -> BinormalModel | None:
@@ -118,10 +122,10 @@ def binormal_auc(moments: ScoreMoments, *, undefined: float | None = None) -> fl
     >>> round(binormal_auc(moments), 6)
     0.92135
     """
-    model = binormal_model(moments)
-    if model is None:
+    model, distance = binormal_model(moments), moments.mean_difference()
+    if model is None or distance is None:
         return undefined_value(_missing(moments), undefined)
-    return model.auc(undefined=undefined)
+    return _area(model, distance, undefined)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

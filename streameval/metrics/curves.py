@@ -433,7 +433,7 @@ def _of_classes(
         )
     if average == "micro":
         return curve_of(scores.pooled())
-    curves = {label: curve_of(scores.one_vs_rest_groups(label)) for label in scores.labels}
+    curves = {label: curve_of(scores.one_vs_rest_groups(label)) for label in scores.classes}
     if average is None:
         return curves
     defined = [label for label, curve in curves.items() if not curve.reason]

@@ -22,6 +22,7 @@ from streameval.metrics.ranking import average_precision_of
 from streameval.metrics.thresholds import coarsened, widened
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.class_scores import ClassScores
+from streameval.states.ranking.score_groups import won_share
 
 __all__ = [
     "PairwiseAuc",
@@ -75,7 +76,7 @@ def _average_option(average: object, allowed: tuple[object, ...]) -> None:
 
 
 def _true_counts(scores: ClassScores) -> dict[Label, Weight]:
-    return {label: scores.true_count(label) for label in scores.labels}
+    return {label: scores.true_count(label) for label in scores.classes}
 
 
 @overload
@@ -136,12 +137,44 @@ def roc_auc_ovr(
 
     def shares() -> Iterator[_Share]:
         for label, count in counts.items():
-            pairs = count * (total - count)
-            wins = scores.one_vs_rest_wins(label) if pairs else 0
-            yield _Share(wins, 2 * pairs, count if average == "weighted" else 1)
+            yield _over_rest(scores, label, total, count if average == "weighted" else 1)
 
     value = _mean(shares(), undefined) if total else None
     return _no_two_classes(counts, undefined) if value is None else value
+
+
+def _over_rest(scores: ClassScores, label: Label, total: Weight, weight: Weight) -> _Share:
+    """The AUC of a class against all others, of all of which ``total`` is the weight."""
+    if not scores.exact:
+        return _of_floats(scores.won_share(label), weight)
+    count = scores.true_count(label)
+    pairs = count * (total - count)
+    return _Share(scores.one_vs_rest_wins(label) if pairs else 0, 2 * pairs, weight)
+
+
+def pair_auc(scores: ClassScores, label: Label, other: Label) -> float:
+    """A(label | other): the AUC of two classes in the column of the first; nan without events.
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> pair_auc(scores, "cat", "dog")
+    1.0
+    """
+    wins, pairs, _ = _over_other(scores, label, other)
+    return wins / pairs if pairs else math.nan
+
+
+def _over_other(scores: ClassScores, label: Label, other: Label) -> _Share:
+    if not scores.exact:
+        return _of_floats(scores.won_share(label, other), 1)
+    pairs = scores.true_count(label) * scores.true_count(other)
+    return _Share(scores.pair_wins(label, other) if pairs else 0, 2 * pairs, 1)
+
+
+def _of_floats(share: float, weight: Weight) -> _Share:
+    """An AUC of float weights, which is a share of pairs already; nan: there are none."""
+    return _Share(share, 1.0, weight) if share == share else _Share(0, 0, weight)
 
 
 def _auc_of_each(
@@ -150,9 +183,9 @@ def _auc_of_each(
     total = exact_sum(counts.values())
     values: dict[Label, float] = {}
     for label, count in counts.items():
-        pairs = count * (total - count)
+        wins, pairs, _ = _over_rest(scores, label, total, 1)
         if pairs:
-            values[label] = scores.one_vs_rest_wins(label) / (2 * pairs)
+            values[label] = wins / pairs
         elif not total:
             values[label] = undefined_value(NO_EVENTS, undefined)
         else:
@@ -201,13 +234,16 @@ def roc_auc_ovo(
     """
     _average_option(average, ("macro", "weighted"))
     counts = _true_counts(scores)
+    if undefined is None:
+        # Pairs without events are left out of the mean: of a long list of classes they are most.
+        counts = {label: count for label, count in counts.items() if count}
 
     def shares() -> Iterator[_Share]:
         for (c, count_c), (j, count_j) in combinations(counts.items(), 2):
             weight = count_c + count_j if average == "weighted" else 1
-            pairs = count_c * count_j
-            wins = scores.pair_wins(c, j) + scores.pair_wins(j, c) if pairs else 0
-            yield _Share(wins, 4 * pairs, weight)
+            one, other = _over_other(scores, c, j), _over_other(scores, j, c)
+            wins, pairs = (one[at] + other[at] for at in (0, 1))
+            yield _Share(wins, pairs, weight)
 
     two_classes = sum(1 for count in counts.values() if count) > 1
     value = _mean(shares(), undefined) if two_classes else None
@@ -219,8 +255,11 @@ def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> flo
 
     Equal to scikit-learn's ``roc_auc_score(multi_class="ovr", average="micro")``.
 
+    Declared classes have a case in every event, even where all gave them 0. Of discovered
+    labels, one that was named with 0 only is no class.
+
     Returns:
-        A fraction in [0, 1]; nan with a reason until two labels and an event were seen.
+        A fraction in [0, 1]; nan with a reason until there are two classes and an event.
 
     Cost:
         O(scores).
@@ -233,6 +272,9 @@ def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> flo
     """
     groups = scores.pooled()
     positives, negatives = groups.positives, groups.negatives
+    if not scores.exact:
+        share = won_share((groups.scores, positives), (groups.scores, negatives))
+        return share if share == share else _no_two_classes(_true_counts(scores), undefined)
     totals = [float(np.sum(side, dtype=np.float64)) for side in (positives, negatives)]
     bound = 4 * totals[0] * totals[1]
     if not bound:
@@ -315,7 +357,8 @@ def average_precision_ovr(
 def average_precision_micro(scores: ClassScores, *, undefined: float | None = None) -> float:
     """Average precision of all columns pooled: every (event, label) is one case.
 
-    Equal to scikit-learn's ``average_precision_score(average="micro")``.
+    Equal to scikit-learn's ``average_precision_score(average="micro")``; the classes are
+    those of :func:`roc_auc_micro`.
 
     Args:
         scores: Scores of every label by true class.
@@ -374,7 +417,6 @@ def roc_auc_pairs(scores: ClassScores) -> PairwiseAuc:
     auc = np.full((len(labels), len(labels)), math.nan)
     for row, c in enumerate(labels):
         for column, j in enumerate(labels):
-            pairs = counts[c] * counts[j]
-            if row != column and pairs:
-                auc[row, column] = scores.pair_wins(c, j) / (2 * pairs)
+            if row != column:
+                auc[row, column] = pair_auc(scores, c, j)
     return PairwiseAuc(labels, auc)

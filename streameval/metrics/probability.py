@@ -9,7 +9,7 @@ the order of the events.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -263,12 +263,25 @@ def _removed(share: float, undefined: float | None) -> float:
     return 1.0 - share
 
 
+def _with_rest(true: list[Weight], total: Weight) -> Iterator[tuple[float, float]]:
+    """The share of each class and of all others, neither as 1 less the other."""
+    for at, weight in enumerate(true):
+        rest = total - weight
+        if 2 * weight > total:
+            rest = exact_sum(true[:at] + true[at + 1 :])
+        yield weight / total, rest / total
+
+
 def _entropy(true: list[Weight], total: Weight) -> float:
-    return math.fsum(-(weight / total) * math.log(weight / total) for weight in true)
+    # Close to 1, a share has lost what its logarithm is made of.
+    return -math.fsum(
+        share * (math.log1p(-rest) if rest < 0.5 else math.log(share))
+        for share, rest in _with_rest(true, total)
+    )
 
 
 def _spread(true: list[Weight], total: Weight) -> float:
-    return math.fsum((weight / total) * ((total - weight) / total) for weight in true)
+    return math.fsum(share * rest for share, rest in _with_rest(true, total))
 
 
 def _half_spread(true: list[Weight], total: Weight) -> float:

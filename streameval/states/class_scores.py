@@ -54,6 +54,7 @@ from streameval.states.ranking.score_groups import (
     group_scores,
     groups_to_state,
     twice_wins,
+    won_share,
 )
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.score_index import ScoreIndex
@@ -72,12 +73,16 @@ if TYPE_CHECKING:
 # ``columns``  int64 array: index into ``labels`` of each multiset's column
 # ``true``     int64 array: and of its true class; (column, true) ascend
 # ``lengths``  int64 array: number of distinct scores of each multiset, above 0
-# ``scores``   float64 array: those of all multisets, ascending in each, in (0, 1]
+# ``scores``   float64 array: those of all multisets, ascending in each, in (0, 1];
+#              also 0 where ``exact`` is False
 # ``weights``  int64 array, float64 once a weight was not whole; of like length
 # ===========  ==================================================================
 #
 # Where the scores are no probabilities: also ``probabilities``, False; scores are then any
 # finite ones but 0, and every event has one of every label.
+# How many zeros a multiset has follows from ``counts``, as a difference of integers. One of
+# floats would lose them beside heavier events, so that a multiset that is there has its own;
+# without any, as written before, they are that difference if it is more than rounding.
 # Where the scores are bounded: also ``max_scores``, the most of one multiset, and
 # ``level``, that of the cells of all.
 
@@ -132,9 +137,9 @@ def read_form(data: object) -> ScoresForm:
     _check_indices(column, true, lengths, len(labels))
     scores = array_field(fields, "scores", _NAME, np.float64)
     weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
-    starts = _check_values(lengths, scores, weights, signed=signed)
+    starts = _check_values(lengths, scores, weights, signed=signed, exact=exact)
     check_cells(scores, None, level, _NAME)
-    if max_scores is not None and (lengths > max_scores).any():
+    if max_scores is not None and (lengths > max_scores + (not exact)).any():
         raise StateError(f"{_NAME}.lengths: expected at most {max_scores} scores in each multiset")
     _check_totals(starts, weights, [held[y] for y in true.tolist()])
     counts = {label: count for label, count in zip(labels, held, strict=True) if count}
@@ -166,7 +171,7 @@ def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: in
 
 
 def _check_values(
-    lengths: IntArray, scores: FloatArray, weights: WeightArray, *, signed: bool
+    lengths: IntArray, scores: FloatArray, weights: WeightArray, *, signed: bool, exact: bool
 ) -> IntArray:
     """Check the concatenated arrays; where each multiset begins, and where the last ends."""
     if len(scores) != len(weights):
@@ -178,6 +183,8 @@ def _check_values(
     starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
     # False for nan.
     good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
+    if not exact:
+        good |= (scores == 0.0) & ~np.signbit(scores)
     if not good.all():
         at = int(np.argmin(good))
         expected = "a finite score but 0" if signed else "a score in (0, 1]"
@@ -187,6 +194,9 @@ def _check_values(
     if falls.any():
         at = int(np.argmax(falls)) + 1
         refuse(f"{_NAME}.scores[{at}]", "ascending scores, none twice", float(scores[at]))
+    alone = (scores[starts[:-1]] == 0.0) & (lengths == 1)
+    if alone.any():
+        refuse(f"{_NAME}.lengths[{int(np.argmax(alone))}]", "a score but 0", 1)
     positive = (weights > 0) & (weights <= MOST_WEIGHT)
     if not positive.all():
         at = int(np.argmin(positive))
@@ -221,13 +231,30 @@ def _check_totals(starts: IntArray, weights: WeightArray, counts: list[Weight]) 
 
 
 RESIDUE = 1e-9
-"""Float sums of equal terms differ by less than this share: it is no weight of zeros."""
+"""Float sums of equal terms differ by less than this share."""
 
 _EVENTS_MOST = 1024
 _NEWEST = 8
 _ROWS_JOINED = 2**14
 _PARTS_MOST = 256
 _CELLS_LEAST = 2**22
+
+
+class _Part(NamedTuple):
+    """Scores with weights that are fractions, and those zeros whose key has other scores too."""
+
+    entries: Entries
+    counts: FloatArray
+    """The weight of each true class, at its code: that of the zeros of all other keys."""
+
+    def zeros(self, keys: IntArray) -> Entries:
+        """The zeros of those of some keys that this part has no scores of."""
+        absent = np.setdiff1d(keys, self.entries.keys)
+        true = absent & _LOW
+        held = true < len(self.counts)
+        weights = self.counts[true[held]]
+        some = weights > 0
+        return Entries(absent[held][some], np.zeros(int(some.sum())), weights[some])
 
 
 class _Block(NamedTuple):
@@ -240,18 +267,25 @@ class _Block(NamedTuple):
     scores: FloatArray
     weights: WeightArray | None
 
-    def entries(self) -> Entries:
-        """The scores that are not 0."""
+    def entries(self, *, zeros: bool = False) -> Entries:
+        """The scores that are not 0; with ``zeros`` also those beside one of the same key."""
         keys = self.columns << _SHIFT | self.true[:, None]
         scores, weights = self.scores.ravel(), self.weights
         if weights is not None:
             weights = np.repeat(weights, len(self.columns))
         keys = keys.ravel()
         held = scores != 0.0
+        if zeros and not held.all():
+            held |= np.isin(keys, keys[held])
         if not held.all():
             keys, scores = keys[held], scores[held]
             weights = None if weights is None else weights[held]
         return Entries(keys, scores, weights)
+
+    def part(self) -> _Part:
+        """The rows as a part."""
+        weights = np.ones(len(self.true)) if self.weights is None else self.weights
+        return _Part(self.entries(zeros=True), np.bincount(self.true, weights).astype(np.float64))
 
     def fits(self, later: _Block) -> bool:
         """Whether rows of the same columns follow that are at least half as many."""
@@ -311,7 +345,9 @@ class ScoreColumns:
     ``S[c][y]`` is the multiset of the scores that column c gave to events of true
     class y. Only scores other than 0 are kept. An event that does not name a class gave
     it 0, and so did all events before a class first occurred: how many zeros a
-    multiset has follows from the weight of its true class.
+    multiset has follows from the weight of its true class. With weights that are not whole
+    that would be a difference of floats, in which a light event's zero is lost beside a heavy
+    one: then a multiset has its zeros too, and only one without any other score is implied.
 
     Rows are kept as they arrive, until a multiset is read or a row is removed: then all
     of them are folded into sorted arrays.
@@ -337,6 +373,7 @@ class ScoreColumns:
         "_codes",
         "_events",
         "_folded",
+        "_fractions",
         "_owing",
         "_parts",
         "_sparse",
@@ -361,6 +398,7 @@ class ScoreColumns:
         self._events: list[tuple[Label, Mapping[Label, float], Weight]] = []
         self._blocks: list[_Block] = []
         self._parts: list[Entries] = []
+        self._fractions: list[_Part] = []  # in place of parts, once a weight was not whole
         self._sparse = False
         self._owing = False  # whether parts with negative weights are among it
 
@@ -420,9 +458,8 @@ class ScoreColumns:
         return np.insert(scores, at, 0.0), np.insert(weights, at, zeros)
 
     def _zeros(self, held: Weight, count: Weight) -> Weight:
-        """The weight of zeros where so much of the weight of a true class is of other scores."""
-        zeros = count - held
-        return zeros if self.exact or zeros > RESIDUE * count else 0.0
+        """The implied weight of zeros of a multiset that weighs so much, of a true class."""
+        return count - held if self.exact or not held else 0.0
 
     def wins(self, column: Label, other: Label | None) -> Weight:
         """Twice the weight of pairs that class ``column`` wins in its column.
@@ -433,6 +470,11 @@ class ScoreColumns:
             O(n) of the column.
         """
         return twice_wins(*self._sides_against(column, other))
+
+    def won_share(self, column: Label, other: Label | None) -> float:
+        """The share of pairs that :meth:`wins` counts, of float weights; nan without pairs."""
+        own, rest = self._sides_against(column, other)
+        return won_share(own.arrays(), rest.arrays())
 
     def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
         """Every (event, label) of these columns as one binary event, positive where it is true.
@@ -589,7 +631,8 @@ class ScoreColumns:
         """Fold where so much waits that the arrays would take less memory."""
         waiting = sum(block.scores.size for block in self._blocks)
         waiting += sum(len(part.keys) for part in self._parts)
-        parts = len(self._blocks) + len(self._parts)
+        waiting += sum(len(part.entries.keys) for part in self._fractions)
+        parts = len(self._blocks) + len(self._parts) + len(self._fractions)
         most = max(_CELLS_LEAST, 2 * len(self._base))
         if self._sparse or waiting > most or parts > _PARTS_MOST:
             self.fold()
@@ -608,9 +651,12 @@ class ScoreColumns:
             return
         trues, scores, given = zip(*events, strict=True)
         true = np.array([codes[label] for label in trues], dtype=np.int64)
+        if not self.exact:
+            self._fractions.append(self._part_of(true, scores, np.array(given, np.float64)))
+            return
         weights: WeightArray | None = None
-        if not self.exact or given.count(1) < len(given):
-            weights = np.array(given, np.int64 if self.exact else np.float64)
+        if given.count(1) < len(given):
+            weights = np.array(given, np.int64)
         held = [
             (n, codes[label], score)
             for n, row in enumerate(scores)
@@ -624,26 +670,63 @@ class ScoreColumns:
             among = None if weights is None else weights[at]
             self._parts.append(Entries(keys, np.array(values), among))
 
+    def _part_of(
+        self, true: IntArray, rows: Sequence[Mapping[Label, float]], weights: FloatArray
+    ) -> _Part:
+        """Events of float weights, which may name different labels, as a part."""
+        found = []
+        for code in np.unique(true).tolist():
+            at = np.flatnonzero(true == code)
+            own = [{self._codes[c]: s for c, s in rows[n].items() if s} for n in at.tolist()]
+            columns = sorted({column for row in own for column in row})
+            scores = np.array([[row.get(column, 0.0) for column in columns] for row in own])
+            block = _Block(true[at], np.array(columns, np.int64), scores, weights[at])
+            found.append(block.entries(zeros=True))
+        keys, values, among = zip(*found, strict=True)
+        entries = Entries(*map(np.concatenate, (keys, values, among)))
+        return _Part(entries, np.bincount(true, weights).astype(np.float64))
+
     def fold(self) -> None:
         """Sort what waits into the arrays; O(n) where anything does."""
-        if not (self._events or self._blocks or self._parts or self._stale or self._base.worn):
+        waiting = self._events or self._blocks or self._parts or self._fractions
+        if not (waiting or self._stale or self._base.worn):
             return
         self._gather()
-        parts = [*self._parts, *(block.entries() for block in self._blocks)]
-        if not self.exact:
-            parts = [
-                part._replace(
-                    weights=np.ones(len(part.keys))
-                    if part.weights is None
-                    else part.weights.astype(np.float64, copy=False)
-                )
-                for part in parts
-            ]
+        if self.exact:
+            parts = [*self._parts, *(block.entries() for block in self._blocks)]
+        else:
+            blocks = [block.part() for block in self._blocks]
+            parts = self._with_zeros([*self._fractions, *blocks])
         self._base = self._base.absorbed(*parts)
-        self._blocks, self._parts = [], []
+        self._blocks, self._parts, self._fractions = [], [], []
         self._sparse = self._owing = False
         self._folded = self.counts.copy()
         self._rename()
+
+    def _with_zeros(self, parts: list[_Part]) -> list[Entries]:
+        """The entries of parts, and the zeros of each key in those that have no scores of it."""
+        counts = self._weights_of(self._folded)
+        base = _Part(Entries(self._base.keys, np.zeros(0), None), counts)
+        keys = np.unique(np.concatenate([part.entries.keys for part in (base, *parts)]))
+        zeros = [part.zeros(keys) for part in (base, *parts)]
+        return [*(part.entries for part in parts), *zeros]
+
+    def _implied_zeros(self) -> Entries:
+        """The zeros of the folded multisets that are not among their scores."""
+        base, counts = self._base, self._weights_of(self.counts)[self._base.keys & _LOW]
+        zeros = counts - base.totals if len(base) else np.zeros(0)
+        if not self.exact:
+            zeros[np.isin(base.keys, base.each_key()[base.scores == 0.0])] = 0.0
+            zeros[zeros <= RESIDUE * counts] = 0.0
+        some = zeros > 0
+        return Entries(base.keys[some], np.zeros(int(some.sum())), zeros[some].astype(np.float64))
+
+    def _weights_of(self, counts: Mapping[Label, Weight]) -> Any:
+        """The weights of true classes, each at its code: int64, or float64."""
+        weights = np.zeros(len(self._codes), np.int64 if self.exact else np.float64)
+        for label, count in counts.items():
+            weights[self._codes[label]] = count
+        return weights
 
     def _rename(self) -> None:
         """Give the labels that occur the codes 0, 1, …, ascending; all is folded."""
@@ -758,14 +841,22 @@ class ScoreColumns:
         for true, weight in counts.items():
             new._count(true, weight)
         new._folded = new.counts.copy()
+        zeros = None if exact else new._implied_zeros()
+        if zeros is not None and len(zeros.keys):
+            new._base = multisets.absorbed(zeros)
         return new
 
     def merge(self, other: ScoreColumns) -> None:
         """Add the other's events; its content is unchanged."""
         if not other.exact:
             self.promote()
+        elif not self.exact and other.exact:
+            other = other.copy()
+            other.promote()
         entries = self._of(other)
-        if len(entries.keys):
+        if not self.exact:
+            self._fractions.append(_Part(entries, self._weights_of(other.counts)))
+        elif len(entries.keys):
             self._parts.append(entries)
         for true, count in list(other.counts.items()):
             self._count(true, count)
@@ -776,8 +867,9 @@ class ScoreColumns:
         if not self.exact:
             return
         self.fold()
+        zeros = self._implied_zeros()
         self.exact = False
-        self._base = self._base.promoted()
+        self._base = self._base.promoted().absorbed(zeros)
         self.counts = {label: float(count) for label, count in self.counts.items()}
 
     def coarsen(self, level: int) -> None:
@@ -790,6 +882,7 @@ class ScoreColumns:
         base = self.multisets()
         for at in np.flatnonzero(base.lengths > limit).tolist():
             scores = base.scores[base.starts[at] : base.starts[at + 1]]
+            scores = scores[scores != 0.0]
             level = least_level(np.unique(coarse_column(scores, level)), level, limit)
         return level
 
@@ -801,6 +894,7 @@ class ScoreColumns:
         new._base, new._folded = self._base.shared(), self._folded.copy()
         new._events, new._blocks = self._events.copy(), self._blocks.copy()
         new._parts, new._sparse, new._owing = self._parts.copy(), self._sparse, self._owing
+        new._fractions = self._fractions.copy()
         return new
 
     def write(self) -> dict[str, Any]:
@@ -833,8 +927,11 @@ class ScoreColumns:
             *(labels[code] for code in (base.keys >> _SHIFT).tolist()),
         }
         assert not base.worn
-        assert (base.scores != 0.0).all()
-        assert self.signed or ((base.scores > 0.0) & (base.scores <= 1.0)).all()
+        assert not (self.exact and (base.scores == 0.0).any())
+        assert self.signed or ((base.scores >= 0.0) & (base.scores <= 1.0)).all()
+        # A key is there for its other scores, and what it lacks to its class is no weight.
+        assert set(base.each_key()[base.scores != 0.0].tolist()) == set(base.keys.tolist())
+        assert self.exact or not len(self._implied_zeros().keys)
         assert base.each().dtype == (np.int64 if self.exact else np.float64)
         for key, total in zip(base.keys.tolist(), base.totals.tolist(), strict=True):
             count = self.counts[labels[key & _LOW]]
@@ -1001,6 +1098,8 @@ class ClassScores:
             :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
         probabilities: Whether scores are probabilities; else any finite numbers, of which
             each event then names one for every label.
+        declared: The closed list of classes, each of which has a column, whether a label
+            belongs to the state or not; None where labels are discovered. It is not written.
 
     Cost:
         An event with K classes: 0.5 µs and 0.1 µs a class; from the first read of wins
@@ -1018,9 +1117,16 @@ class ClassScores:
     (2, 0)
     """
 
-    __slots__ = ("_level", "_limit", "_room", "_scores", "_unfit", "_wins")
+    __slots__ = ("_level", "_limit", "_room", "_scores", "_unfit", "_wins", "declared")
 
-    def __init__(self, *, max_scores: int | None = None, probabilities: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        max_scores: int | None = None,
+        probabilities: bool = True,
+        declared: tuple[Label, ...] | None = None,
+    ) -> None:
+        self.declared = declared
         self._scores = ScoreColumns(signed=not probabilities)
         self._wins = Wins()
         self._limit = checked_limit(max_scores)
@@ -1077,6 +1183,11 @@ class ClassScores:
         return self._scores.labels()
 
     @property
+    def classes(self) -> list[Label]:
+        """The declared classes, or all labels where they are discovered, ascending. A new list."""
+        return self.labels if self.declared is None else sorted(self.declared)
+
+    @property
     def exact(self) -> bool:
         """False from the first weight that is not whole: wins are floats then."""
         return self._scores.exact
@@ -1119,6 +1230,18 @@ class ClassScores:
         """
         return self._won(column, None)
 
+    def won_share(self, column: Label, other: Label | None = None) -> float:
+        """A(column | other), of weights that are not whole; None: over all other classes.
+
+        Returns:
+            A fraction in [0, 1]; nan where a class has no events.
+
+        Cost:
+            O(n) of the column.
+        """
+        self._fit()
+        return self._scores.won_share(column, other)
+
     def mean_share(self) -> float:
         """The macro mean of one-vs-rest AUCs where it is at hand, else nan. Cost: O(K)."""
         self._fit()
@@ -1144,15 +1267,15 @@ class ClassScores:
         return self._scores.arrays(column, true)
 
     def pooled(self) -> ScoreGroups:
-        """Every (event, label) as one binary event, positive where the label is true.
+        """Every (event, class) as one binary event, positive where the class is true.
 
-        What the micro average ranks: n · K scores, zeros included.
+        What the micro average ranks: n · K scores of the K :attr:`classes`, zeros included.
 
         Cost:
             O(n · K).
         """
         self._fit()
-        return self._scores.pooled(self.labels)
+        return self._scores.pooled(self.classes)
 
     def one_vs_rest(self, column: Label) -> ScoreIndex:
         """The scores of a class's column as a binary index: the class's events are positive.
@@ -1379,7 +1502,7 @@ class ClassScores:
 
     def copy(self) -> ClassScores:
         """An independent state of the same events; score arrays are shared."""
-        new = ClassScores()
+        new = ClassScores(declared=self.declared)
         new._scores = self._scores.copy()
         new._wins = self._wins.copy()
         new._limit, new._level = self._limit, self._level
@@ -1395,10 +1518,10 @@ class ClassScores:
         return {**form, "max_scores": self._limit, "level": self._level}
 
     @classmethod
-    def from_state(cls, data: dict[str, Any]) -> ClassScores:
+    def from_state(cls, data: object, declared: tuple[Label, ...] | None = None) -> ClassScores:
         """The state that :meth:`to_state` wrote; raises StateError."""
         labels, counts, multisets, exact, max_scores, level, probabilities = read_form(data)
-        new = cls(max_scores=max_scores)
+        new = cls(max_scores=max_scores, declared=declared)
         new._scores = ScoreColumns.of(labels, counts, multisets, exact, signed=not probabilities)
         new._level = level
         return new
@@ -1408,7 +1531,8 @@ class ClassScores:
         self._scores._check()
         self._wins._check(self._scores)
         multisets = self._scores.multisets()
-        assert self._limit is None or (multisets.lengths <= self._limit).all()
+        most = None if self._limit is None else self._limit + (not self.exact)
+        assert most is None or (multisets.lengths <= most).all()
         assert (coarse_column(multisets.scores, self._level) == multisets.scores).all()
 
     def __eq__(self, other: object) -> bool:

@@ -90,6 +90,21 @@ class ScoreMoments:
         total, under = self._sums[positive].as_integer_ratio()
         return nearest_float(total * over, under * count)
 
+    def mean_difference(self) -> float | None:
+        """The mean of the positives less that of the negatives, rounded once; None without both.
+
+        Of large scores, two means rounded first would differ by what is lost in rounding.
+        """
+        parts = []
+        for weights, sums in zip(self._weights, self._sums, strict=True):
+            count, over = weights.as_integer_ratio()
+            if not count:
+                return None
+            total, under = sums.as_integer_ratio()
+            parts.append((total * over, under * count))
+        (low, below), (high, under) = parts
+        return nearest_float(high * below - low * under, under * below)
+
     def variance(self, positive: bool) -> float | None:
         """Population variance of the scores of one class, correctly rounded.
 

@@ -196,11 +196,14 @@ STATES: dict[str, StateRow] = {
             fed_by="scores",
             how_to_feed=_PROBABILITIES,
             make=lambda plan: ClassScores(
-                max_scores=plan.max_scores, probabilities=plan.probabilities
+                max_scores=plan.max_scores,
+                probabilities=plan.probabilities,
+                declared=plan.labels,
             ),
             support=lambda scores: scores.total,
             weighted_sum=weighted_sum.class_scores,
             refuses=_MULTICLASS,
+            read=lambda plan, form: ClassScores.from_state(form, plan.labels),
         ),
         StateRow(
             name="loss_squares",

@@ -23,7 +23,7 @@ SUMMED: dict[str, Callable[[StatePlan], Any]] = {
     "class_probability": lambda plan: ClassProbabilitySums(
         plan.bins, probabilities=plan.probabilities
     ),
-    "class_scores": lambda plan: WideClassScores(),
+    "class_scores": lambda plan: WideClassScores(plan.labels),
 }
 """States whose sum over the epochs is kept current once it was read: what makes an empty one."""
 

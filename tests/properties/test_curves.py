@@ -6,6 +6,7 @@ import json
 import math
 from fractions import Fraction
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -290,6 +291,18 @@ def test_binormal_model_is_that_of_the_moments() -> None:
     assert sk.auc(curve.fpr, curve.tpr) == pytest.approx(auc, abs=1e-3)
     assert (np.diff(curve.threshold) < 0).all()
     assert (curve.fpr[0], curve.tpr[0], curve.fpr[-1], curve.tpr[-1]) == (0, 0, 1, 1)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e9, -1e15])
+def test_binormal_auc_does_not_depend_on_how_far_the_scores_are_from_0(far: float) -> None:
+    # Means that no float holds, of scores that are exact.
+    near = moments_of([1.0, 2.0, 4.0], [0.0, 1.0, 1.0])
+    moments = moments_of([far + 1, far + 2, far + 4], [far, far + 1, far + 1])
+    assert binormal_auc(moments) == binormal_auc(near)
+    distance = (Fraction(7, 3) - Fraction(2, 3)) / Fraction(
+        math.hypot(np.std([1, 2, 4]), np.std([0, 1, 1]))
+    )
+    assert binormal_auc(moments) == pytest.approx(NormalDist().cdf(float(distance)), rel=1e-14)
 
 
 def test_binormal_without_spread_or_class_says_why() -> None:

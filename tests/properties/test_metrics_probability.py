@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,16 @@ from streameval.metrics.calibration import (
     expected_calibration_error,
     max_calibration_error,
 )
-from streameval.metrics.probability import brier_score, log_loss
+from streameval.metrics.probability import (
+    brier_score,
+    d2_brier_score,
+    d2_log_loss_score,
+    log_loss,
+    normalized_entropy,
+)
 from streameval.metrics.undefined import Undefined
 from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
 from tests.support.class_batch import class_batch
 
@@ -53,6 +61,32 @@ def class_sums_of(y_true: list[str], matrix: Any, weight: list[Any]) -> ClassPro
     sums = ClassProbabilitySums()
     sums.update_many(class_batch(y_true, matrix, LABELS, weight))
     return sums
+
+
+@settings(max_examples=60)
+@given(st.floats(1e-6, 2.0**52), st.floats(1e-6, 2.0**52), st.sampled_from([int, float]))
+def test_baselines_of_very_rare_classes_are_exact(one: float, other: float, kind: type) -> None:
+    weights = [max(1, int(one)), max(1, int(other))] if kind is int else [one, other]
+    sums, classes, counts = ProbabilitySums(), ClassProbabilitySums(), ConfusionCounts()
+    # Each class has a bin of its own, and every event the same losses.
+    for label, by in zip("ab", weights, strict=True):
+        sums.update(label == "b", 0.25 if label == "a" else 0.75, by)
+        classes.update(
+            label, {"a": 0.75, "b": 0.25} if label == "a" else {"a": 0.25, "b": 0.75}, by
+        )
+        counts.update(label, label, by)
+    with localcontext(prec=80):
+        a, b = (Decimal(w) for w in weights)
+        shares = (a / (a + b), b / (a + b))
+        entropy = -sum(share * share.ln() for share in shares)
+        loss = -Decimal("0.75").ln() / entropy
+        brier = Decimal("0.0625") / (shares[0] * shares[1])
+        removed = float(1 - loss), float(1 - brier)
+    near = {"rel": 1e-12, "abs": 1e-15}
+    for given_states in ((sums,), (classes, counts)):
+        assert normalized_entropy(*given_states) == pytest.approx(float(loss), **near)
+        assert d2_log_loss_score(*given_states) == pytest.approx(removed[0], **near)
+        assert d2_brier_score(*given_states) == pytest.approx(removed[1], **near)
 
 
 @settings(max_examples=80)

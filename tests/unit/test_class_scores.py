@@ -234,6 +234,43 @@ def test_rounded_float_weights_leave_no_ghost_zeros() -> None:
     assert scores.pooled().scores.tolist() == [0.25, 0.5, 0.75]
 
 
+def test_zeros_of_fractional_weights_are_a_sum_and_older_forms_are_read() -> None:
+    scores = ClassScores()
+    scores.update("a", {"a": 0.5, "b": 0.5}, 1e12 + 0.5)
+    scores.update("a", {"a": 1.0}, 0.25)
+    scores.update("a", {"c": 1.0}, 2)
+    # 0.25 is no more than the rounding of the sum that it is a part of.
+    assert [side.tolist() for side in scores.column_scores("b", "a")] == [
+        [0.0, 0.5],
+        [2.25, 1e12 + 0.5],
+    ]
+    form = scores.to_state()
+    assert ClassScores.from_state(form) == scores
+    # Before, a form had no zeros: they are what the class weighs more, where that is not rounding.
+    starts = np.append(0, np.cumsum(form["lengths"]))
+    held = form["scores"] != 0.0
+    older = {
+        **form,
+        "scores": form["scores"][held],
+        "weights": form["weights"][held],
+        "lengths": np.diff(np.append(0, np.cumsum(held))[starts]),
+    }
+    read = ClassScores.from_state(older)
+    read._check()
+    assert read.column_scores("c", "a")[0].tolist() == [0.0, 1.0]
+    assert read.column_scores("b", "a")[0].tolist() == [0.5]
+    for bad in (-0.0, -0.5, 1.5):
+        with pytest.raises(StateError, match="a score in"):
+            ClassScores.from_state({**form, "scores": np.where(held, form["scores"], bad)})
+    whole = ClassScores()
+    whole.update("a", {"a": 1.0})
+    with pytest.raises(StateError, match=r"class_scores.scores\[0\]: expected a score in"):
+        ClassScores.from_state({**whole.to_state(), "scores": np.zeros(1)})
+    whole.update("a", {"a": 1.0}, 0.5)
+    with pytest.raises(StateError, match=r"class_scores.lengths\[0\]: expected a score but 0"):
+        ClassScores.from_state({**whole.to_state(), "scores": np.zeros(1)})
+
+
 @pytest.mark.parametrize(
     "event",
     [

@@ -147,7 +147,7 @@ def test_a_fading_window_has_the_sums_of_its_weights(task: Any) -> None:
     ):
         assert left == pytest.approx(right, rel=1e-9)
     assert found.bin_gap_squares == pytest.approx(direct.bin_gap_squares, rel=1e-9)
-    assert ev.interval("log_loss").method == "log_t (Kish)"
+    assert ev.interval("brier_score").method == "log_t (Kish)"
 
 
 def test_weights_that_are_not_whole() -> None:
@@ -243,3 +243,31 @@ def test_nineteen_of_twenty_intervals_contain_the_truth(n: int, shape: tuple[flo
     for name, hit in hits.items():
         # Three standard errors of .95 are .027.
         assert 0.923 <= hit / runs <= 0.977, name
+
+
+@pytest.mark.parametrize("limit", [None, 1024])
+@pytest.mark.parametrize("wrong", [0.0, 1.0, 1e-300])
+def test_an_interval_of_clipped_log_losses_says_so(wrong: float, limit: int | None) -> None:
+    rng = np.random.default_rng(7)
+    binary, several = (
+        se.Evaluator(task, labels=labels, intervals=True, max_scores=limit)  # type: ignore[arg-type]
+        for task, labels in (("binary", None), ("multiclass", ["a", "b", "c"]))
+    )
+    positive, p = stream(3000, 3)
+    binary.update_many(positive, score=p)
+    matrix = rng.dirichlet([2, 2, 2], 3000)
+    several.update_many(rng.choice(["a", "b", "c"], 3000), proba=matrix)
+    for ev in (binary, several):
+        assert ev.interval("log_loss").method == "log_t"
+    # Right, however sure.
+    binary.update_many([True, False], score=[1.0, 0.0])
+    several.update("a", proba={"a": 1.0})
+    assert {ev.interval("log_loss").method for ev in (binary, several)} == {"log_t"}
+    binary.update(wrong < 0.5, score=wrong)
+    several.update("c", proba={"a": 1.0} if wrong in (0.0, 1.0) else {"a": 1.0, "c": wrong})
+    told = "log_t (clipped)" if wrong in (0.0, 1.0) else "log_t"
+    for ev in (binary, several):
+        assert ev.interval("log_loss").method == told
+        assert ev.interval("brier_score").method == "log_t"
+    binary.update(True, score=0.5, weight=0.5)
+    assert binary.interval("log_loss").method == f"{told} (Kish)"

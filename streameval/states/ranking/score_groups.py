@@ -184,6 +184,35 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     return exact_dot(own, ranks * ranks, bound)
 
 
+def won_share(
+    positives: tuple[FloatArray, WeightArray], negatives: tuple[FloatArray, WeightArray]
+) -> float:
+    """The share of pairs that the positives win, a tie counting one half: W2 / (2·P·N) of floats.
+
+    Pairs won are compared with pairs lost, and nothing is subtracted: the share is in [0, 1],
+    1 where no pair is lost, and nan while a class is missing.
+
+    Args:
+        positives: Distinct scores, ascending, and their weights.
+        negatives: The same.
+
+    >>> won_share((np.array([0.9]), np.array([0.3])), (np.array([0.1, 0.2]), np.array([1e15, 0.7])))
+    1.0
+    """
+    (wanted, own), (scores, other) = positives, negatives
+    if not (own.any() and other.any()):
+        return nan
+    own, other = own / own.sum(), other / other.sum()
+    at_or_below, tied = count_at_or_below(scores, wanted)
+    below = at_or_below - tied
+    lower, upper = np.zeros(len(other) + 1), np.zeros(len(other) + 1)
+    np.cumsum(other, out=lower[1:])
+    np.cumsum(other[::-1], out=upper[-2::-1])
+    won = (own * (lower[below] + lower[at_or_below])).sum()
+    lost = (own * (upper[below] + upper[at_or_below])).sum()
+    return float(won / (won + lost))
+
+
 def largest_gap(groups: ScoreGroups) -> float | None:
     """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing.
 

@@ -274,6 +274,7 @@ class WideClassScores:
 
     Attributes:
         counts: The weight of each true class.
+        declared: The closed list of classes, or None.
 
     Cost:
         O(√n) for each class to add or remove; wins are current.
@@ -285,9 +286,12 @@ class WideClassScores:
     (['cat', 'dog'], True)
     """
 
-    __slots__ = ("_rankings", "counts")
+    __slots__ = ("_rankings", "counts", "declared")
 
-    def __init__(self) -> None:
+    exact = True
+
+    def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
+        self.declared = declared
         self.counts: dict[Label, int] = {}
         self._rankings: dict[Label, WideRanking] = {}
 
@@ -304,6 +308,11 @@ class WideClassScores:
             for label, ranking in self._rankings.items()
             if self.counts.get(label) or any(score for score, _, _ in ranking.groups())
         )
+
+    @property
+    def classes(self) -> list[Label]:
+        """The declared classes, or all labels where they are discovered, ascending."""
+        return self.labels if self.declared is None else sorted(self.declared)
 
     @property
     def total(self) -> int:

@@ -27,6 +27,7 @@ import numpy as np
 
 from streameval.events.values import FloatArray, Label, Weight
 from streameval.states.ranking.coarse_score import coarse_column, least_level
+from streameval.states.sums.fixed_point import total_weight
 
 Form: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[tuple[Form, int]]
@@ -239,6 +240,28 @@ def _scaled(sums: Sequence[tuple[dict[str, int], int]], inverse: int, shift: int
     return {"numerator": numerator >> halvings, "shift": shift - halvings}
 
 
+def _add_zeros(
+    multisets: dict[tuple[Label, Label], list[tuple[FloatArray, Sequence[Any], int]]],
+    form: Form,
+    factor: int,
+) -> None:
+    """Add the implied zeros of a form of ``ClassScores`` to the multisets of the sum."""
+    labels = form["labels"]
+    count = dict(zip(labels, form["counts"], strict=True))
+    ends = np.append(0, np.cumsum(form["lengths"]))
+    held: dict[tuple[Label, Label], Weight] = {}
+    for column, true, start, end in zip(
+        form["columns"].tolist(), form["true"].tolist(), ends[:-1], ends[1:], strict=True
+    ):
+        held[labels[column], labels[true]] = total_weight(form["weights"][start:end])
+    for key, several in multisets.items():
+        weight = count.get(key[1], 0)
+        if key in held:
+            weight = weight - held[key] if form["exact"] else 0
+        if weight:
+            several.append((np.zeros(1), (np.array([weight]),), factor))
+
+
 def class_scores(parts: Parts, unit: int) -> Form:
     """The weighted sum of forms of ``ClassScores``."""
     counts: dict[Label, _Sum] = {}
@@ -256,9 +279,12 @@ def class_scores(parts: Parts, unit: int) -> Form:
                 (form["scores"][span], (form["weights"][span],), factor)
             )
             start += length
+    for form, factor in parts:
+        _add_zeros(multisets, form, factor)
     bounds = _bounds(parts)
     if bounds:
-        bounds["level"] = _level_of_all(multisets.values(), bounds)
+        scored = [[(s[s != 0.0], w, by) for s, w, by in several] for several in multisets.values()]
+        bounds["level"] = _level_of_all(scored, bounds)
         for key, several in multisets.items():
             multisets[key] = [(coarse_column(s, bounds["level"]), w, by) for s, w, by in several]
     names = sorted(counts)
