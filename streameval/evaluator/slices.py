@@ -149,11 +149,8 @@ class Slicer:
             dimensions = (dimensions,)
         parsed: list[tuple[str, ...]] = []
         for dimension in listed(dimensions, "slices", expected):
-            names: tuple[str, ...] = ()
-            if isinstance(dimension, str):
-                names = (dimension,)
-            elif isinstance(dimension, Iterable):
-                names = tuple(dimension)
+            one = isinstance(dimension, str)
+            names = (dimension,) if one else tuple(listed(dimension, "slices", expected))
             if not names or not all(isinstance(name, str) and name for name in names):
                 raise InputError("slices", expected=expected, got=shown(dimension))
             if len(set(names)) != len(names) or names in parsed:

@@ -169,7 +169,9 @@ CASES: dict[str, Case] = {
         {"y_true": "label", "score": "score"},
         tuple(_KEYS),
         # In CSV whole floats and truths are text.
-        without=frozenset({*WRITTEN, "csv", "tsv", "gzip", "xz", "gzip that its name does not say"}),
+        without=frozenset(
+            {*WRITTEN, "csv", "tsv", "gzip", "xz", "gzip that its name does not say"}
+        ),
     ),
     "scores of texts": Case(
         {"label": _some("spam", "ham"), "score": _scores(), "flag": _some(True, False)},
