@@ -14,6 +14,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -58,6 +59,8 @@ _SETS = compiled("native_sets")
 
 _FEW = 4
 """Up to so many events of a slice in a batch are counted one by one."""
+
+_DAYS = np.dtype("datetime64[D]")
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 
@@ -175,11 +178,8 @@ class Slicer:
             dimensions = (dimensions,)
         parsed: list[tuple[str, ...]] = []
         for dimension in listed(dimensions, "slices", expected):
-            names: tuple[str, ...] = ()
-            if isinstance(dimension, str):
-                names = (dimension,)
-            elif isinstance(dimension, Iterable):
-                names = tuple(dimension)
+            one = isinstance(dimension, str)
+            names = (dimension,) if one else tuple(listed(dimension, "slices", expected))
             if not names or not all(isinstance(name, str) and name for name in names):
                 raise InputError("slices", expected=expected, got=shown(dimension))
             if len(set(names)) != len(names) or names in parsed:
@@ -396,7 +396,8 @@ def _slice_value(value: object, name: str) -> Label | None:
     if type(value) is not str and type(value) is not int:
         if is_missing(value):
             return None
-        value = _plain_value(value, f"slices[{shown(name)}]", "a str, int or bool value, or None")
+        expected = "a str, int, bool or date value, or None"
+        value = _plain_value(value, f"slices[{shown(name)}]", expected)
     label = slice_value(value)
     if label == MISSING:
         raise InputError(
@@ -409,6 +410,8 @@ def _slice_value(value: object, name: str) -> Label | None:
 
 
 def _plain_value(value: object, field: str, expected: str) -> Label:
+    if type(value) is date or (isinstance(value, np.datetime64) and value.dtype == _DAYS):
+        return str(value)  # as CSV, JSON and Arrow write it
     try:
         return canonical_label(value)
     except InputError as error:
@@ -429,7 +432,7 @@ def unit_value(value: object) -> Label:
             remedy="pass unit= with each event, one of its own where it belongs to no other",
             remedy_code="unit",
         )
-    return slice_value(_plain_value(value, "unit", "a str, int or bool value"))
+    return slice_value(_plain_value(value, "unit", "a str, int, bool or date value"))
 
 
 def unit_column(column: object) -> LabelColumn:

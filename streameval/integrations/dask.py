@@ -78,7 +78,7 @@ def evaluate(
 
     Cost:
         One pass over the named columns. What is sent between workers, and to the client, is
-        states: 24 bytes a distinct score, at most some 20 bytes a score of
+        states: 24 bytes a distinct score, so at most 25 bytes a score of
         ``max_scores``. A worker holds a part and its state, or two states.
 
     Raises:

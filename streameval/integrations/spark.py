@@ -30,6 +30,7 @@ from streameval.errors import (
     StateError,
     StreamevalError,
     did_you_mean,
+    listed,
     shown,
 )
 from streameval.evaluator.evaluator import Evaluator, from_bytes
@@ -39,7 +40,7 @@ from streameval.events.event import Task
 from streameval.events.time import duration, duration_text, event_times
 from streameval.metrics.registry import find, metric_names, shown_metrics
 from streameval.records.event_columns import ColumnPattern
-from streameval.records.event_table import PartCounter, Proba
+from streameval.records.event_table import PartCounter, Proba, check_name
 from streameval.windows.panes import Panes
 from streameval.windows.time_buckets import grouped
 from streameval.windows.window import WindowSpec
@@ -47,7 +48,9 @@ from streameval.windows.window import WindowSpec
 try:
     import pyarrow as arrow
     import pyspark
-    from pyspark.sql import DataFrame, Row, functions, types
+    from pyarrow import compute
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import Column, DataFrame, Row, functions, types
 except ImportError as error:
     package = (error.name or "pyspark").partition(".")[0]
     raise MissingExtraError("streameval on Spark", package=package, extra="spark") from None
@@ -74,6 +77,7 @@ _PARTIAL = "part int, state binary, error binary"
 _SUPPORT = "events"
 _STATE = "state"
 _REASONS = "reasons"
+_BOUNDS = "bounds"
 
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -93,7 +97,7 @@ def evaluate(
     unit: str | None = None,
     time: str | None = None,
     by: Iterable[str | Iterable[str]] | None = (),
-    group_by: str | Sequence[str] = (),
+    group_by: str | Column | Sequence[str | Column] = (),
     window: WindowSpec | None = None,
     task: Task | Literal["auto"] | None = None,
     metrics: Iterable[str] | None = None,
@@ -119,7 +123,8 @@ def evaluate(
         unit: Column of the unit, with ``bootstrap=``, whose own ``unit`` it is by default.
         time: Column of the event time: a timestamp, or a number with ``time_unit=``.
         by: Columns, or tuples of columns, to slice by within the one evaluator.
-        group_by: Columns to evaluate by, any number of groups.
+        group_by: Columns to evaluate by, any number of groups: names, or expressions such as
+            ``functions.window("at", "1 hour")``.
         window: None, :class:`~streameval.Panes` or :class:`~streameval.Fading` of event time.
             A DataFrame has no order of arrival: events count in the order of their times,
             so none is late.
@@ -134,11 +139,12 @@ def evaluate(
     Returns:
         An :class:`~streameval.Evaluator`. With ``group_by`` a DataFrame with a row a group: its
         columns, a column a metric (``nan`` where undefined; with ``intervals`` also NAME_low and
-        NAME_high), ``reasons`` of what is undefined, ``events`` (their weight) and ``state``.
+        NAME_high), ``reasons`` of what is undefined, certain ``bounds`` of what depends on more
+        scores than ``max_scores``, ``events`` (their weight) and ``state``.
 
     Cost:
         One pass over the named columns. What is sent between tasks and to the driver is states:
-        24 bytes a distinct score, or at most some 20 bytes a score of ``max_scores``.
+        24 bytes a distinct score, so at most 25 bytes a score of ``max_scores``.
 
     Raises:
         InputError: A column that is not there or has a wrong type, options that conflict, or a
@@ -147,7 +153,7 @@ def evaluate(
         StateError: States that do not merge, such as those of partitions with different
             negative labels, or one that is larger than a cell of Spark, 2 GB.
     """
-    groups = [group_by] if isinstance(group_by, str) else list(group_by)
+    groups = _listed(group_by, "group_by")
     _check_batch(df, window, time, groups)
     counter = PartCounter.of(
         y_true=y_true,
@@ -180,7 +186,7 @@ def merge_states(
     df: DataFrame,
     column: str = _STATE,
     *,
-    by: str | Sequence[str] = (),
+    by: str | Column | Sequence[str | Column] = (),
     metrics: Iterable[str] = (),
     intervals: bool | float = False,
 ) -> Any:
@@ -192,19 +198,19 @@ def merge_states(
     Args:
         df: One state a row.
         column: The column that holds them.
-        by: Columns to merge by.
+        by: Columns to merge by, as ``group_by`` of :func:`evaluate`.
         metrics: With ``by``: names of metrics to return.
         intervals: With ``by``: the level of their intervals; True is 0.95.
 
     Returns:
         The evaluator of all states. With ``by`` a DataFrame with a row a group: its columns, the
-        metrics as of :func:`evaluate`, ``reasons``, ``events`` and ``state``.
+        metrics as of :func:`evaluate`, ``reasons``, ``bounds``, ``events`` and ``state``.
 
     Raises:
         InputError: No such column, or one that is not binary.
         StateError: No state at all, bytes that are none, or states of different settings.
     """
-    groups = [by] if isinstance(by, str) else list(by)
+    groups = _listed(by, "by")
     names = metric_names(metrics) if metrics else ()
     if not groups:
         for name, given in (("metrics", names), ("intervals", intervals)):
@@ -222,9 +228,10 @@ def merge_states(
         )
     _check_interpreter(df)
     if groups:
-        keys = _keys(df, groups)
-        rows = df.select(*keys, state.alias(_STATE))
-        return _groups_applied(rows, groups, None, _Values(tuple(names), _level(intervals)))
+        values = _Values(tuple(names), _level(intervals))
+        keys = _keys(df, groups, "by", values, state)
+        rows = df.select(*_numbered(keys), state.alias(_STATE))
+        return _groups_applied(rows, [*keys], None, values)
     tagged = df.select(
         functions.spark_partition_id().alias("part"),
         state.alias(_STATE),
@@ -252,7 +259,8 @@ def _events(df: DataFrame, counter: PartCounter) -> tuple[Any, PartCounter]:
     columns = counter.columns
     if ColumnPattern.of(columns.proba) is not None:
         # Each task would find the same columns; here an error is known before any of them.
-        columns = replace(columns, proba=replace(columns, named={}).found_in(df.columns).proba)
+        alone = replace(columns, named={}, time=None, slices=())
+        columns = replace(columns, proba=alone.found_in(df.columns).proba)
     chosen = _selected(df, columns.paths)
     if columns.time is not None:
         kind = chosen.schema[columns.time].dataType
@@ -282,19 +290,45 @@ def _selected(df: DataFrame, paths: Mapping[str, str]) -> DataFrame:
 
 def _column(df: DataFrame, path: str, use: str) -> Any:
     """A column of a DataFrame, or with a dot one of a struct."""
-    if path in df.columns:
-        return functions.col(_quoted(path))
-    first, *rest = path.split(".")
-    kind: Any = df.schema[first].dataType if first in df.columns else None
-    names = [*df.columns, *(f"{first}.{name}" for name in getattr(kind, "names", ()))]
-    for name in rest:
-        if not isinstance(kind, types.StructType) or name not in kind.names:
-            kind = None
-            break
-        kind = kind[name].dataType
-    if kind is None:
-        raise _no_column(use, path, names)
-    return functions.col(path)
+    check_name(path, use)
+    known = _known(df, path, df.columns, use)
+    if known is not None:
+        return functions.col(_quoted(known))
+    column: Any = None
+    kind: Any = df.schema
+    names: list[str] = df.columns
+    for name in path.split("."):
+        inner = kind.names if isinstance(kind, types.StructType) else []
+        known = _known(df, name, inner, use)
+        if known is None:
+            raise _no_column(use, path, names)
+        kind = kind[known].dataType
+        if column is None:
+            column = functions.col(_quoted(known))
+            names = [*names, *(f"{known}.{each}" for each in getattr(kind, "names", ()))]
+        else:
+            column = column.getField(known)
+    return column
+
+
+def _known(df: DataFrame, name: str, names: Sequence[str], use: str) -> str | None:
+    """The one of the names that is this one for Spark, by default in any case; None for none.
+
+    Raises:
+        InputError: There are several.
+    """
+    sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    found = [
+        each for each in names if each == name or (not sensitive and each.lower() == name.lower())
+    ]
+    if len(found) > 1:
+        raise InputError(
+            use,
+            expected=f"one column {name!r}",
+            got=f"{len(found)}: {', '.join(map(repr, found))}",
+            remedy="rename the others" if sensitive else "rename the others: case does not count",
+        )
+    return found[0] if found else None
 
 
 def _no_column(use: str, path: str, names: list[str]) -> InputError:
@@ -318,7 +352,7 @@ def _readable(field: types.StructField, column: Any) -> Any:
 
 
 def _check_batch(
-    df: DataFrame, window: WindowSpec | None, time: str | None, groups: list[str]
+    df: DataFrame, window: WindowSpec | None, time: str | None, groups: list[Any]
 ) -> None:
     if df.isStreaming:
         raise InputError(
@@ -328,7 +362,7 @@ def _check_batch(
             remedy="call evaluate_stream, or evaluate within foreachBatch",
         )
     if groups and window is not None:
-        remedy = f'group by functions.window("{time}", "1 hour") too'
+        remedy = f'group by functions.window("{time or "TIME"}", "1 hour") too'
         raise OptionError.conflicts("group_by", "window", remedy=remedy)
 
 
@@ -510,12 +544,15 @@ class _Values:
     def schema(self) -> list[types.StructField]:
         fields = []
         for name in self.metrics:
-            ends = () if self.level is None else (f"{name}_low", f"{name}_high")
-            fields += [types.StructField(each, types.DoubleType()) for each in (name, *ends)]
+            more = () if self.level is None else (f"{name}_low", f"{name}_high")
+            fields += [types.StructField(each, types.DoubleType()) for each in (name, *more)]
         texts = types.MapType(types.StringType(), types.StringType())
+        ends = [types.StructField(end, types.DoubleType()) for end in ("low", "high")]
+        bounds = types.MapType(types.StringType(), types.StructType(ends))
         return [
             *fields,
             types.StructField(_REASONS, texts),
+            types.StructField(_BOUNDS, bounds),
             types.StructField(_SUPPORT, types.DoubleType()),
             types.StructField(_STATE, types.BinaryType()),
         ]
@@ -529,6 +566,8 @@ class _Values:
             if self.level is not None:
                 found[f"{row.metric}_low"], found[f"{row.metric}_high"] = _ends(row)
         found[_REASONS] = [(row.metric, row.reason) for row in rows if row.reason]
+        bounds = [(row.metric, row.bounds) for row in rows if row.bounds is not None]
+        found[_BOUNDS] = [(name, {"low": two.low, "high": two.high}) for name, two in bounds]
         return found | {_SUPPORT: float(evaluator.total.support), _STATE: _packed(evaluator)}
 
 
@@ -545,25 +584,89 @@ def _ends(row: ReportRow) -> tuple[float | None, float | None]:
 
 
 def _by_group(
-    df: DataFrame, groups: list[str], event: Any, counter: PartCounter, values: _Values
+    df: DataFrame, groups: list[Any], event: Any, counter: PartCounter, values: _Values
 ) -> DataFrame:
     """The groups of a DataFrame of events.
 
     A task first counts what it has of a group, where that is many rows: what goes through the
     shuffle then is states. Rows of small groups go through it as they are, which are smaller.
     """
-    rows = df.select(*_keys(df, groups), event)
+    keys = _keys(df, groups, "group_by", values, event)
+    rows = df.select(*_numbered(keys), event)
     state = types.StructField(_STATE, types.BinaryType())
-    combine = partial(_combine_groups, counter, len(groups))
+    combine = partial(_combine_groups, counter, len(keys))
     combined = rows.mapInArrow(combine, types.StructType([*rows.schema, state]))
-    return _groups_applied(combined, groups, counter, values)
+    return _groups_applied(combined, [*keys], counter, values)
 
 
-def _keys(df: DataFrame, groups: list[str]) -> list[Any]:
-    """The columns to group by, under names that have no dots."""
-    return [
-        _column(df, name, f"group_by[{n}]").alias(f"group_{n}") for n, name in enumerate(groups)
-    ]
+def _listed(groups: Any, argument: str) -> list[Any]:
+    if isinstance(groups, (str, Column)):
+        return [groups]
+    return listed(groups, argument, "columns, or one")
+
+
+_NO_KEYS = (
+    types.VariantType, types.MapType, types.CalendarIntervalType, types.YearMonthIntervalType,
+)  # fmt: skip
+"""Types that Spark does not sort by, or does not give to Python."""
+
+_SESSION = "spark.sessionWindow"
+"""Key that Spark's analysis puts into the metadata of a session window."""
+
+
+def _keys(
+    df: DataFrame, groups: list[Any], argument: str, values: _Values, beside: Any
+) -> dict[str, Any]:
+    """The columns to group by, by their names in the result; raises InputError."""
+    keys: dict[str, Any] = {}
+    taken = [field.name for field in values.schema()]
+    for n, name in enumerate(groups):
+        use = f"{argument}[{n}]"
+        column = name if isinstance(name, Column) else _column(df, name, use)
+        try:
+            field = df.select(column, beside).schema[0]
+        except AnalysisException as error:
+            got = f"{name}, of which Spark says: {str(error).splitlines()[0]}"
+            raise InputError(use, expected="an expression of a row", got=got) from None
+        if isinstance(name, Column):
+            if _SESSION in field.metadata:
+                raise InputError(
+                    use,
+                    expected="an expression of a row",
+                    got="session_window, whose sessions Spark merges in its own aggregations only",
+                    remedy="group by functions.window",
+                )
+            name = field.name
+        if _known(df, name, taken, use):
+            raise InputError(
+                argument,
+                expected=f"columns that are named otherwise than the result's {name!r}",
+                got=shown(groups),
+                remedy=f'rename it: df.withColumnRenamed("{name}", ...)',
+            )
+        if _holds(field.dataType, _NO_KEYS):
+            raise InputError(
+                use,
+                expected="a type that Spark sorts by and gives to Python",
+                got=field.dataType.simpleString(),
+                remedy='make it text: functions.col(...).cast("string"), or to_json(...)',
+            )
+        taken.append(name)
+        keys[name] = column
+    return keys
+
+
+def _holds(kind: Any, some: tuple[type, ...]) -> bool:
+    """Whether a type is one of some, or has one inside."""
+    inner = [field.dataType for field in getattr(kind, "fields", ())]
+    return isinstance(kind, some) or any(
+        _holds(each, some) for each in (*inner, *filter(None, [getattr(kind, "elementType", None)]))
+    )
+
+
+def _numbered(keys: Mapping[str, Any]) -> list[Any]:
+    """The columns under names that have no dots."""
+    return [column.alias(f"group_{n}") for n, column in enumerate(keys.values())]
 
 
 def _combine_groups(
@@ -575,11 +678,13 @@ def _combine_groups(
     held: dict[tuple[str, ...], tuple[arrow.Table, Evaluator]] = {}
     start = 0
     for rows in _tables(batches):
-        numbered = rows.select(range(groups)).append_column(
-            "row", arrow.array(np.arange(rows.num_rows))
-        )
-        names = numbered.column_names[:groups]
-        found = numbered.group_by(names).aggregate([("row", "list")])
+        parts = list(chain.from_iterable(map(_scalars, rows.columns[:groups])))
+        names = [f"key_{n}" for n in range(len(parts))]
+        numbered = arrow.table([*parts, np.arange(rows.num_rows)], [*names, "row"])
+        try:
+            found = numbered.group_by(names).aggregate([("row", "list")])
+        except arrow.ArrowNotImplementedError:  # lists: only Spark groups by them
+            found = numbered
         if rows.num_rows < _DENSE * found.num_rows:
             states = arrow.nulls(rows.num_rows, arrow.binary())
             yield from rows.append_column(_STATE, states).to_batches()
@@ -604,6 +709,17 @@ def _combine_groups(
     yield from _flushed(held)
 
 
+def _scalars(column: Any) -> list[Any]:
+    """Columns that ``Table.group_by`` takes and that group as one does: structs are taken apart."""
+    kind = column.type
+    if arrow.types.is_timestamp(kind):
+        return [column.cast(arrow.int64())]  # an hour that comes twice in its zone is two
+    if not arrow.types.is_struct(kind):
+        return [column]
+    fields = [compute.struct_field(column, [n]) for n in range(kind.num_fields)]
+    return [column.is_null(), *chain.from_iterable(map(_scalars, fields))]
+
+
 def _flushed(
     held: dict[tuple[str, ...], tuple[arrow.Table, Evaluator]],
 ) -> Iterator[arrow.RecordBatch]:
@@ -619,14 +735,6 @@ def _groups_applied(
 ) -> DataFrame:
     """A row a group, of rows of which each is a state or, without one, an event."""
     made = values.schema()
-    for name in groups:
-        if name in [field.name for field in made]:
-            raise InputError(
-                "group_by",
-                expected=f"columns that are named otherwise than the result's {name!r}",
-                got=shown(groups),
-                remedy=f'rename it: df.withColumnRenamed("{name}", ...)',
-            )
     keys = list(rows.schema)[: len(groups)]
 
     def group(
@@ -652,14 +760,30 @@ def _groups_applied(
 
 
 def _batch(keys: Mapping[str, arrow.Scalar], values: Mapping[str, Any]) -> arrow.RecordBatch:
-    arrays = {name: arrow.array([key.as_py()], key.type) for name, key in keys.items()}
+    arrays = {name: arrow.repeat(key, 1).cast(_expected(key.type)) for name, key in keys.items()}
     kinds = {
         _REASONS: arrow.map_(arrow.string(), arrow.string()),
+        _BOUNDS: arrow.map_(
+            arrow.string(), arrow.struct([("low", arrow.float64()), ("high", arrow.float64())])
+        ),
         _STATE: arrow.binary(),
     }
     for name, value in values.items():
         arrays[name] = arrow.array([value], kinds.get(name, arrow.float64()))
     return arrow.RecordBatch.from_pydict(arrays)
+
+
+def _expected(kind: arrow.DataType) -> arrow.DataType:
+    """The type in which Spark expects a key back, whatever the session's zone and settings are."""
+    if arrow.types.is_timestamp(kind) and kind.tz is not None:
+        return arrow.timestamp(kind.unit, "UTC")
+    if arrow.types.is_struct(kind):
+        fields = [kind.field(n) for n in range(kind.num_fields)]
+        return arrow.struct([field.with_type(_expected(field.type)) for field in fields])
+    if arrow.types.is_list(kind):
+        return arrow.list_(kind.value_field.with_type(_expected(kind.value_type)))
+    large = {arrow.large_string(): arrow.string(), arrow.large_binary(): arrow.binary()}
+    return large.get(kind, kind)
 
 
 # Streams.

@@ -376,7 +376,10 @@ def _column(values: Any, want: Wanted, source: str) -> Column:
 
     kind = values.type
     if types.is_dictionary(kind):
-        values = values.dictionary_decode()
+        distinct = values.dictionary
+        if str(distinct.type) == "string_view":  # of polars; Arrow has no kernel that takes from it
+            distinct = distinct.cast("string")
+        values = distinct.take(values.indices)
         kind = values.type
     if types.is_null(kind):  # no value at all: each is missing, whatever its type
         values = values.cast("int64")

@@ -133,6 +133,13 @@ def _arrays(column: Any, name: str) -> Any:
     return column_array(column, name)
 
 
+def check_name(path: object, use: str) -> None:
+    """Raise InputError unless it is a name, such as for a column of Spark or of a data frame."""
+    if not isinstance(path, str):
+        remedy = "add what you compute to the table as a column, and name that"
+        raise InputError(use, expected="the name of a column", got=shown(path), remedy=remedy)
+
+
 def _no_column(use: str, path: str, names: list[str]) -> InputError:
     return InputError(
         use,
@@ -226,7 +233,9 @@ class PartCounter:
         options = {name: value for name, value in options.items() if value is not None}
         if task == "auto":
             task = None
-        by = [by] if isinstance(by, str) else list(by or ())
+        if by is None or isinstance(by, str):
+            by = [] if by is None else [by]
+        by = listed(by, "by", "columns, or tuples of columns")
         if unit is None:
             unit = getattr(options.get("bootstrap"), "unit", None)
         for name in options:
@@ -253,7 +262,10 @@ class PartCounter:
             proba = _in_order(proba, evaluator.options["labels"])
         named = {"y_true": y_true, "y_pred": y_pred, "score": score, "weight": weight}
         given = {use: path for use, path in (named | {"unit": unit}).items() if path is not None}
-        return cls(TableColumns(given, proba, time, slices.names), evaluator.to_bytes())
+        columns = TableColumns(given, proba, time, slices.names)
+        for use, path in columns.paths.items():
+            check_name(path, use)
+        return cls(columns, evaluator.to_bytes())
 
     def evaluator(self) -> Evaluator:
         """A new evaluator without events."""

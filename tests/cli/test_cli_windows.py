@@ -181,7 +181,7 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("at", True, "got true"),
     ("at", None, "got null"),
     ("at", GAP, "got no field 'at'"),
-    ("country", 0.5, "country: expected a str, int or bool value, or None, got 0.5"),
+    ("country", 0.5, "country: expected a str, int, bool or date value, or None, got 0.5"),
     ("country", ["PT"], "country: expected a value to slice by (text, an integer, true/false, or "),
     ("country", ["PT"], "got an array"),
     ("country", "(missing)", "country: expected a value other than '(missing)'"),

@@ -197,6 +197,132 @@ def test_a_row_a_group(table: Any, events: dict[str, np.ndarray]) -> None:
                 assert (row.roc_auc_low, row.roc_auc_high) == (interval.low, interval.high)
 
 
+HOUR = "timestamp_seconds(1792886400 + 3600 * n)"
+"""From 2026-10-25 00:00 UTC on: in Lisbon it is twice one o'clock."""
+
+KEYS = {
+    "flag": "if(n = 2, null, n = 1)",
+    "number": "n",
+    "fraction": "if(n = 2, double('nan'), n / 8)",
+    "decimal": "cast(n as decimal(5, 2))",
+    "text": "cast(n as string)",
+    "binary": "cast(cast(n as string) as binary)",
+    "day": "date_add(date'2026-10-25', cast(n as int))",
+    "hour": HOUR,
+    "local hour": "timestamp_ntz'2026-10-25 00:00:00' + make_dt_interval(0, cast(n as int))",
+    "span": "make_dt_interval(0, cast(n as int))",
+    "pair": f"struct({HOUR} as start, struct(n, null as none) as inner)",
+    "null or of null": "if(n = 0, null, struct(if(n = 1, null, n) as n))",
+    "list": f"array({HOUR}, null)",
+    "lists in a struct": f"struct(array(struct(n, {HOUR})) as list)",
+}
+
+
+@pytest.fixture(params=["Europe/Lisbon", "Etc/UTC"])
+def zone(local: Any, request: pytest.FixtureRequest) -> Iterator[str]:
+    local.conf.set("spark.sql.session.timeZone", request.param)
+    yield request.param
+    local.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_groups_of_every_type_are_those_of_spark(
+    table: Any, events: dict[str, np.ndarray], zone: str
+) -> None:
+    numbered = table.withColumn("n", F.col("id") % 3)
+    keyed = numbered.select("*", *(F.expr(text).alias(name) for name, text in KEYS.items()))
+    states = set()
+    for n in range(3):
+        mine = events["id"] % 3 == n
+        one = se.Evaluator(metrics=["f1"])
+        one.update_many(
+            events["label"][mine], score=events["score"][mine], weight=events["weight"][mine]
+        )
+        states.add(one.to_bytes())
+    for name in [F.window(F.expr(HOUR), "1 hour"), *KEYS]:
+        key = name if isinstance(name, str) else "window"
+        grouped = keyed.groupBy(name if isinstance(name, str) else name.alias(key))
+        expected = grouped.agg(F.sum("weight").cast("double").alias("events")).collect()
+        found = spark.evaluate(keyed, **BINARY, group_by=name, metrics=["f1"])
+        merged = [spark.merge_states(found, by=key)] if key in ("window", "hour", "list") else []
+        for groups in (found, *merged):
+            rows = groups.collect()
+            assert groups.schema[key].dataType == keyed.select(name).schema[0].dataType
+            assert sorted(str((row[0], row.events)) for row in rows) == sorted(
+                str((row[0], row.events)) for row in expected
+            ), key
+            assert {bytes(row.state) for row in rows} == states
+
+
+def test_columns_are_expressions_where_groups_are_made_and_names_elsewhere(table: Any) -> None:
+    by_name = spark.evaluate(table, **BINARY, group_by="country", metrics=["f1"])
+    found = spark.evaluate(
+        table, **BINARY, group_by=[F.upper("country").alias("land"), F.col("ID") % 2], metrics=[]
+    )
+    assert found.columns[:2] == ["land", "(ID % 2)"]
+    assert (
+        by_name.columns == spark.merge_states(by_name, by=F.col("country"), metrics=["f1"]).columns
+    )
+    texts = {
+        "y_true": "y_true: expected the name of a column, got Column<'label'>; add what you",
+        "score": "score: expected the name of a column, got Column<'label'>; add what you",
+        "by": "by: expected columns, or tuples of columns, got Column<'label'>",
+    }
+    for name, text in texts.items():
+        with pytest.raises(InputError) as failure:
+            spark.evaluate(table, **BINARY | {name: F.col("label")})
+        assert str(failure.value).startswith(text)
+    for group, text in [
+        (F.session_window(F.timestamp_seconds("second"), "1 hour"), "of a row, got session_window"),
+        (F.sum("id"), "an expression of a row, got Column<'sum(id)'>, of which Spark says: "),
+        (F.col("ghost"), "an expression of a row, got Column<'ghost'>, of which Spark says: "),
+        (F.parse_json("country"), "that Spark sorts by and gives to Python, got variant; make it"),
+        (
+            F.create_map("id", "id"),
+            "that Spark sorts by and gives to Python, got map<bigint,bigint>",
+        ),
+        (F.col("id").alias("Events"), "named otherwise than the result's 'Events'"),
+        (5, "group_by[0]: expected the name of a column, got 5"),
+    ]:
+        with pytest.raises(InputError) as failure:
+            spark.evaluate(table, **BINARY, group_by=[group])
+        assert text in str(failure.value)
+        assert "\n" not in str(failure.value)
+
+
+def test_names_are_in_any_case_where_they_are_for_spark(table: Any) -> None:
+    upper = {"y_true": "LABEL", "score": "Score", "weight": "WEIGHT"}
+    nested = table.select("*", F.struct("country", "id").alias("In"))
+    one = spark.evaluate(table, **BINARY)
+    assert spark.evaluate(nested, **upper) == one
+    assert len(spark.evaluate(nested, **upper, by=["in.Country"]).slices()) == len(COUNTRIES)
+    conf = table.sparkSession.conf
+    conf.set("spark.sql.caseSensitive", "true")
+    try:
+        twice = table.withColumn("Label", F.lit(1))
+        assert spark.evaluate(twice, **BINARY) == one
+        with pytest.raises(InputError, match="y_true: expected a column 'LABEL', got none"):
+            spark.evaluate(table, **upper)
+    finally:
+        conf.set("spark.sql.caseSensitive", "false")
+    text = "y_true: expected one column 'label', got 2: 'label', 'Label'; rename the others"
+    with pytest.raises(InputError, match=text):
+        spark.evaluate(twice, **BINARY)
+
+
+def test_a_group_of_more_scores_than_are_kept_has_bounds(table: Any) -> None:
+    many = table.withColumn("score", F.rand(7)).cache()
+    options: dict[str, Any] = {**BINARY, "group_by": "country", "metrics": ["roc_auc", "f1"]}
+    exact = {row.country: row for row in spark.evaluate(many, **options).collect()}
+    bounded = spark.evaluate(many, **options, max_scores=1024).collect()
+    assert {row.country for row in bounded} == {*exact} == {*COUNTRIES}
+    for row in bounded:
+        assert exact[row.country].bounds == {}
+        assert row.bounds.keys() == {"roc_auc"}
+        low, high = row.bounds["roc_auc"]
+        assert low <= exact[row.country].roc_auc <= high
+        assert low < high
+
+
 def test_a_group_of_one_class_says_why_it_has_no_value(table: Any) -> None:
     rows = spark.evaluate(table, **BINARY, group_by="kind", metrics=["roc_auc"]).collect()
     for row in rows:

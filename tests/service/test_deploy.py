@@ -6,6 +6,7 @@ import configparser
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,10 +40,11 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 COMPOSE = documents("compose.yaml")[0]
+KUSTOMIZATION = documents("kubernetes/kustomization.yaml")[0]
+OBJECTS = [one for name in KUSTOMIZATION["resources"] for one in documents(f"kubernetes/{name}")]
 CONTAINERS = {
     f"{document['kind']} {container['name']}": (document, container)
-    for name in documents("kubernetes/kustomization.yaml")[0]["resources"]
-    for document in documents(f"kubernetes/{name}")
+    for document in OBJECTS
     if document["kind"] in ("StatefulSet", "Deployment")
     for container in document["spec"]["template"]["spec"]["containers"]
 }
@@ -56,9 +58,8 @@ def broker() -> Iterator[Broker]:
 
 
 def test_the_configurations_are_configurations() -> None:
-    (config,) = documents("kubernetes/configmap.yaml")
-    for text in ((DEPLOY / "compose/run.toml").read_text(), config["data"]["run.toml"]):
-        settings = settings_from_text(text)
+    for folder in ("compose", "kubernetes"):
+        settings = settings_from_text((DEPLOY / folder / "run.toml").read_text())
         assert settings.kafka is not None
         assert settings.kafka.assignment == "group"
         assert settings.serve.probes == "0.0.0.0:8643"
@@ -79,6 +80,78 @@ def test_containers_of_kubernetes_are_restricted_and_probed() -> None:
         assert document["spec"]["selector"]["matchLabels"] == labels
     names = {key: one["secretKeyRef"]["name"] for key, one in _secrets().items()}
     assert names == {"PGPASSWORD": "streameval", "STREAMEVAL_TOKEN": "streameval"}
+
+
+def test_pods_of_kubernetes_are_pinned_spread_and_closed() -> None:
+    (image,) = KUSTOMIZATION["images"]
+    assert (image["name"], image["newTag"]) == ("streameval", streameval.__version__)
+    (config,) = KUSTOMIZATION["configMapGenerator"]
+    assert all((DEPLOY / "kubernetes" / name).is_file() for name in config["files"])
+    policies = [one["spec"] for one in OBJECTS if one["kind"] == "NetworkPolicy"]
+    settings = (DEPLOY / "kubernetes/run.toml").read_text()
+    for document, container in CONTAINERS.values():
+        pod = document["spec"]["template"]["spec"]
+        labels = document["spec"]["template"]["metadata"]["labels"]
+        assert container["image"] == image["name"]
+        assert pod["volumes"] == [{"name": "config", "configMap": {"name": config["name"]}}]
+        spread = pod["topologySpreadConstraints"]
+        assert {one["topologyKey"].rpartition("/")[2] for one in spread} == {"hostname", "zone"}
+        assert all(one["labelSelector"]["matchLabels"] == labels for one in spread)
+        mine = [
+            one for one in policies if one["podSelector"]["matchLabels"].items() <= labels.items()
+        ]
+        assert {each for one in mine for each in one["policyTypes"]} == {"Ingress", "Egress"}
+        inwards = [
+            port["port"]
+            for one in mine
+            for rule in one.get("ingress", ())
+            for port in rule["ports"]
+        ]
+        assert inwards == ["http"] * (container["name"] == "serve")
+        for rule in (rule for one in mine for rule in one["egress"] if "to" in rule):
+            (peer,) = rule["to"]
+            name = peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+            assert name == "kube-system" or f".{name}.svc" in settings
+
+
+def test_prometheus_scrapes_the_service_with_the_token_of_the_pods() -> None:
+    (monitor,) = documents("kubernetes/servicemonitor.yaml")
+    (service,) = (
+        one
+        for one in OBJECTS
+        if one["kind"] == "Service"
+        and monitor["spec"]["selector"]["matchLabels"].items()
+        <= one["metadata"].get("labels", {}).items()
+    )
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert (
+        endpoint["authorization"]["credentials"] == _secrets()["STREAMEVAL_TOKEN"]["secretKeyRef"]
+    )
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="NOT TESTED: no kubectl is installed")
+def test_a_change_of_the_configuration_rolls_the_pods(tmp_path: Path) -> None:
+    def names(comment: str) -> set[str]:
+        with (tmp_path / "kubernetes/run.toml").open("a") as file:
+            file.write(comment)
+        made = subprocess.run(
+            ["kubectl", "kustomize", tmp_path / "kubernetes"], capture_output=True, check=True
+        )
+        objects = list(yaml.safe_load_all(made.stdout))
+        image = KUSTOMIZATION["images"][0]
+        pods = [
+            one["spec"]["template"]["spec"] for one in objects if "replicas" in one.get("spec", {})
+        ]
+        for pod in pods:
+            (container,) = pod["containers"]
+            assert container["image"] == f"{image['newName']}:{image['newTag']}"
+        found = {pod["volumes"][0]["configMap"]["name"] for pod in pods}
+        assert found == {one["metadata"]["name"] for one in objects if one["kind"] == "ConfigMap"}
+        return found
+
+    shutil.copytree(DEPLOY / "kubernetes", tmp_path / "kubernetes")
+    assert len(names("") | names("# another\n")) == 2
 
 
 def _secrets() -> dict[str, Any]:

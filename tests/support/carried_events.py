@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,18 @@ def _timed(unit: str, zone: str | None) -> Case:
     )
 
 
+_DAYS = [date(2026, 2, 28), date(2026, 3, 1), date(1, 1, 1)]
+_KEYS = {
+    "flag": arrow.array(_some(True, False, None)),
+    "small": arrow.array(_some(-7, 0, 7, None), arrow.int8()),
+    "large": arrow.array(_some(-(2**62), 2**62, None)),
+    "whole": arrow.array(_some(7.0, 2.0**40, None)),
+    "text": arrow.array(_some("PT", "007", None)),
+    "category": arrow.array(_some("a", "b", None)).dictionary_encode(),
+    "none": arrow.array(_some(None), arrow.string()),
+    "date": arrow.array(_some(*_DAYS, None), arrow.date32()),
+}
+
 _NAMES = ["cat", "cow", "dog"]
 _LABELS = _some(*_NAMES)
 _TABLE = _shares(3)
@@ -142,6 +154,24 @@ CASES: dict[str, Case] = {
         {"slices": ("country", ("country", "model")), "intervals": True},
         {"y_true": "label", "y_pred": "predicted", "weight": "weight"},
         ("country", "model"),
+    ),
+    "slices of dates": Case(
+        {"label": _some(0, 1), "score": _scores(), "day": _some(*_DAYS, None)},
+        {"y_true": "label", "score": "score", "by": "day"},
+        {"slices": ("day",)},
+        {"y_true": "label", "score": "score"},
+        ("day",),
+    ),
+    "slices of every type": Case(
+        {"label": _some(0, 1), "score": _scores(), **_KEYS},
+        {"y_true": "label", "score": "score", "by": list(_KEYS)},
+        {"slices": tuple(_KEYS)},
+        {"y_true": "label", "score": "score"},
+        tuple(_KEYS),
+        # In CSV whole floats and truths are text.
+        without=frozenset(
+            {*WRITTEN, "csv", "tsv", "gzip", "xz", "gzip that its name does not say"}
+        ),
     ),
     "scores of texts": Case(
         {"label": _some("spam", "ham"), "score": _scores(), "flag": _some(True, False)},

@@ -8,7 +8,7 @@ import gzip
 import json
 import lzma
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ def _text(value: Any) -> Any:
     """A value as CSV and JSON have it: a list as a JSON array."""
     if isinstance(value, (list, dict)):
         return json.dumps(value)
-    return value.isoformat() if isinstance(value, datetime) else value
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _pandas(table: arrow.Table, folder: Path) -> Any:

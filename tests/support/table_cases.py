@@ -95,6 +95,7 @@ def cases(rows: int = 600, seed: int = 0) -> list[Case]:
         "when": [start + timedelta(minutes=int(n)) for n in minutes],
         "seconds": (1_700_000_000 + minutes * 60).tolist(),
         "distinct": rng.random(rows).tolist(),
+        "day": [None if n % 7 == 0 else start.date() + timedelta(n % 3) for n in range(rows)],
     }
     names = {"ant": "p_ant", "bee": "p_bee", "cow": "p_cow"}
     spam_options: dict[str, Any] = {"positive": "spam"}
@@ -121,6 +122,13 @@ def cases(rows: int = 600, seed: int = 0) -> list[Case]:
             spam_options | {"slices": ["country", ("country", "model")]},
             binary | {"weight": "w"},
             ("country", "model"),
+        ),
+        case(
+            "slices of dates",
+            binary | spam_options | {"by": "day"},
+            spam_options | {"slices": ["day"]},
+            binary,
+            ("day",),
         ),
         case(
             "predicted labels",

@@ -212,8 +212,8 @@ def test_what_is_no_slice() -> None:
     ev = se.Evaluator(slices=("country",))
     for value, message in [
         (None, "slices: expected a mapping with 'country', got None"),
-        ({"country": 0.5}, re.escape("slices['country']: expected a str, int or bool value")),
-        ({"country": math.inf}, "expected a str, int or bool value, or None, got inf"),
+        ({"country": 0.5}, re.escape("slices['country']: expected a str, int, bool or date value")),
+        ({"country": math.inf}, "expected a str, int, bool or date value, or None, got inf"),
         ({"country": ["PT"]}, "or None, got .'PT'. of type list"),
         ({"country": MISSING}, "got '.missing.'; pass None where the value is missing"),
     ]:
