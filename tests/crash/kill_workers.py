@@ -51,6 +51,8 @@ ACTIONS = {"kill": 36, "stop": 18, "add": 11, "remove": 11, "broker": 8, "postgr
 _MORE = ('slices = ["country"]', 'slices = ["country", "shop"]')
 """A change of settings: of the slices; there is a window more as well."""
 
+_WITHOUT = "this worker ends without a partition"
+
 _DROP = ("--drop", "slice.shop", "--drop", "window.again")
 
 _PATIENCE = 240
@@ -131,10 +133,10 @@ class Workers:
         place, changes = self._of[life]
         self._start(place)
         if (self.changes - changes) % 2 == 0:
-            return  # they were changed back meanwhile
+            return  # they were changed back meanwhile, or are about to be
         again = self.running.pop()
         again.expect(0)
-        assert "this worker ends without a partition" in again.said(), again.said()
+        assert _WITHOUT in again.said(), again.said()
         self._configure(place)
         self._start(place)
 
@@ -169,7 +171,7 @@ class Workers:
     def check(self) -> None:
         """No worker ends by itself, unless the group has newer settings."""
         for life in list(self.running):
-            if life.ended() and not self.is_current(life):
+            if life.ended() and (not self.is_current(life) or _WITHOUT in life.said()):
                 self._restart(life)
             else:
                 assert not life.ended(), f"a worker has ended by itself:\n{life.said()}"

@@ -19,11 +19,18 @@ from confluent_kafka.admin import NewPartitions
 
 from streameval.cli import main
 from streameval.errors import ConfigError, SourceError, StoreError
+from streameval.evaluator.comparison import reference_of
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.follow import Follower
-from streameval.service.loop import Submit, Write, in_this_thread
-from streameval.service.service import check_units, open_unit, run_service
+from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.service import (
+    _generation,
+    _Signalled,
+    check_units,
+    open_unit,
+    run_service,
+)
 from streameval.service.snapshot import Publisher
 from streameval.service.sources import kafka_consumer, kafka_group
 from streameval.service.sources.kafka import KafkaSettings
@@ -523,13 +530,20 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         new.worker.release([0], write=True)
         assert old.worker.open(0) is None
         old.worker.release([1], write=True)
-        for _ in range(2):  # as often as it is restarted
-            with pytest.raises(SupersededError, match="to return to its settings, add --drop"):
-                sharing("old", before, file="pod-0")
+        for _ in range(2):  # as often as it is restarted; it does not look for a broker
+            caplog.clear()
+            run_service(old.worker._settings, file="pod-0")
+            (line,) = [r.getMessage() for r in caplog.records]
+            assert "ends without a partition; to return to its settings, add --drop" in line
         windows = {"all": 15, "again": 2} if after == MORE else {"all": 15}
         assert reported() == windows
         shown = states()
         assert "the partitions 1 have earlier settings until a worker opens them" in caplog.text
+        for one in (old.worker._settings, new.worker._settings):
+            # A server with the file of before or after; what it shows is under this file.
+            with closing(Follower(path, lambda meta: one, Publisher())) as other:  # noqa: B023
+                other.read()
+                assert reference_of(other._states.evaluators["all"]).total.support == 15
         assert new.worker.open(1) == {"kafka:events/1": {"offset": 9}}
         # What was shown is what the conversion makes of it.
         assert states() == shown
@@ -548,6 +562,25 @@ def test_a_rolling_update_of_the_settings_of_a_group(
             sharing("new", after, file="pod-2")  # a container of the settings that are left
         assert sharing("old", before, file="pod-0", drops=DROPS).worker.open(1) is not None
         assert reported()["all"] == 17
+
+
+def test_a_worker_waits_for_a_store_that_is_away(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
+    settings, stop = settings_from_text(text), _Signalled(ReadLoop.stop)
+    postgres.kill()
+    try:
+        with ThreadPoolExecutor(2) as threads, caplog.at_level(logging.WARNING):
+            waiting = threads.submit(_generation, settings, "one", lambda found: (), stop)
+            while "waiting for the store" not in caplog.text:
+                assert not waiting.done()
+                time.sleep(0.01)
+            stop()
+            assert waiting.result(60) is None
+    finally:
+        postgres.start()
+    assert _generation(settings, "one", lambda found: (), _Signalled(ReadLoop.stop)) == 1
 
 
 def test_settings_that_are_refused_are_not_those_of_the_group(
