@@ -159,7 +159,8 @@ def view_of(
         ConfigError: It cannot be converted.
         StoreError: The store is damaged.
     """
-    if stored_fingerprint(found) == stored_fingerprint(shown):
+    # None are those of a unit that was claimed a moment ago, and holds nothing.
+    if stored_fingerprint(found) in ({}, stored_fingerprint(shown)):
         return UnitView(read_begins(connection))
     wanted = settings()
     evolution = evolution_of(path, connection, wanted, now)

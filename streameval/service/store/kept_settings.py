@@ -65,15 +65,20 @@ def keep_settings(store: Store, settings: RunSettings, generation: int = 0) -> N
                 store.set_meta(key, text)
 
 
-def generation_of(meta: Mapping[str, str]) -> int:
+def _generation_of(meta: Mapping[str, str]) -> int:
     """The generation of the settings that a unit has; 0 without a group."""
     text = meta.get(_GENERATION, "")
     return int(text) if text.isdecimal() else 0
 
 
 def newest_first(metas: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The units of a store, from their properties: those of the newest settings first."""
-    return sorted(metas, key=lambda unit: -generation_of(metas[unit]))
+    """The units of a store, from their properties: those of the newest settings first.
+
+    A unit that was claimed a moment ago has no settings yet; it is among the last.
+    """
+    return sorted(
+        metas, key=lambda unit: (-_generation_of(metas[unit]), SETTINGS not in metas[unit])
+    )
 
 
 def unconverted_text(units: Sequence[str]) -> str:
