@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
@@ -82,6 +83,7 @@ def run(
             until_end=until_end,
             reread=partial(load_settings, config, overrides),
             drop=partial(_confirmed, drop or ()),
+            file=f"{socket.gethostname()}:{os.path.abspath(config)}",
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -41,14 +42,16 @@ from streameval.service.join.counts import (
 from streameval.service.join.watermark import SavedWatermark
 from streameval.service.store.backup import back_up
 from streameval.service.store.backup import restore as restore_backup
-from streameval.service.store.begins import latest_begins, note_begins, read_begins, since_text
+from streameval.service.store.begins import latest_begins, note_begins, since_text
 from streameval.service.store.check import Checked, check_store
 from streameval.service.store.checksums import check_rows
 from streameval.service.store.copy import copy_store
 from streameval.service.store.dialect import Connection
+from streameval.service.store.evolution import UnitView, view_of
+from streameval.service.store.kept_settings import kept_settings, newest_first, unconverted_text
 from streameval.service.store.postgres import is_postgres
 from streameval.service.store.quarantine import listed, mark_for_replay, reasons
-from streameval.service.store.state_rows import StateRow, merge_rows, read_rows
+from streameval.service.store.state_rows import StateRow, merge_rows, merged_windows, read_rows
 from streameval.service.store.store import (
     Store,
     each_unit,
@@ -106,22 +109,35 @@ def _windows(
 ) -> dict[str, Evaluation]:
     """The windows of a store in their order, or one of them."""
     known: set[str] = set()
-    begins = []
+    views: dict[str, UnitView] = {}
+    metas = {unit: store.meta() for unit in each_unit(store)}
+    newest = metas[newest_first(metas)[0]] if metas else {}
 
     def rows() -> Iterator[StateRow]:
-        for _ in each_unit(store):
+        for unit in each_unit(store):
             query = "SELECT DISTINCT partition FROM states"
             known.update(name for (name,) in connection.execute(query))
-            begins.append(read_begins(connection))
-            yield from read_rows(connection, partition)
+            settings = partial(kept_settings, store.path, newest)
+            view = view_of(store.path, connection, metas[unit], newest, settings, wall_time())
+            views[unit] = view
+            if view.steps is None:
+                yield from read_rows(connection, partition)
+                continue
+            for name, found in merged_windows(connection, partition).items():
+                if name in view.steps:
+                    yield StateRow(unit, name, 0, "snapshot", view.steps[name](found), [])
 
     merged: dict[str, Evaluation] = {}
     merge_rows(merged, rows())
     if partition is not None and partition not in known:
         raise InputError("--partition", expected=_one_of(list(known)), got=shown(partition))
-    found = in_window_order(merged, store)
+    waiting = [unit for unit, view in views.items() if view.steps is not None]
+    if waiting:
+        say(f"{store.path}: {unconverted_text(waiting)}")
+    found = in_window_order(merged, newest)
+    begins = latest_begins(view.begins for view in views.values())
     for name, evaluator in found.items():
-        note_begins(latest_begins(begins), name, reference_of(evaluator))
+        note_begins(begins, name, reference_of(evaluator))
     if window is not None and window not in found:
         raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
     return found if window is None else {window: found[window]}

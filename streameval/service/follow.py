@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.errors import StoreError
+from streameval.errors import ConfigError, StoreError
 from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import duration, iso_time, wall_time
 from streameval.service.alerts.shared import AlertReader, SharedAlerts, are_shared
@@ -36,10 +36,19 @@ from streameval.service.probes import probes
 from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
-from streameval.service.store.begins import BEGINS, read_begins
+from streameval.service.store.begins import BEGINS, Begins, latest_begins
 from streameval.service.store.dialect import Connection
-from streameval.service.store.evolution import stored_beside
-from streameval.service.store.kept_settings import SETTINGS
+from streameval.service.store.evolution import (
+    UnitView,
+    stored_beside,
+    stored_fingerprint,
+    view_of,
+)
+from streameval.service.store.kept_settings import (
+    SETTINGS,
+    newest_first,
+    unconverted_text,
+)
 from streameval.service.store.positions import ReadPartition, read_positions
 from streameval.service.store.quarantine import merged, published
 from streameval.service.store.state_rows import merge_rows, read_rows
@@ -47,6 +56,7 @@ from streameval.service.store.store import (
     CHECKPOINT_AT,
     Store,
     check_same_run,
+    each_unit,
     file_of,
     read_store,
 )
@@ -84,8 +94,21 @@ class MergedStates:
         self.evaluators = open_evaluators(settings)
         self._parts: dict[tuple[str, str, str], _Part] = {}
 
-    def read(self, unit: str, connection: Connection) -> bool:
+    def read(
+        self,
+        unit: str,
+        connection: Connection,
+        steps: Mapping[str, Callable[[Evaluation], Evaluation]] | None = None,
+        *,
+        again: bool = False,
+    ) -> bool:
         """Read what is new in one unit of a store; whether there was anything.
+
+        Args:
+            unit: Its name.
+            connection: Of the store, with this unit selected.
+            steps: The conversions of its windows, where it has other settings.
+            again: Its settings have changed: nothing that was merged of it holds.
 
         Raises:
             StoreError: A row is damaged or of other settings.
@@ -96,19 +119,31 @@ class MergedStates:
             if window in self._windows:
                 found.setdefault((partition, window), []).append(number)
         anew: set[str] = set()
-        changed = False
+        if again:
+            gone = [key for key in self._parts if key[0] == unit]
+            anew = {window for _, _, window in gone}
+            for key in gone:
+                del self._parts[key]
+        changed = bool(anew)
         for (partition, window), numbers in found.items():
             part = self._parts.get((unit, partition, window))
             if part is not None and part.numbers == numbers:
                 continue
             changed = True
-            if part is not None and part.numbers != numbers[: len(part.numbers)]:
+            if steps is not None or (
+                part is not None and part.numbers != numbers[: len(part.numbers)]
+            ):
                 anew.add(window)
                 part = None
             known = [] if part is None else part.numbers
-            share = self._new(window) if part is None else part.evaluator
             rows = list(read_rows(connection, partition, window, numbers[len(known)]))
-            merge_rows({window: share}, rows)
+            if steps is None:
+                share = self._new(window) if part is None else part.evaluator
+                merge_rows({window: share}, rows)
+            else:
+                stored: dict[str, Evaluation] = {}
+                merge_rows(stored, rows)
+                share = steps[window](stored[window])
             if window not in anew:
                 merge_rows(self.evaluators, rows)
             self._parts[unit, partition, window] = _Part(numbers, share)
@@ -136,6 +171,8 @@ class _Unit(NamedTuple):
     partitions: dict[str, ReadPartition]
     quarantine: dict[str, Any]
     counters: dict[str, int]
+    meta: dict[str, str]
+    view: UnitView
 
 
 class Follower:
@@ -191,17 +228,16 @@ class Follower:
 
     def _set_up(self, store: Store) -> None:
         """Begin anew under the settings that the store has now."""
-        if not store.units():
+        metas = {unit: store.meta() for unit in each_unit(store)}
+        if not metas:
             raise StoreError(f"{store.path}: holds nothing yet; start its run first")
-        meta = store.meta()
-        settings = settled(self._settings_of(meta), stored_beside(meta))
-        check_same_run(store.path, meta, fingerprint(settings))
+        self._unit, settings = self._chosen(store.path, metas)
         self.settings = settings
-        self._set_up_from = _described(meta)
-        begins = read_begins(store.connection)
+        self._set_up_from = self._deciding(metas)
         self._units: dict[str, _Unit] = {}
+        self._unconverted: list[str] = []
         self._states = MergedStates(settings)
-        self._snapshots = SnapshotBuilder(settings, self._states.evaluators, begins, self._clock)
+        self._snapshots = SnapshotBuilder(settings, self._states.evaluators, Begins(), self._clock)
         self._alerts = AlertReader(settings, self._states.evaluators, self._clock)
         if self._shared is not None:
             self._shared.close()
@@ -215,6 +251,26 @@ class Follower:
                 self._now,
                 self._clock,
             )
+
+    def _chosen(self, path: str, metas: Mapping[str, Mapping[str, str]]) -> tuple[str, RunSettings]:
+        """The unit whose settings are shown, and the settings: the newest, or those of a file."""
+        refused: ConfigError | None = None
+        for unit in newest_first(metas):
+            meta = metas[unit]
+            settings = settled(self._settings_of(meta), stored_beside(meta))
+            try:
+                check_same_run(path, meta, fingerprint(settings))
+            except ConfigError as error:
+                # In a rolling update the file may be that of the other units.
+                refused = refused or error
+            else:
+                return unit, settings
+        assert refused is not None
+        raise refused
+
+    def _deciding(self, metas: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
+        """What a follower is set up from: the newest settings, and those that it shows."""
+        return [_described(metas[unit]) for unit in (newest_first(metas)[0], self._unit)]
 
     def close(self) -> None:
         """Close the store, and leave the alerts to another process."""
@@ -245,18 +301,34 @@ class Follower:
 
     def _read(self, store: Store) -> None:
         commits = store.commits()
-        units = store.units()
-        for name in units:
+        metas = {name: unit.meta for name, unit in self._units.items()}
+        changed = []
+        for name in store.units():
             known = self._units.get(name)
-            if known is not None and known.commits == commits[name]:
-                continue
+            if known is None or known.commits != commits[name]:
+                changed.append(name)
+                store.select(name)
+                metas[name] = store.meta()
+        # While workers are restarted, settings differ: the first unit of the newest ones decides.
+        if self._unit not in metas or self._deciding(metas) != self._set_up_from:
+            self._set_up(store)
+            self._read(store)
+            return
+        for name in changed:
             store.select(name)
-            # Always the first unit decides: while workers are restarted, settings differ.
-            if name == units[0] and _described(store.meta()) != self._set_up_from:
-                self._set_up(store)
-                self._read(store)
-                return
-            if self._states.read(name, store.connection):
+            meta, known = metas[name], self._units.get(name)
+            view = view_of(
+                store.path,
+                store.connection,
+                meta,
+                metas[self._unit],
+                lambda: self.settings,
+                self._now(),
+            )
+            again = known is not None and (
+                stored_fingerprint(known.meta) != stored_fingerprint(meta)
+            )
+            if self._states.read(name, store.connection, view.steps, again=again):
                 self._snapshots.changed()
             self._units[name] = _Unit(
                 commits[name],
@@ -264,10 +336,28 @@ class Follower:
                 read_positions(store.connection),
                 published(store.connection),
                 store.counters(),
+                meta,
+                view,
             )
+        if changed:
+            self._view_units()
         if self.settings.alert:
             store.select(self._alerts.unit)
             self._alerts.read(store.connection)
+
+    def _view_units(self) -> None:
+        """Note from when on all units hold their parts, and log those that are not converted."""
+        self._snapshots.begins = latest_begins(unit.view.begins for unit in self._units.values())
+        waiting = [name for name, unit in self._units.items() if unit.view.steps is not None]
+        if waiting:
+            self._snapshots.changed()  # their parts begin later with each event
+        if waiting != self._unconverted:
+            log.info(
+                "%s: %s",
+                self.name,
+                unconverted_text(waiting) if waiting else "all partitions are converted",
+            )
+        self._unconverted = waiting
 
     def _publish(self) -> None:
         self._published += 1
@@ -306,11 +396,8 @@ def _opened_webhook(settings: RunSettings) -> Webhook | None:
 
 def _described(meta: Mapping[str, str]) -> dict[str, str]:
     """The properties of a store from which a follower is set up."""
-    return {
-        key: value
-        for key, value in meta.items()
-        if key in (SETTINGS, BEGINS) or key.startswith("config.")
-    }
+    kept = {key: value for key, value in meta.items() if key in (SETTINGS, BEGINS)}
+    return kept | stored_fingerprint(meta)
 
 
 def serve_store(

@@ -7,13 +7,13 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from streameval.errors import ConfigError, StreamevalError
+from streameval.errors import ConfigError, StoreError, StreamevalError
 from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.checks import check_store_key, check_workers
@@ -29,16 +29,30 @@ from streameval.service.signals import on_signals
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Opening, Position, Source
+from streameval.service.store.dialect import Connection
 from streameval.service.store.evolution import (
+    Evolution,
     differences,
     evolution_of,
     stored_beside,
     while_running,
 )
-from streameval.service.store.kept_settings import keep_settings
-from streameval.service.store.postgres import ONE_UNIT
+from streameval.service.store.kept_settings import (
+    SupersededError,
+    check_generation,
+    join_group,
+    keep_settings,
+)
+from streameval.service.store.postgres import ONE_UNIT, is_away
 from streameval.service.store.postgres import parse_address as store_address
-from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
+from streameval.service.store.store import (
+    Store,
+    each_unit,
+    inbox_of,
+    keep_window_order,
+    open_store,
+    read_store,
+)
 from streameval.service.unit import Unit
 
 if TYPE_CHECKING:
@@ -50,6 +64,12 @@ log = logging.getLogger("streameval.run")
 
 _LONGEST_RECORD = 1 << 20
 
+_AWAY_SECONDS = 0.5
+"""Between two looks for a store that cannot be reached."""
+
+_SETTINGS = "settings"
+"""The name by which ``--drop`` replaces newer settings of a group."""
+
 
 def run_service(
     settings: RunSettings,
@@ -58,6 +78,7 @@ def run_service(
     reread: Callable[[], RunSettings] | None = None,
     drop: Callable[[Mapping[str, str]], Collection[str]] = lambda drops: (),
     started: Callable[[Runner, str | None], None] = lambda runner, url: None,
+    file: str = "",
 ) -> None:
     """Run until a signal, or until the sources have ended.
 
@@ -71,6 +92,8 @@ def run_service(
         drop: From what the settings no longer have (name -> what would be lost) to the names
             that may be dropped.
         started: Called once with the runner and the server's address, when both are ready.
+        file: Where the settings are from, which tells a worker that is restarted from one whose
+            settings have changed.
 
     Raises:
         ConfigError, StoreError, SourceError, MissingExtraError: It cannot be
@@ -101,7 +124,22 @@ def run_service(
         progress = Progress()
         stack.enter_context(probes(settings.serve, progress))
         if settings.kafka is not None and settings.kafka.assignment == "group":
-            _run_worker(settings, settings.kafka, drop, resolve, reread, stop, hangup, progress)
+            try:
+                generation = _generation(settings, file, drop, stop)
+                if generation is not None:
+                    _run_worker(
+                        settings,
+                        settings.kafka,
+                        partial(open_unit, drop, generation=generation),
+                        partial(check_generation, generation=generation),
+                        resolve,
+                        reread,
+                        stop,
+                        hangup,
+                        progress,
+                    )
+            except SupersededError as superseded:
+                log.info("%s", superseded)
             return
         settings, store = _open_settled(settings, drop)
         stack.callback(store.close)
@@ -169,20 +207,22 @@ def _open_settled(
     unit: str = ONE_UNIT,
     worker: str | None = None,
     beside: Store | None = None,
+    generation: int = 0,
 ) -> tuple[RunSettings, Store]:
     """A store or one of its units, open for writing; and the settings beside what it keeps."""
     store = open_store(
         settings.store,
         fingerprint(settings),
-        evolve=partial(_evolve, settings, drop),
+        evolve=partial(_evolve, settings, drop, generation),
         unit=unit,
         worker=worker,
         beside=beside,
     )
     try:
+        check_generation(store, generation)
         settings = settled(settings, stored_beside(store.meta()))
         keep_window_order(store, settings)
-        keep_settings(store, settings)
+        keep_settings(store, settings, generation)
     except BaseException:
         store.close()
         raise
@@ -195,6 +235,8 @@ def open_unit(
     number: int,
     worker: str,
     beside: Store | None,
+    *,
+    generation: int = 0,
 ) -> Unit:
     """What a shared store keeps of a partition number, claimed for a worker.
 
@@ -204,12 +246,14 @@ def open_unit(
         number: Of the partition.
         worker: The name of the worker.
         beside: Another unit of this worker, whose connection is shared.
+        generation: Of the settings; 0: there is no group with newer ones.
 
     Raises:
         ConfigError: The settings are refused beside what the store holds.
+        SupersededError: The group has newer settings; the unit is not converted to these.
         StoreError: It cannot be opened.
     """
-    settings, store = _open_settled(settings, drop, str(number), worker, beside)
+    settings, store = _open_settled(settings, drop, str(number), worker, beside, generation)
     try:
         join = open_join(settings, store, time.monotonic, wall_time)
         return Unit(settings, store, _decoder_of(settings), join=join)
@@ -225,10 +269,47 @@ def _decoder_of(settings: RunSettings) -> RecordDecoder:
     return RecordDecoder(settings.fields, settings.evaluator, settings.join is not None, longest)
 
 
+def _generation(
+    settings: RunSettings,
+    file: str,
+    drop: Callable[[Mapping[str, str]], Collection[str]],
+    stop: _Signalled,
+) -> int | None:
+    """The generation of a worker's settings; None: it was stopped while the store was away."""
+    newer = {_SETTINGS: "the newer settings of the group"}
+    is_away_now = False
+    while not stop.signalled:
+        try:
+            return join_group(
+                settings,
+                file,
+                check=partial(check_units, settings, drop),
+                confirmed=lambda: _SETTINGS in drop(newer),
+            )
+        except StoreError as error:
+            if not is_away(error):
+                raise
+            if not is_away_now:
+                log.warning("waiting for the store: %s", error)
+            is_away_now = True
+            time.sleep(_AWAY_SECONDS)
+    return None
+
+
+def check_units(
+    settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]]
+) -> None:
+    """Raise ConfigError where a unit of a shared store cannot be brought to these settings."""
+    with closing(read_store(settings.store)) as store, store.reading() as connection:
+        for _ in each_unit(store):
+            _evolution(store.path, connection, settings, drop)
+
+
 def _run_worker(
     settings: RunSettings,
     kafka: KafkaSettings,
-    drop: Callable[[Mapping[str, str]], Collection[str]],
+    opened: Callable[[RunSettings, int, str, Store | None], Unit],
+    check: Callable[[Store], None],
     resolve: Callable[[str, str], str],
     reread: Callable[[], RunSettings] | None,
     stop: _Signalled,
@@ -246,7 +327,8 @@ def _run_worker(
         worker = Worker(
             settings,
             lambda worker: kafka.open_group(worker, opening, address.name),
-            partial(open_unit, drop),
+            opened,
+            check=check,
             progress=progress,
             submit=writer.submit,
         )
@@ -299,19 +381,36 @@ def _needs_stamps(settings: RunSettings) -> bool:
     return settings.fields.time is None and timed
 
 
+def _evolution(
+    path: str,
+    connection: Connection,
+    settings: RunSettings,
+    drop: Callable[[Mapping[str, str]], Collection[str]],
+) -> Evolution:
+    """The effect of the settings on a store; raises ConfigError where it is not confirmed."""
+    found = evolution_of(path, connection, settings, time.time_ns() // 1_000)
+    kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
+    if kept:
+        raise ConfigError(drops_text(path, {name: found.drops[name] for name in kept}))
+    return found
+
+
 def _evolve(
-    settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]], store: Store
+    settings: RunSettings,
+    drop: Callable[[Mapping[str, str]], Collection[str]],
+    generation: int,
+    store: Store,
 ) -> Mapping[str, str]:
     """Bring a store to the settings, and return their fingerprint there.
 
     Raises:
         ConfigError: It is refused, or not confirmed.
+        SupersededError: The group has newer settings. A worker that has those claims the unit
+            before it converts it, so this one either sees them or writes nothing.
     """
+    check_generation(store, generation)
     with store.reading() as connection:
-        found = evolution_of(store.path, connection, settings, time.time_ns() // 1_000)
-    kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
-    if kept:
-        raise ConfigError(drops_text(store.path, {name: found.drops[name] for name in kept}))
+        found = _evolution(store.path, connection, settings, drop)
     if found.changed:
         found.apply(store)
     for line in found.lines:
@@ -383,18 +482,18 @@ class _Signalled:
 
     def __init__(self, call: Callable[[ReadLoop], None]) -> None:
         self._call = call
-        self._signalled = False
+        self.signalled = False
         self._loop: ReadLoop | None = None
 
     def __call__(self) -> None:
-        self._signalled = True
+        self.signalled = True
         if self._loop is not None:
             self._call(self._loop)
 
     def set_loop(self, loop: ReadLoop) -> None:
         """Set the loop."""
         self._loop = loop
-        if self._signalled:
+        if self.signalled:
             self._call(loop)
 
 

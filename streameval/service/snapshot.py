@@ -606,7 +606,7 @@ class SnapshotBuilder:
     ) -> None:
         self._settings = settings
         self._given = evaluators
-        self._begins = begins
+        self.begins = begins
         self._clock = clock
         self._metrics = main_metrics(settings)
         self._level = interval_level(settings)
@@ -747,7 +747,7 @@ class SnapshotBuilder:
         )
 
     def _since(self, window: str) -> str:
-        return note_begins(self._begins, window, self._evaluator(window))
+        return note_begins(self.begins, window, self._evaluator(window))
 
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing

@@ -29,6 +29,7 @@ from streameval.service.progress import Progress
 from streameval.service.snapshot import PartitionRows
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
+from streameval.service.store.kept_settings import SupersededError
 from streameval.service.store.postgres import is_away
 from streameval.service.store.store import Store
 from streameval.service.unit import Unit, UnitChanges
@@ -55,6 +56,8 @@ class Worker:
         open_unit: From the settings of now, a partition number, the worker's name and the store of
             another of its units, whose connection is shared, to what is kept of the number,
             claimed.
+        check: Called with the store of a unit after a checkpoint; it raises SupersededError, as
+            ``open_unit`` does, where the group has newer settings.
         clock: Seconds; it never goes backwards.
         progress: Notes the steps of the loop, for probes.
         submit: Writes a checkpoint, as :class:`ReadLoop` takes it.
@@ -66,12 +69,15 @@ class Worker:
         open_group: Callable[[Worker], KafkaGroup],
         open_unit: Callable[[RunSettings, int, str, Store | None], Unit],
         *,
+        check: Callable[[Store], None] = lambda store: None,
         clock: Callable[[], float] = time.monotonic,
         progress: Progress | None = None,
         submit: Submit = in_this_thread,
     ) -> None:
         self._settings = settings
         self._open_unit = open_unit
+        self._check = check
+        self._is_superseded = False
         self._clock = clock
         self._units: dict[int, Unit] = {}
         self._writing: list[_Writing] = []
@@ -123,6 +129,9 @@ class Worker:
         try:
             unit = self._open_unit(self._settings, number, self._group.name, beside)
         except FencedError:
+            return None
+        except SupersededError as error:
+            self._end(error)
             return None
         except StoreError as error:
             if not is_away(error):
@@ -194,6 +203,7 @@ class Worker:
     def wrote(self) -> None:
         """Note what is written; a unit that is not is closed, and read again from the store."""
         writing, self._writing = self._writing, []
+        written: Unit | None = None
         for one in writing:
             if self._units.get(one.number) is not one.unit:
                 continue  # dropped with another
@@ -204,6 +214,14 @@ class Worker:
             self._written_at[one.number] = self._clock()
             late = self._late.setdefault(one.number, LateLog(f"partition {one.number}, "))
             late.log(one.unit.late)
+            written = one.unit
+        if written is not None:
+            try:
+                self._check(written.store)
+            except SupersededError as error:
+                self._end(error)
+            except StoreError:
+                pass  # the next write finds what is wrong
 
     def publish(self, *, force: bool = False) -> None:
         """Log what has changed: ``streameval serve`` reads the numbers from the store."""
@@ -212,6 +230,13 @@ class Worker:
             self._told = set(self._units)
             numbers = ", ".join(map(str, sorted(self._told))) or "none"
             log.info("%s: reads the partitions %s", self._group.name, numbers)
+
+    def _end(self, error: SupersededError) -> None:
+        """Stop after one more checkpoint, because the group has newer settings."""
+        if not self._is_superseded:
+            self._is_superseded = True
+            log.info("%s", error)
+        self.loop.stop()
 
     # Failures
 

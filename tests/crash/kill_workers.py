@@ -4,14 +4,16 @@
 
 Workers share a store on PostgreSQL and the partitions of two topics that are joined. They are
 killed, stopped until the group has given their partitions to others and then resumed, added and
-removed; the broker and the database are restarted as after a power cut. The stream goes on
-meanwhile. In the end the merged states of all units have the bytes of one process that read the
-same topics, and of the stream itself. Needs what ``tests.support.apache_kafka`` needs.
+removed; the broker and the database are restarted as after a power cut; their settings are changed,
+one worker after another, and changed back. The stream goes on meanwhile. In the end the merged
+states of all units have the bytes of one process that read the same topics, and of the stream
+itself. Needs what ``tests.support.apache_kafka`` needs.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import random
 import signal
 import sys
@@ -20,9 +22,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import Any, Protocol
 
+from streameval.cli import main as main_of_cli
+from streameval.service.store.evolution import stored_fingerprint
+from streameval.service.store.store import each_unit, read_store
 from tests.crash.kill_feeds import TopicsFeed
 from tests.crash.kill_outcome import differences, outcome, shared_outcome, true_states
 from tests.crash.kill_runs import Life, begin, finish, read_so_far, verdict, wait_for
@@ -39,8 +45,15 @@ SESSION_SECONDS = 6.0
 SHORT_SESSION_SECONDS = 2.0
 """What a broker without data that outlive it permits as well."""
 
-ACTIONS = {"kill": 40, "stop": 20, "add": 12, "remove": 12, "broker": 8, "postgres": 8}
+ACTIONS = {"kill": 36, "stop": 18, "add": 11, "remove": 11, "broker": 8, "postgres": 8, "change": 8}
 """Action -> how often it is chosen."""
+
+_MORE = ('slices = ["country"]', 'slices = ["country", "shop"]')
+"""A change of settings: of the slices; there is a window more as well."""
+
+_WITHOUT = "this worker ends without a partition"
+
+_DROP = ("--drop", "slice.shop", "--drop", "window.again")
 
 _PATIENCE = 240
 """Seconds for what has to come to pass, on a busy machine."""
@@ -69,6 +82,10 @@ class Workers:
         self._store = store
         self.usual = count
         self._begun = 0
+        self.changes = 0
+        """How often the settings were changed: an odd number of times, there are more of them."""
+        self._of: dict[Life, tuple[Path, int]] = {}
+        """The directory of each, and the changes that there had been when it was started."""
         self.running: list[Life] = []
         self._stopped: list[tuple[Life, float]] = []
         for _ in range(count):
@@ -78,8 +95,50 @@ class Workers:
         self._begun += 1
         place = self._directory / f"worker-{self._begun}"
         place.mkdir()
+        self._configure(place)
+        self._start(place)
+
+    def _configure(self, place: Path) -> None:
         begin(place, self._table, "kafka", store=self._store)
-        self.running.append(Life(place, "-m", "streameval.cli", "run", "run.toml"))
+        if self.changes % 2:
+            file = place / "run.toml"
+            file.write_text(file.read_text().replace(*_MORE) + '[[window]]\nname = "again"\n')
+
+    def _start(self, place: Path) -> None:
+        life = Life(place, "-m", "streameval.cli", "run", "run.toml", *_DROP)
+        self._of[life] = place, self.changes
+        self.running.append(life)
+
+    def is_current(self, life: Life) -> bool:
+        """Whether it was started with the settings of now."""
+        return self._of[life][1] == self.changes
+
+    @property
+    def current(self) -> list[Life]:
+        return [life for life in self.running if self.is_current(life)]
+
+    def change(self, life: Life) -> None:
+        """Change the settings, and start one worker again with them; the others end."""
+        self.changes += 1
+        place, _ = self._of[life]
+        self.remove(life)
+        self._configure(place)
+        self._start(place)
+
+    def _restart(self, life: Life) -> None:
+        """As a kubelet does with the old file, and then a rolling update with the new one."""
+        self.running.remove(life)
+        life.expect(0)
+        assert "the group has newer settings" in life.said(), life.said()
+        place, changes = self._of[life]
+        self._start(place)
+        if (self.changes - changes) % 2 == 0:
+            return  # they were changed back meanwhile, or are about to be
+        again = self.running.pop()
+        again.expect(0)
+        assert _WITHOUT in again.said(), again.said()
+        self._configure(place)
+        self._start(place)
 
     def kill(self, life: Life) -> None:
         self.running.remove(life)
@@ -110,9 +169,12 @@ class Workers:
         life.expect(0)
 
     def check(self) -> None:
-        """No worker ends by itself."""
-        for life in self.running:
-            assert not life.ended(), f"a worker has ended by itself:\n{life.said()}"
+        """No worker ends by itself, unless the group has newer settings."""
+        for life in list(self.running):
+            if life.ended() and (not self.is_current(life) or _WITHOUT in life.said()):
+                self._restart(life)
+            else:
+                assert not life.ended(), f"a worker has ended by itself:\n{life.said()}"
 
     def end(self) -> None:
         """Whatever happens: no process is left."""
@@ -204,12 +266,21 @@ def kill_workers(
             wait_until(lambda: read_so_far(directory, store) > before)  # noqa: B023
             time.sleep(rng.uniform(0.0, 0.5))
             done[_act(action, group, rng, postgres, kafka)] += 1
+            if action == "change":
+                # While there are units of both settings, all of them are shown.
+                with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+                    assert main_of_cli(["store", "report", store]) == 0
             if number % 10 == 0:
                 read = read_so_far(directory, store)
                 tell(f"{number} actions, {len(group.running)} workers, {read:,} records")
         target = count
         group.resume(wait=True)
+        if group.changes % 2:
+            wait_until(lambda: bool(group.current))
+            group.change(group.current[0])
+        wait_until(lambda: len(group.current) == len(group.running))
         wait_until(lambda: not feed.left and read_so_far(directory, store) >= len(lines))
+        wait_until(lambda: _settings(store) == 1)
         group.check()
         for life in list(group.running):
             group.remove(life)
@@ -230,11 +301,20 @@ def kill_workers(
     return found
 
 
+def _settings(store: str) -> int:
+    """How many different settings the units of a store have."""
+    with closing(read_store(store)) as opened:
+        found = [stored_fingerprint(opened.meta()) for _ in each_unit(opened)]
+    return len({tuple(sorted(one.items())) for one in found})
+
+
 def _act(
     action: str, group: Workers, rng: random.Random, postgres: Restarts, kafka: Restarts | None
 ) -> str:
     """Do it, or what is possible in its place; returns what was done."""
-    few = len(group.running) <= 1
+    few = len(group.current) <= 1
+    if action == "change" and not group.current:
+        action = "add"
     if action in ("kill", "stop", "remove") and few:
         action = "add"
     if action == "add" and len(group.running) >= group.usual + _MOST_MORE:
@@ -250,7 +330,7 @@ def _act(
         time.sleep(rng.uniform(0.0, 2.0))
         server.start()
     else:
-        life = rng.choice(group.running)
+        life = rng.choice(group.current)
         getattr(group, action)(life)
         # One that was killed is started again, now or with the next action.
         if action == "kill" and rng.random() < 0.7:

@@ -21,9 +21,8 @@ import pytest
 import yaml
 
 import streameval
-from streameval.errors import StoreError
 from streameval.service.config.load import settings_from_text
-from streameval.service.store.store import read_store
+from streameval.service.store.store import store_exists
 from tests.support.brokers import Broker, free_port, running_broker
 from tests.support.command_runs import COMMAND
 from tests.support.postgres_server import Postgres
@@ -279,7 +278,7 @@ def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
         assert worker.answers(worker.probes, "/metrics") == 404
         until = time.monotonic() + STARTS
         # A container that is started again until the first worker has made a store.
-        while not _is_store(store):
+        while not store_exists(store):
             assert time.monotonic() < until
             time.sleep(0.05)
         server = Contained(tmp_path, services["serve"]["command"], config)
@@ -297,14 +296,6 @@ def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
             if one is not None and one.process.poll() is None:
                 one.process.kill()
                 one.process.communicate()
-
-
-def _is_store(address: str) -> bool:
-    try:
-        read_store(address).close()
-    except StoreError:
-        return False
-    return True
 
 
 def _events(server: Contained) -> int:

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
@@ -17,12 +17,20 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
+from streameval.cli import main
 from streameval.errors import ConfigError, SourceError, StoreError
+from streameval.evaluator.comparison import reference_of
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.follow import Follower
-from streameval.service.loop import Submit, Write, in_this_thread
-from streameval.service.service import open_unit, run_service
+from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.service import (
+    _generation,
+    _Signalled,
+    check_units,
+    open_unit,
+    run_service,
+)
 from streameval.service.snapshot import Publisher
 from streameval.service.sources import kafka_consumer, kafka_group
 from streameval.service.sources.kafka import KafkaSettings
@@ -30,8 +38,12 @@ from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store import postgres as postgres_store
 from streameval.service.store.evolution import while_running
-from streameval.service.store.kept_settings import kept_settings
-from streameval.service.store.state_rows import merged_windows
+from streameval.service.store.kept_settings import (
+    SupersededError,
+    check_generation,
+    join_group,
+    kept_settings,
+)
 from streameval.service.store.store import open_store, read_store
 from streameval.service.unit import Unit
 from streameval.service.worker import Worker
@@ -300,14 +312,28 @@ class Assigned:
 class Sharing:
     """A worker, and the group that it believes in."""
 
-    def __init__(self, name: str, settings: RunSettings, submit: Submit = in_this_thread) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: RunSettings,
+        submit: Submit = in_this_thread,
+        file: str = "",
+        drops: Collection[str] = (),
+    ) -> None:
         self.group = Assigned(name)
-        self.drops: list[str] = []
-        """What it may drop from the store."""
+        generation = 0
+        if file:
+            generation = join_group(
+                settings,
+                file,
+                check=partial(check_units, settings, lambda found: drops),
+                confirmed=lambda: "settings" in drops,
+            )
         self.worker = Worker(
             settings,
             lambda worker: cast("Any", self.group),
-            partial(open_unit, lambda drops: self.drops),
+            partial(open_unit, lambda found: drops, generation=generation),
+            check=partial(check_generation, generation=generation),
             submit=submit,
         )
 
@@ -458,38 +484,134 @@ def test_a_server_follows_the_settings_of_the_first_unit(sharing: Callable[..., 
         assert follower._states.evaluators["all"].to_bytes() == states.evaluators["all"].to_bytes()
 
 
-def test_units_are_brought_to_changed_settings_by_the_worker_that_opens_them(
+MORE = '[evaluator]\nslices = ["country"]\n[[window]]\nname = "again"\n[[window]]\nname = "all"\n'
+FEWER = '[evaluator]\nmetrics = ["accuracy"]\n'
+DROPS = ["slice.country", "window.again", "scores"]
+
+
+@pytest.mark.parametrize(("before", "after"), [("", MORE), (MORE, ""), ("", FEWER), (FEWER, "")])
+def test_a_rolling_update_of_the_settings_of_a_group(
     sharing: Callable[..., Sharing],
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    before: str,
+    after: str,
 ) -> None:
-    old = sharing("old")
+    old = sharing("old", before, file="pod-0")
     for number in (0, 1):
         old.worker.open(number)
         old.read(number, 0, 4)
     old.checkpoint()
-    more = '[evaluator]\nslices = ["country"]\n[[window]]\nname = "again"\n'
-    new = sharing("new", more + '[[window]]\nname = "all"\n')
-    # A rolling restart: for a while units of both settings are written.
-    assert new.worker.open(0) == {"kafka:events/0": {"offset": 4}}
-    old.read(1, 4, 6)
+    path = old.worker._settings.store
+
+    def reported() -> dict[str, int]:
+        assert main(["store", "report", path, "--format", "json"]) == 0
+        found = json.loads(capsys.readouterr().out).items()
+        return {name: one["metrics"]["accuracy"]["support"] for name, one in found}
+
+    def states() -> dict[str, bytes]:
+        follower.read()
+        return {name: one.to_bytes() for name, one in follower._states.evaluators.items()}
+
+    with closing(Follower(path, partial(kept_settings, path), Publisher())) as follower:
+        follower.read()
+        new = sharing("new", after, file="pod-1", drops=DROPS)
+        assert new.worker.open(0) == {"kafka:events/0": {"offset": 4}}
+        new.read(0, 4, 6)
+        new.checkpoint()
+        old.read(1, 4, 9)
+        caplog.set_level(logging.INFO)
+        assert old.checkpoint() == {"kafka:events/1": {"offset": 9}}
+        # The last records of the old worker are counted, and then it ends.
+        (line,) = [r.getMessage() for r in caplog.records if "generation" in r.getMessage()]
+        assert "the group has newer settings, of generation 2: this worker has those of 1" in line
+        assert old.worker.loop._stopping
+        # Nor does it convert a unit back that is assigned to it.
+        new.worker.release([0], write=True)
+        assert old.worker.open(0) is None
+        old.worker.release([1], write=True)
+        for _ in range(2):  # as often as it is restarted; it does not look for a broker
+            caplog.clear()
+            run_service(old.worker._settings, file="pod-0")
+            (line,) = [r.getMessage() for r in caplog.records]
+            assert "ends without a partition; to return to its settings, add --drop" in line
+        windows = {"all": 15, "again": 2} if after == MORE else {"all": 15}
+        assert reported() == windows
+        shown = states()
+        assert "the partitions 1 have earlier settings until a worker opens them" in caplog.text
+        for one in (old.worker._settings, new.worker._settings):
+            # A server with the file of before or after; what it shows is under this file.
+            with closing(Follower(path, lambda meta: one, Publisher())) as other:  # noqa: B023
+                other.read()
+                assert reference_of(other._states.evaluators["all"]).total.support == 15
+        assert new.worker.open(1) == {"kafka:events/1": {"offset": 9}}
+        # What was shown is what the conversion makes of it.
+        assert states() == shown
+        assert "all partitions are converted" in caplog.text
+        assert reported() == windows
+        # The file of one pod is the old one again: that is a change like another.
+        back = sharing("back", before, file="pod-1", drops=DROPS)
+        back.worker.open(0)
+        back.read(0, 6, 7)
+        back.checkpoint()
+        new.read(1, 9, 10)
+        new.checkpoint()
+        assert new.worker.loop._stopping
+        assert reported()["all"] == 17
+        with pytest.raises(SupersededError):
+            sharing("new", after, file="pod-2")  # a container of the settings that are left
+        assert sharing("old", before, file="pod-0", drops=DROPS).worker.open(1) is not None
+        assert reported()["all"] == 17
+
+
+def test_a_worker_waits_for_a_store_that_is_away(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
+    settings, stop = settings_from_text(text), _Signalled(ReadLoop.stop)
+    postgres.kill()
+    try:
+        with ThreadPoolExecutor(2) as threads, caplog.at_level(logging.WARNING):
+            waiting = threads.submit(_generation, settings, "one", lambda found: (), stop)
+            while "waiting for the store" not in caplog.text:
+                assert not waiting.done()
+                time.sleep(0.01)
+            stop()
+            assert waiting.result(60) is None
+    finally:
+        postgres.start()
+    assert _generation(settings, "one", lambda found: (), _Signalled(ReadLoop.stop)) == 1
+
+
+def test_settings_that_are_refused_are_not_those_of_the_group(
+    sharing: Callable[..., Sharing],
+) -> None:
+    old = sharing("old", MORE, file="pod-0")
+    old.worker.open(0)
+    old.read(0, 0, 4)
     old.checkpoint()
-    new.read(0, 4, 6)
-    new.checkpoint()
-    with pytest.raises(ConfigError) as refused:
-        old.worker.open(0)
-    assert "window 'again' and its 1 states" in str(refused.value)
-    assert "would be dropped; to confirm, add --drop" in str(refused.value)
-    old.worker.release([1], write=True)
-    assert new.worker.open(1) == {"kafka:events/1": {"offset": 6}}
-    new.read(1, 6, 7)
-    new.checkpoint()
-    found = {}
-    with closing(read_store(new.worker._settings.store)) as store:
-        for unit in store.units():
-            store.select(unit)
-            for window, state in merged_windows(store.connection).items():
-                metrics = state.report().to_dict()["metrics"]
-                found[unit, window] = metrics["accuracy"]["support"]
-    assert found == {("0", "all"): 6, ("1", "all"): 7, ("0", "again"): 2, ("1", "again"): 1}
+    for wrong in ("", "[evaluator]\npositive = 0\n" + MORE.partition("\n")[2]):
+        with pytest.raises(ConfigError, match=r"to confirm, add --drop|its counts depend on it"):
+            sharing("new", wrong, file="pod-1")
+    old.read(0, 4, 5)
+    old.checkpoint()
+    assert old.worker.open(1) == {}
+    assert not old.worker.loop._stopping
+
+
+def test_earlier_settings_return_where_no_worker_is_left_or_by_confirmation(
+    sharing: Callable[..., Sharing],
+) -> None:
+    sharing("old", file="one")
+    new = sharing("new", MORE, file="two")
+    new.worker.open(0)
+    with pytest.raises(SupersededError):
+        sharing("old", file="three")
+    sharing("old", file="three", drops=["settings"])
+    with pytest.raises(SupersededError):
+        sharing("new", MORE, file="four")
+    new.worker.release([0], write=False)
+    sharing("new", MORE, file="five")
 
 
 def test_what_the_group_takes_away_is_written_first(sharing: Callable[..., Sharing]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -66,6 +66,11 @@ class Evolution:
     layout: list[str] | None = None
     """Columns of the predictions that a join has kept so far."""
 
+    @property
+    def converts(self) -> bool:
+        """Whether stored states change."""
+        return bool(self.steps or self.removed)
+
     def apply(self, store: Store) -> None:
         """Convert the store to these settings, in one transaction.
 
@@ -118,6 +123,57 @@ def evolution_of(path: str, connection: Connection, settings: RunSettings, now: 
     return _Comparison(path, connection, settings, now).compare()
 
 
+class UnitView(NamedTuple):
+    """How readers show a unit of a store whose other units may have other settings."""
+
+    begins: Begins
+    steps: Mapping[str, Callable[[Evaluation], Evaluation]] | None = None
+    """From a window to the conversion of its states, where the unit has yet to be converted;
+    windows that are missing are not shown. None: as they are stored."""
+
+
+def stored_fingerprint(meta: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the counts of a store or unit depend on, from its properties."""
+    return {key: value for key, value in meta.items() if key.startswith("config.")}
+
+
+def view_of(
+    path: str,
+    connection: Connection,
+    found: Mapping[str, str],
+    shown: Mapping[str, str],
+    settings: Callable[[], RunSettings],
+    now: int,
+) -> UnitView:
+    """How a unit is shown under the settings of others: as if it were converted now.
+
+    Args:
+        path: Of the store, for messages.
+        connection: Of the store, with this unit selected.
+        found: The unit's properties.
+        shown: Those of a unit that has the settings.
+        settings: Reads them; called where the two differ.
+        now: Microseconds since 1970.
+
+    Raises:
+        ConfigError: It cannot be converted.
+        StoreError: The store is damaged.
+    """
+    # None are those of a unit that was claimed a moment ago, and holds nothing.
+    if stored_fingerprint(found) in ({}, stored_fingerprint(shown)):
+        return UnitView(read_begins(connection))
+    wanted = settings()
+    evolution = evolution_of(path, connection, wanted, now)
+    if not evolution.converts:
+        return UnitView(evolution.begins)
+    kept = {window.name: _as_it_is for window in wanted.window}
+    return UnitView(evolution.begins, kept | evolution.steps)
+
+
+def _as_it_is(evaluation: Evaluation) -> Evaluation:
+    return evaluation
+
+
 _SET_ONLY = dict.fromkeys(
     ("evaluator.models", "evaluator.paired_scores", "evaluator.probabilities")
 ).keys()
@@ -143,7 +199,7 @@ class _Comparison:
         self._given, settings = settings, settled(settings, self._stored)
         self._settings = settings
         got = fingerprint(settings)
-        was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
+        was = {key[7:]: value for key, value in stored_fingerprint(self._meta).items()}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
         # Settings that an older release did not write are unchanged, and these the default.
         unwritten = {**got, **dict.fromkeys(_SET_ONLY & got.keys(), "null")}

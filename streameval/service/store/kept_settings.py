@@ -1,24 +1,52 @@
-"""The settings of a run in its store, for processes that read the store without the file."""
+"""The settings of a run in its store: for readers without the file, and for a group of workers.
+
+The settings of a group have a *generation*, the number of its changes of settings. A worker
+that is started brings a change if no worker had these settings before, or if its own file had
+others when it was last started. Otherwise earlier settings are a leftover: the file of a worker
+that is restarted in the middle of a rolling update.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import cast
 
 import msgspec
 
 from streameval.errors import StoreError
+from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import resolved, settings_from_text
 from streameval.service.config.settings import RunSettings
-from streameval.service.store.store import Store
+from streameval.service.store.dialect import SET_META
+from streameval.service.store.postgres import LockedTables, PostgresStore, open_unclaimed
+from streameval.service.store.store import Store, decoded
 
 SETTINGS = "run.settings"
 """The key in ``meta`` of the settings, as the text of a configuration."""
 
+_GENERATION = "run.generation"
+"""The key in ``meta`` of the generation of the settings that a unit of a group was opened with."""
 
-def keep_settings(store: Store, settings: RunSettings) -> None:
+_GROUP = "group.settings"
+_GROUP_UNIT = "settings"
+"""The unit of a shared store with the settings of its group; no worker claims it."""
+
+_FILES = 1000
+"""Files that are remembered: containers have new names at each start."""
+
+
+def keep_settings(store: Store, settings: RunSettings, generation: int = 0) -> None:
     """Write the settings of a run to its store, without secrets, where it has others.
 
     Left out are also the address of the store, which may hold a password, and the webhook.
+
+    Args:
+        store: Open for writing.
+        settings: The run's.
+        generation: Of the group's settings; 0 without a group.
 
     Raises:
         StoreError: The store cannot be read or written.
@@ -29,10 +57,41 @@ def keep_settings(store: Store, settings: RunSettings) -> None:
         webhook=None,
         serve=msgspec.structs.replace(settings.serve, token=None),
     )
-    text = resolved(public)
-    if store.meta().get(SETTINGS) != text:
+    kept = {SETTINGS: resolved(public)} | ({_GENERATION: str(generation)} if generation else {})
+    meta = store.meta()
+    if any(meta.get(key) != text for key, text in kept.items()):
         with store.transaction():
-            store.set_meta(SETTINGS, text)
+            for key, text in kept.items():
+                store.set_meta(key, text)
+
+
+def _generation_of(meta: Mapping[str, str]) -> int:
+    """The generation of the settings that a unit has; 0 without a group."""
+    text = meta.get(_GENERATION, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def newest_first(metas: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """The units of a store, from their properties: those of the newest settings first.
+
+    A unit that was claimed a moment ago has no settings yet; it is among the last.
+    """
+    return sorted(
+        metas, key=lambda unit: (-_generation_of(metas[unit]), SETTINGS not in metas[unit])
+    )
+
+
+def unconverted_text(units: Sequence[str]) -> str:
+    """That units have yet to be converted, in words.
+
+    >>> unconverted_text(["0", "7"])[:61]
+    'the partitions 0, 7 have earlier settings until a worker open'
+    """
+    names = ", ".join(units)
+    return (
+        f"the partitions {names} have earlier settings until a worker opens them, and are shown as "
+        "under the newest"
+    )
 
 
 def kept_settings(path: str, meta: Mapping[str, str], overrides: Sequence[str] = ()) -> RunSettings:
@@ -55,3 +114,124 @@ def kept_settings(path: str, meta: Mapping[str, str], overrides: Sequence[str] =
         )
     # What exists where the run is, as its files, need not exist here.
     return settings_from_text(text, path, overrides, check=lambda settings: None)
+
+
+class SupersededError(StoreError):
+    """The group of a worker has newer settings; nothing is wrong, and the worker ends."""
+
+
+class GroupSettings(msgspec.Struct):
+    """The settings that a group has had, by a mark of each; the last ones are the group's.
+
+    >>> group = GroupSettings()
+    >>> group.adopt("old", "pod-0"), group.adopt("new", "pod-1"), group.generation
+    (True, True, 2)
+
+    A pod that is restarted with its old file brings no change; one whose file is the old one
+    again does:
+
+    >>> group.adopt("old", "pod-0"), group.adopt("old", "pod-1"), group.generation
+    (False, True, 3)
+    """
+
+    marks: list[str] = []
+    files: dict[str, str] = {}
+    """From each file of settings to the mark that it had when a worker was last started with it."""
+
+    @property
+    def generation(self) -> int:
+        """The number of changes, from 1 on; 0 before the first worker."""
+        return len(self.marks)
+
+    def adopt(self, mark: str, file: str, *, returns: bool = False) -> bool:
+        """Whether the settings of a worker are the group's, already or from now on.
+
+        Args:
+            mark: Of the settings.
+            file: Where the worker has them from.
+            returns: Whether earlier settings become the group's again in any case.
+        """
+        before = self.files.pop(file, None)
+        self.files[file] = mark
+        for other in list(self.files)[:-_FILES]:
+            del self.files[other]
+        if self.marks[-1:] == [mark]:
+            return True
+        changes = returns or mark not in self.marks or before not in (None, mark)
+        if changes:
+            self.marks.append(mark)
+        return changes
+
+
+def _group_settings(text: str | None) -> GroupSettings:
+    if text is None:
+        return GroupSettings()
+    found: GroupSettings = decoded(text, GroupSettings, "the settings of the group are")
+    return found
+
+
+def join_group(
+    settings: RunSettings,
+    file: str,
+    *,
+    check: Callable[[], None],
+    confirmed: Callable[[], bool],
+) -> int:
+    """The generation of a worker's settings, which become its group's where they are a change.
+
+    Args:
+        settings: The worker's.
+        file: Where they are from: the machine, and the path there.
+        check: Raises ConfigError where the store cannot be brought to them; the settings of the
+            group stay as they are then.
+        confirmed: Whether earlier settings replace the group's.
+
+    Raises:
+        SupersededError: The group has newer ones.
+        StoreError: The store cannot be read or written.
+    """
+    values = msgspec.json.encode(fingerprint(settings), order="sorted")
+    mark = hashlib.sha256(values).hexdigest()[:16]
+    with closing(open_unclaimed(settings.store, _GROUP_UNIT)) as store:
+        group = _group_settings(store.property_of(_GROUP_UNIT, _GROUP))
+        known = group.generation
+        # A container has another name at each start: it may be all that there is of the group.
+        returns = file not in group.files and not store.is_held()
+        if not group.adopt(mark, file, returns=returns) and confirmed():
+            returns = group.adopt(mark, file, returns=True)
+        if group.generation > known:
+            check()
+    with closing(LockedTables(settings.store, _GROUP_UNIT)) as tables:
+        while not tables.locked():
+            time.sleep(0.05)
+        row = tables.execute("SELECT value FROM meta WHERE key = ?", (_GROUP,)).fetchone()
+        group = _group_settings(None if row is None else row[0])
+        adopted = group.adopt(mark, file, returns=returns)
+        tables.execute(SET_META, (_GROUP, msgspec.json.encode(group).decode()))
+    if not adopted:
+        raise SupersededError(
+            f"{store.path}: the group has newer settings, of generation {group.generation}: this "
+            "worker ends without a partition; to return to its settings, add --drop settings"
+        )
+    return group.generation
+
+
+def check_generation(store: Store, generation: int) -> None:
+    """Raise SupersededError where the group has newer settings than those of a generation.
+
+    Args:
+        store: A unit of the group's store.
+        generation: As :func:`join_group` returned it; 0: there is no group.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    if not generation:
+        return
+    text = cast("PostgresStore", store).property_of(_GROUP_UNIT, _GROUP)
+    newest = _group_settings(text).generation
+    if newest > generation:
+        raise SupersededError(
+            f"{store.path}: the group has newer settings, of generation {newest}: this worker has "
+            f"those of {generation}, takes no further partition, and ends after a checkpoint"
+        )

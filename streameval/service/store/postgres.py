@@ -641,6 +641,18 @@ class PostgresStore:
         rows = self.executed(lambda raw: raw.execute(query).fetchall())
         return {unit: (generation, commits) for unit, generation, commits in rows}
 
+    def property_of(self, unit: str, key: str) -> str | None:
+        """A property of any unit, also of one that no worker claims; None where it has none."""
+        query = "SELECT value FROM unit_meta WHERE unit = %s AND key = %s"
+        row = self.executed(lambda raw: raw.execute(query, (unit, key)).fetchone())
+        return None if row is None else str(row[0])
+
+    def is_held(self) -> bool:
+        """Whether another process that is alive has claimed a unit."""
+        query = f"SELECT EXISTS (SELECT {_HOLDERS})"
+        row = self.executed(lambda raw: raw.execute(query).fetchone())
+        return row is not None and bool(row[0])
+
     def close(self) -> None:
         """Leave the unit to others, and close the connection unless other stores use it."""
         if self._beside is not None:
@@ -833,11 +845,14 @@ def worded(address: Address, what: str) -> Iterator[None]:
         raise StoreError(_sentence(address, what, error)) from error
 
 
-_HOLDER = (
+_HOLDERS = (
     "FROM claims AS c JOIN pg_stat_activity AS s "
     "ON s.pid = c.pid AND s.backend_start = c.started "
-    "WHERE c.pid <> pg_backend_pid() AND c.unit = %s"
+    "WHERE c.pid <> pg_backend_pid()"
 )
+"""The sessions that claims name, where they are alive and others."""
+
+_HOLDER = f"{_HOLDERS} AND c.unit = %s"
 """The session that a unit's claim names, where it is alive and another one."""
 
 _RESTORE = "restore a backup, or begin a new store in another ?schema="
@@ -988,6 +1003,22 @@ def open_postgres(
         if not begins and unit not in store.units():
             raise StoreError(f"{store.path}: has no unit {unit!r}: {_units(store)}")
         store.claim(worker)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def open_unclaimed(path: str, unit: str) -> PostgresStore:
+    """Show a unit, in a schema that is made or brought up to date where it has to be.
+
+    Raises:
+        StoreError: The server cannot be reached, or the schema cannot be made.
+        MissingExtraError: The client is not installed.
+    """
+    store = PostgresStore(_Session(parse_address(path)), unit)
+    try:
+        store.migrate()
     except BaseException:
         store.close()
         raise

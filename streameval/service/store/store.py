@@ -687,16 +687,13 @@ def keep_window_order(store: Store, settings: RunSettings) -> None:
             store.set_meta(_WINDOW_ORDER, order)
 
 
-def in_window_order(found: Mapping[str, _Found], store: Store) -> dict[str, _Found]:
-    """The values by window, in the order of the last run's settings.
+def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dict[str, _Found]:
+    """The values by window, in the order of the last run's settings, from the store's properties.
 
     Windows that this order does not contain follow by name.
-
-    Raises:
-        StoreError: The store cannot be read.
     """
     try:
-        order = msgspec.json.decode(store.meta().get(_WINDOW_ORDER, "[]"), type=list[str])
+        order = msgspec.json.decode(meta.get(_WINDOW_ORDER, "[]"), type=list[str])
     except msgspec.MsgspecError:
         order = []
     names = dict.fromkeys([*order, *sorted(found)])
