@@ -656,7 +656,7 @@ class Comparison:
             ]
             self._expect()
             counted = list(zip(self._evaluators.values(), events, strict=True))
-            if heavy:
+            if heavy and events[0][3]:
                 for evaluator, event in counted:
                     evaluator._windows.total.current().check(*event)
             for evaluator, event in counted:
@@ -666,7 +666,10 @@ class Comparison:
             self._forget()
             raise
         self._joint.add(self._joint_event(events), event_time, slices)
-        self._learn()
+        if events[0][3]:
+            self._learn()
+        else:
+            self._forget()
 
     def _update_one(
         self,
@@ -1045,10 +1048,10 @@ class Comparison:
                 self._provenance.check(other._provenance)
             elif other is self:
                 other = self.copy()
-            for mine, theirs in zip(
-                self._evaluators.values(), other._evaluators.values(), strict=True
-            ):
-                # The first refuses what any would refuse, before anything is changed.
+            pairs = [(one, other._evaluators[name]) for name, one in self._evaluators.items()]
+            for mine, theirs in pairs:
+                mine.check_events(theirs)
+            for mine, theirs in pairs:
                 mine.add_events(theirs)
             self._joint.merge(other._joint)
             self._provenance.add(other._provenance, live=not other.is_empty)
@@ -1148,7 +1151,7 @@ class Comparison:
             raise StateError("joint: expected the slices of the models")
         for window in (new._joint.total, *new._joint.slices.values()):
             states = window.current()
-            for name in states.plan.keeps:
+            for name in states.plan.direct:
                 found = getattr(states, name).models
                 if found not in (0, len(names)):
                     raise StateError(f"{name}: expected {len(names)} models, got {found}")

@@ -101,7 +101,7 @@ class BinaryIntake:
             return False
         check_same_kind(self.positive, label, field, position)
         remedy, code = f"pass {_MULTICLASS}", "task"
-        if not self.closed and self._truth.keys() == {0, 1}:
+        if not self.closed and self.positive in (0, 1):
             # The other label was assumed.
             both = f"[{shown(label)}, {shown(self.positive)}]"
             remedy = f"pass labels={both} if these are the two labels, or {_MULTICLASS}"

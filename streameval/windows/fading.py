@@ -532,6 +532,7 @@ class FadingWindow:
                 "Fading windows by event count cannot be merged: two streams have no "
                 "common count; give the half-life as a duration of event time"
             )
+        self.buckets.check_merge(other.buckets)
 
     def merge(self, other: FadingWindow) -> None:
         """Add another shard's epochs; the timelines are merged before."""
