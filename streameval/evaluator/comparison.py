@@ -1149,8 +1149,15 @@ class Comparison:
         new._joint.restore(joint)
         if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
             raise StateError("joint: expected the slices of the models")
-        for window in (new._joint.total, *new._joint.slices.values()):
+        for key, window in (((), new._joint.total), *new._joint.slices.items()):
             states = window.current()
+            for one in evaluators:
+                own = (one._windows.slices[key] if key else one._windows.total).state_set
+                if own is not None and own.has_whole_weights and states.has_whole_weights:
+                    for name in own.plan.direct:
+                        most, got = states.support("joint"), own.support(name)
+                        if got > most or (got < most and name == "confusion"):
+                            raise StateError(f"joint: expected weight {got} of {name}, got {most}")
             for name in states.plan.direct:
                 found = getattr(states, name).models
                 if found not in (0, len(names)):

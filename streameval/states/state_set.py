@@ -767,7 +767,32 @@ class StateSet:
                     )
             setattr(new, row.name, state)
         new._sort()
+        new._check_supports()
         return new
+
+    def _check_supports(self) -> None:
+        """Raise StateError where states of a written set cannot have counted the same events.
+
+        Labels and scores are not compared: either may be kept from a later time on, and not
+        every event has a score.
+        """
+        plan = self.plan
+        names = set(plan.keeps if self._coarse else plan.direct)
+        for kind in ("labels", "scores"):
+            first, *others = [
+                row for row in plan.rows if row.fed_by == kind and row.name in names
+            ] or [None]
+            for row in others:
+                assert first is not None
+                if not (getattr(self, first.name).exact and getattr(self, row.name).exact):
+                    continue  # float sums of other terms
+                most, got = self.support(first.name), row.support(getattr(self, row.name))
+                fewer = row.certainty_of or plan.task == "comparison" or not plan.probabilities
+                if got > most or (got < most and not fewer):
+                    raise StateError(
+                        f"state set.{row.name}: expected events of weight {most}, as in "
+                        f"{first.name}, got {got}"
+                    )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StateSet):

@@ -378,8 +378,12 @@ class PanesWindow(PanesWay):
         }
 
     def check_merge(self, other: PanesWindow) -> None:
-        """Refused where the events of a pane are too many for one state set."""
+        """Refused where a pane, or the merge that was read, would hold too much."""
         self.buckets.check_merge(other.buckets)
+        merged = self._merged
+        for number in () if merged is None else other.buckets:
+            if merged is not None and self._inside(number):
+                merged.check_merge(other.buckets.read(number))
 
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""
