@@ -659,7 +659,7 @@ class Comparison:
             ]
             self._expect()
             counted = list(zip(self._evaluators.values(), events, strict=True))
-            if heavy:
+            if heavy and events[0][3]:
                 for evaluator, event in counted:
                     evaluator._windows.total.current().check(*event)
             for evaluator, event in counted:
@@ -669,7 +669,10 @@ class Comparison:
             self._forget()
             raise
         self._joint.add(self._joint_event(events), event_time, slices)
-        self._learn()
+        if events[0][3]:
+            self._learn()
+        else:
+            self._forget()
 
     def _update_one(
         self,
@@ -1048,10 +1051,10 @@ class Comparison:
                 self._provenance.check(other._provenance)
             elif other is self:
                 other = self.copy()
-            for mine, theirs in zip(
-                self._evaluators.values(), other._evaluators.values(), strict=True
-            ):
-                # The first refuses what any would refuse, before anything is changed.
+            pairs = [(one, other._evaluators[name]) for name, one in self._evaluators.items()]
+            for mine, theirs in pairs:
+                mine.check_events(theirs)
+            for mine, theirs in pairs:
                 mine.add_events(theirs)
             self._joint.merge(other._joint)
             self._provenance.add(other._provenance, live=not other.is_empty)
@@ -1154,9 +1157,16 @@ class Comparison:
         new._joint.restore(joint)
         if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
             raise StateError("joint: expected the slices of the models")
-        for window in (new._joint.total, *new._joint.slices.values()):
+        for key, window in (((), new._joint.total), *new._joint.slices.items()):
             states = window.current()
-            for name in states.plan.keeps:
+            for one in evaluators:
+                own = (one._windows.slices[key] if key else one._windows.total).state_set
+                if own is not None and own.has_whole_weights and states.has_whole_weights:
+                    for name in own.plan.direct:
+                        most, got = states.support("joint"), own.support(name)
+                        if got > most or (got < most and name == "confusion"):
+                            raise StateError(f"joint: expected weight {got} of {name}, got {most}")
+            for name in states.plan.direct:
                 found = getattr(states, name).models
                 if found not in (0, len(names)):
                     raise StateError(f"{name}: expected {len(names)} models, got {found}")

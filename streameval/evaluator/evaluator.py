@@ -136,8 +136,7 @@ class Evaluator(EvaluatorWay):
             in slices called ``(other)``.
         time_unit: Unit of numeric event times since 1970: ``"s"``, ``"ms"``,
             ``"us"`` or ``"ns"``. The first one is refused where this unit puts
-            it into the first 60 days of 1970 (and not at a whole second) and
-            another unit between 1990 and 2100.
+            it into the first 60 days of 1970 and another unit between 1990 and 2100.
         undefined: The number for undefined values; None: ``nan`` with a
             reason.
         bootstrap: Replicates by unit, as :class:`~streameval.Bootstrap`, for intervals where the
@@ -335,7 +334,8 @@ class Evaluator(EvaluatorWay):
                 ``probabilities=False``: a mapping label -> any finite number.
             proba: Binary: the positive class's probability, or a mapping
                 label -> probability; multi-class: a mapping.
-            weight: A positive number; whole ones keep everything exact.
+            weight: A number of 0 or more; whole ones keep everything exact. An event of weight
+                0 is validated as any other, and changes nothing.
             event_time: When it happened: a datetime with its zone, ISO 8601
                 with an offset, or a number in the declared ``time_unit``;
                 needed (and looked at) only by windows of event time.
@@ -357,7 +357,7 @@ class Evaluator(EvaluatorWay):
                 if unit is not None or self._replicated:
                     event = self._of_unit(event, unit)
                     update = None
-                if update is not None:
+                if update is not None and event[3]:
                     update(*event)
                 else:
                     self._windows.add(event, event_time, slices)
@@ -365,7 +365,10 @@ class Evaluator(EvaluatorWay):
                 intake.forget()
                 raise
             if intake.pending:
-                intake.learn()
+                if event[3]:
+                    intake.learn()
+                else:
+                    intake.forget()
 
     def _of_unit(self, event: EventFields, unit: object) -> EventFields:
         """The event with its unit, where there are replicates by unit; raises InputError."""
@@ -429,7 +432,8 @@ class Evaluator(EvaluatorWay):
                 if self._takes_unit(unit):
                     batch = _with_units(batch, unit)
                 if self._state_set is not None:
-                    self._state_set.update_many(batch)
+                    rows = batch.weighing()
+                    self._state_set.update_many(batch if rows is None else batch.take(rows))
                 else:
                     self._windows.add_many(batch, event_time, slices)
         except InputError:
@@ -843,7 +847,13 @@ class Evaluator(EvaluatorWay):
             self._provenance.add(other._provenance, live=not other._holds_none())
 
     def add_events(self, other: Evaluator) -> None:
-        """Add another's events, of whatever shards; raises StateError for other settings."""
+        """Add another's events, of whatever shards; raises what :meth:`check_events` does."""
+        self.check_events(other)
+        self._intake.merge(other._intake)  # type: ignore[arg-type]
+        self._windows.merge(other._windows)
+
+    def check_events(self, other: Evaluator) -> None:
+        """Raise StateError for other settings, or events that cannot be added."""
         differences = [
             _difference(name, self._options.get(name), other._options.get(name))
             for name in {**self._options, **other._options}
@@ -855,8 +865,6 @@ class Evaluator(EvaluatorWay):
                 + "; ".join(differences)
             )
         self._windows.check_merge(other._windows)
-        self._intake.merge(other._intake)  # type: ignore[arg-type]
-        self._windows.merge(other._windows)
 
     @property
     @locked

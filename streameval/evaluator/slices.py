@@ -536,6 +536,8 @@ class SlicedWindows:
         timeline, slicer = self.timeline, self._slicer
         moment = self._moment(event_time) if self.needs_time else None
         keys = slicer.keys(slices) if slicer.dimensions else ()
+        if not event[3]:
+            return  # weight 0 counts for nothing
         if timeline is not None:
             latest = timeline.latest
             if moment is None:
@@ -596,15 +598,25 @@ class SlicedWindows:
         Nothing else may be counted in between.
         """
         self._spec.check_weight(batch.weight)
+        rows = batch.weighing()
         moments = None
         if self.needs_time:
             if event_time is None:
                 raise clock.time_missing()
-            first = self.timeline is not None and self.timeline.latest is None
+            first = 0
+            if self.timeline is not None and self.timeline.latest is None:
+                # Up to the first event that is counted, as one by one.
+                first = 1 if rows is None else int(rows[0]) + 1 if len(rows) else len(batch)
             moments = clock.event_times(event_time, len(batch), self._time_unit, first=first)
         coded: list[SliceCodes] = []
         if self._slicer.dimensions:
             coded = self._slicer.coded(slices, len(batch))
+        if rows is not None:
+            # Validated, and of weight 0: they count for nothing.
+            batch, moments = batch.take(rows), None if moments is None else moments[rows]
+            coded = [(codes[rows], _of_rows(key_of, rows)) for codes, key_of in coded]
+            if not len(batch):
+                return lambda: None
         timeline = self.timeline
         arrivals = kept = None
         if timeline is not None:
@@ -763,6 +775,8 @@ class SlicedWindows:
                 got="one that fades by the number of events, where this event's is not known",
             )
         keys = self._slicer.keys(slices) if self._slicer.dimensions else []
+        if not event[3]:
+            return lambda: None
         undone: list[Undo] = [self.total.remove(event, moment)]
 
         def restore() -> None:
@@ -789,6 +803,12 @@ class SlicedWindows:
     def check_merge(self, other: SlicedWindows) -> None:
         """Raise StateError where the windows of two shards cannot be merged."""
         self.total.check_merge(other.total)
+        if self.timeline is None:
+            # A slice's last events may be older than those of all. Panes and epochs hold no more.
+            for key in other.in_order():
+                own = self.slices.get(self._slicer.located(key, self.slices))
+                if own is not None:
+                    own.check_merge(other.slices[key])
 
     def merge(self, other: SlicedWindows) -> None:
         """Add another shard's events; the operand is unchanged."""
@@ -880,6 +900,11 @@ class SlicedWindows:
         named = [key for key in self.slices if key != other_key(key)]
         reserved = [key for key in self._slicer.reserved if key != other_key(key)]
         assert self._slicer.opened == len({*named, *reserved}) <= self._slicer.max_slices
+
+
+def _of_rows(key_of: Callable[[int], SliceKey], rows: IntArray) -> Callable[[int], SliceKey]:
+    """:data:`SliceCodes` of these rows of a batch."""
+    return lambda row: key_of(int(rows[row]))
 
 
 def _contiguous(column: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:

@@ -115,7 +115,7 @@ class Track:
     or count them in the evaluator and call :meth:`tick`. A row is of the evaluator's window at
     that moment: of all events so far, or, with ``window=Last(every)``, of the events since the
     row before. Events that were counted before the track was made are in the values and not in
-    its numbers of events.
+    its numbers of events; one of weight 0 is in the numbers and not in the values.
 
     Args:
         evaluator: What the metrics are read from.
@@ -153,10 +153,22 @@ class Track:
         return self._events
 
     def tick(self, events: int = 1) -> None:
-        """Note that events were counted in the evaluator, at most up to the next row."""
+        """Note that events were counted in the evaluator; a row where one was due, or several.
+
+        Raises:
+            InputError: No number of events.
+        """
+        if type(events) is not int or events < 0:
+            raise InputError("events", expected="a number of events", got=shown(events))
+        due = self._events // self._every
         self._events += events
-        if not self._events % self._every:
+        if self._events // self._every > due:
             self._rows.append(self._row())
+
+    @property
+    def _begun(self) -> bool:
+        """Whether there are events after the last row."""
+        return self._events > (self._rows[-1][0] if self._rows else 0)
 
     def update(self, y_true: object, *arguments: Any, **named: Any) -> None:
         """:meth:`streameval.Evaluator.update`, and a row where it is due."""
@@ -216,7 +228,7 @@ class Track:
     def _all(self) -> Iterator[tuple[int, dict[str, ReportRow]]]:
         """The rows, and one of the events since the last where there are any."""
         yield from self._rows
-        if self._events % self._every:
+        if self._begun:
             yield self._row()
 
     def series(self, metric: str) -> list[TrackRow]:
@@ -245,7 +257,7 @@ class Track:
         }
 
     def __len__(self) -> int:
-        return len(self._rows) + bool(self._events % self._every)
+        return len(self._rows) + self._begun
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         columns = self.to_dict()

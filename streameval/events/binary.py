@@ -152,7 +152,7 @@ class BinaryIntake:
             raise nothing_given("y_pred")
         if predicted is None and number is not None:
             predicted = number >= self.threshold
-        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight)
+        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight, zero=True)
         if fresh:
             self.pending = self._new_labels((y_true, y_pred))
         return true, predicted, number, canonical
@@ -260,12 +260,17 @@ class BinaryIntake:
             raise nothing_given("y_pred")
         if predicted is None and scores is not None:
             predicted = scores >= self.threshold
-        weights = weight_column(weight, len(true))
+        weights = weight_column(weight, len(true), zero=True)
+        batch = EventBatch(true, predicted, scores, weights)
         self.pending = self._new_labels(names)
-        return EventBatch(true, predicted, scores, weights)
+        if self.pending and (rows := batch.weighing()) is not None:
+            given = [true] if y_pred is None else [true, predicted]
+            if all(column[rows].all() for column in given):
+                self.forget()
+        return batch
 
     def _truths(self, column: object, field: str, names: set[Label]) -> BoolArray:
-        if type(column) is np.ndarray and column.ndim == 1 and self.positive in (0, 1):
+        if type(column) is np.ndarray and column.ndim == 1 and self._truth.keys() == {0, 1}:
             # The most common case, without codes.
             if column.dtype == np.bool_:
                 return column.copy() if self.positive == 1 else ~column

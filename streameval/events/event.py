@@ -93,6 +93,12 @@ class EventBatch:
             None if self.unit is None else self.unit[rows],
         )
 
+    def weighing(self) -> IntArray | None:
+        """Rows of the events of a weight above 0; None: all of them."""
+        if self.weight is None or self.weight.all():
+            return None
+        return np.flatnonzero(self.weight)
+
     def true_labels(self) -> npt.NDArray[Any]:
         """The true labels themselves, one for each event."""
         if self.y_true.dtype == np.bool_:

@@ -204,7 +204,7 @@ class ClassIntake:
                 predicted = most_probable(shares)
         elif predicted is None:
             raise nothing_given("y_pred")
-        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight)
+        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight, zero=True)
         if fresh or (shares is not None and not known.keys() >= shares.keys()):
             labels = (true, predicted, *(shares or ()))
             self.pending = tuple(
@@ -292,9 +292,13 @@ class ClassIntake:
                 predicted = _most_probable_codes(columns, matrix, codes)
         elif predicted is None:
             raise nothing_given("y_pred")
-        weights = weight_column(weight, len(true))
-        self.pending = tuple(label for label in codes if label not in self._known)
-        return EventBatch(true, predicted, matrix, weights, tuple(codes), columns, named)
+        weights = weight_column(weight, len(true), zero=True)
+        batch = EventBatch(true, predicted, matrix, weights, tuple(codes), columns, named)
+        counted: Iterable[Label] = codes
+        if (rows := batch.weighing()) is not None:
+            counted = _labels_of(batch.take(rows))
+        self.pending = tuple(label for label in counted if label not in self._known)
+        return batch
 
     def _codes(self, column: LabelColumn, field: str, known: dict[Label, int]) -> IntArray:
         """The column's codes in terms of ``known``, which gains its new labels."""
@@ -419,6 +423,17 @@ class ClassIntake:
 
 def _twice(field: str, names: list[Any], position: int | None = None) -> InputError:
     return InputError(field, expected="each label once", got=shown(names), position=position)
+
+
+def _labels_of(batch: EventBatch) -> list[Label]:
+    """The labels of a batch's own events, out of those that it may have from others."""
+    assert batch.y_pred is not None
+    codes = np.unique(np.concatenate([batch.y_true, batch.y_pred])).tolist()
+    named = batch.named if batch.named is None else batch.named.any(axis=0)
+    columns = batch.score_labels if len(batch) else ()
+    return [batch.labels[code] for code in codes] + [
+        label for n, label in enumerate(columns) if named is None or named[n]
+    ]
 
 
 def _most_probable_codes(

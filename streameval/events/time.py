@@ -142,8 +142,7 @@ def unit_remedy(number: Any, unit: str) -> str:
     """The remedy for a number whose declared unit is implausible; empty for any other.
 
     A unit is implausible where it puts the number beyond the year 9999, or into the
-    first 60 days of 1970 and not at a whole second (where times made up for a test
-    are), and another unit puts it between 1990 and 2100.
+    first 60 days of 1970, and another unit puts it between 1990 and 2100.
 
     Args:
         number: Finite.
@@ -156,8 +155,6 @@ def unit_remedy(number: Any, unit: str) -> str:
     """
     moment = _from_number(number, unit)
     if moment < 0 or EARLY_1970 <= moment <= LATEST:
-        return ""
-    if moment <= LATEST and int(number) * NANOSECONDS[unit] % 10**9 == 0:
         return ""
     for other, scale in NANOSECONDS.items():
         nanoseconds = int(number) * scale
@@ -270,11 +267,11 @@ def event_times(
     unit: str | None = None,
     field: str = "event_time",
     *,
-    first: bool = False,
+    first: int = 0,
 ) -> IntArray:
     """A column of event times in microseconds, each as :func:`event_time` takes it.
 
-    A numpy ``datetime64`` column is UTC. ``first`` applies to its first value.
+    A numpy ``datetime64`` column is UTC. ``first``: of so many values at the beginning.
     """
     array = column.tolist() if np.ma.is_masked(column) else column  # type: ignore[attr-defined]
     if not isinstance(array, (list, tuple, np.ndarray)):
@@ -293,8 +290,8 @@ def event_times(
     if isinstance(array, np.ndarray) and array.ndim != 1:
         raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
     check_same_length(length, len(array), field)
-    if first and length:
-        event_time(array[0], unit, field, 0, first=True)
+    for position in range(min(first, length)):
+        event_time(array[position], unit, field, position, first=True)
     if isinstance(array, list) and len(kinds := set(map(type, array))) == 1:
         # bool is not a number here, and a large int is not an int64.
         kind = kinds.pop()

@@ -2,7 +2,8 @@
 
 Behind this module nothing is validated again. A *label* is a ``str`` or an
 ``int`` (``True`` is ``1``, as Python compares them), a *score* is a finite
-float that is never ``-0.0``, a *weight* is a positive ``int`` or float.
+float that is never ``-0.0``, a *weight* is a positive ``int`` or float, or 0 of an
+event that counts for nothing.
 
 Columns may be lists, numpy arrays, pandas or polars series, or Arrow arrays.
 """
@@ -171,8 +172,16 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
     raise InputError(field, expected="a finite number", got=shown(value), position=position)
 
 
-def canonical_weight(value: object, field: str = "weight", position: int | None = None) -> Weight:
+def canonical_weight(
+    value: object, field: str = "weight", position: int | None = None, *, zero: bool = False
+) -> Weight:
     """The weight as a positive ``int``, or as a float where it is not whole.
+
+    Args:
+        value: As it was given.
+        field: Its name in errors.
+        position: Its position in errors.
+        zero: Whether it may be 0: of an event, but not of what a state counts.
 
     >>> canonical_weight(2.0), canonical_weight(0.5)
     (2, 0.5)
@@ -187,14 +196,14 @@ def canonical_weight(value: object, field: str = "weight", position: int | None 
         if number.is_integer():
             number = int(number)
     elif (item := _scalar(value)) is not None:
-        return canonical_weight(item, field, position)
+        return canonical_weight(item, field, position, zero=zero)
     else:
         number = -1
-    if 0 < number <= MAX_WEIGHT:  # False for nan
+    if 0 < number <= MAX_WEIGHT or (zero and number == 0):  # False for nan
         return number
     raise InputError(
         field,
-        expected=f"a weight above 0 and at most {MAX_WEIGHT}",
+        expected=f"a weight {'from 0 to' if zero else 'above 0 and at most'} {MAX_WEIGHT}",
         got=shown(value),
         position=position,
         remedy="leave events of weight 0 out" if number == 0 else "",
@@ -386,9 +395,11 @@ def score_column(column: object, field: str = "score") -> FloatArray:
 
 
 def weight_column(
-    column: object | None, length: int, field: str = "weight"
+    column: object | None, length: int, field: str = "weight", *, zero: bool = False
 ) -> IntArray | FloatArray | None:
     """A column of weights; None stays None and means that every event weighs 1.
+
+    ``zero`` is that of :func:`canonical_weight`.
 
     Returns:
         int64 when every weight is whole, float64 otherwise.
@@ -400,17 +411,17 @@ def weight_column(
     if array.dtype.kind not in "fiu":
         array = (
             np.asarray(
-                [canonical_weight(value, field, n) for n, value in enumerate(array.tolist())]
+                [canonical_weight(value, field, n, zero=zero) for n, value in enumerate(array.tolist())]
             )
             if len(array)
             else np.zeros(0, dtype=np.int64)
         )
     if not len(array):
         return np.zeros(0, dtype=np.int64)
-    good = (array > 0) & (array <= MAX_WEIGHT)
+    good = ((array >= 0) if zero else (array > 0)) & (array <= MAX_WEIGHT)
     if not good.all():
         position = int(np.argmin(good))
-        canonical_weight(array[position], field, position)
+        canonical_weight(array[position], field, position, zero=zero)
     if array.dtype.kind == "f":
         floats: FloatArray = array.astype(np.float64)
         if (floats != np.floor(floats)).any():

@@ -29,7 +29,7 @@ in CSV text. ``id``: text or an integer.
 EXPECTED: Mapping[Kind, str] = {
     "label": "a label (text, an integer or true/false)",
     "number": "a finite number",
-    "weight": f"a weight above 0 and at most {MAX_WEIGHT}",
+    "weight": f"a weight from 0 to {MAX_WEIGHT}",
     "probability": "the positive label's probability, or an object label -> probability",
     "probabilities": "an object label -> probability",
     "time": "a time: ISO 8601 with an offset, or a number of a declared unit",
@@ -226,7 +226,7 @@ class Chunk:
     """Some consecutive records of one source.
 
     ``events.columns[path][n]`` is the value of record n, which began at line ``events.places[n]``.
-    Every number is finite and every weight above 0; every label is a str, an
+    Every number is finite and every weight 0 or more; every label is a str, an
     int, a bool or a float, and a slice's value may be None as well; times are
     numpy ``datetime64`` in UTC.
     """
@@ -256,7 +256,7 @@ def checked_chunk(
         elif want.kind == "number":
             wrong = ~np.isfinite(values)
         elif want.kind == "weight":
-            wrong = ~((values > 0) & (values <= MAX_WEIGHT))
+            wrong = ~((values >= 0) & (values <= MAX_WEIGHT))
         if wrong is None or not wrong.any():
             continue
         # A record with two bad fields is one bad record, counted for the first field.
@@ -275,6 +275,5 @@ def _bad_value(source: str, line: int, want: Wanted, value: Any) -> BadRecord:
         expected, got = EXPECTED[want.kind], error.got
         return BadRecord(source, line, want.path, expected, got, error.remedy, error.remedy_code)
     number = float(value)
-    remedy = "leave events of weight 0 out" if want.kind == "weight" and number == 0 else ""
     got = str(int(number)) if number.is_integer() and abs(number) < 1e15 else shown(number)
-    return BadRecord(source, line, want.path, EXPECTED[want.kind], got, remedy)
+    return BadRecord(source, line, want.path, EXPECTED[want.kind], got)

@@ -1449,6 +1449,10 @@ class ClassScores:
         if y_true not in self._scores.counts:
             self._wins.forget_class(y_true)
 
+    def check_merge(self, other: ClassScores) -> None:
+        """Raise InputError for labels or weight of the other that :meth:`merge` refuses."""
+        self._check_capacity(other.labels, other.total)
+
     def merge(self, other: ClassScores) -> None:
         """Add the other's events; its content is unchanged.
 
@@ -1462,7 +1466,7 @@ class ClassScores:
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
         try:
-            self._check_capacity(other.labels, other.total)
+            self.check_merge(other)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
         if self._limit != other._limit:

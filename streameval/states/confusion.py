@@ -702,6 +702,10 @@ class ConfusionCounts:
                     margins.lose_places()
         return left
 
+    def check_merge(self, other: ConfusionCounts) -> None:
+        """Raise InputError for labels of the other that :meth:`merge` refuses."""
+        self._label_index.check([("labels", other.labels, range(len(other.labels)))], None)
+
     def merge(self, other: ConfusionCounts) -> None:
         """Count all that ``other`` has counted; ``other`` stays as it is.
 

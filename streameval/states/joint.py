@@ -277,13 +277,13 @@ class JointCounts:
             self._promote()
         elif not self._exact:
             weight = float(weight)
+        self._models = len(y_pred)
         key = self._key(y_true, score, y_pred)
         self._cells[key] = self._cells.get(key, 0) + weight
 
     def _key(self, y_true: Label, score: tuple[float, ...], y_pred: tuple[Label, ...]) -> bytes:
         codes = self._codes
         indices = [codes.setdefault(label, len(codes)) for label in (y_true, *y_pred)]
-        self._models = len(y_pred)
         own = _number_of_scores(len(score), len(y_pred))
         return _packer(len(y_pred), own).pack(*indices, *score[:own])
 

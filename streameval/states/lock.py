@@ -1,11 +1,17 @@
-"""The lock of an evaluator: compiled where it was built, else that of ``threading``."""
+"""The lock of an evaluator: compiled where it was built, else that of ``threading``.
+
+A process is forked while no thread holds such a lock, so that no evaluator of the child is
+half-way through a call of a thread that the child does not have.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakValueDictionary
 
 from streameval.states.score_index import backend
 
@@ -21,6 +27,10 @@ __all__ = ["PLAIN_LOCK", "Lock", "new_lock"]
 Lock: TypeAlias = "threading.RLock | NativeLock"
 """Entered by ``with``; its owner may enter it again."""
 
+_MADE: WeakValueDictionary[int, Lock] = WeakValueDictionary()
+_HELD: list[Lock] = []
+"""While a process is forked: all locks, which the forking thread holds."""
+
 
 def _choose() -> Callable[[], Lock]:
     if backend() == "native":
@@ -33,5 +43,39 @@ def _choose() -> Callable[[], Lock]:
     return threading.RLock
 
 
-new_lock = _choose()
-"""Makes a lock."""
+_lock_of_backend = _choose()
+
+
+def new_lock() -> Lock:
+    """A lock."""
+    lock = _lock_of_backend()
+    _MADE[id(lock)] = lock
+    return lock
+
+
+def _hold_all() -> None:
+    # A copy in one step, as other threads make locks meanwhile; in the order of merges.
+    _HELD[:] = [lock for made in _MADE.valuerefs() if (lock := made()) is not None]
+    _HELD.sort(key=id)
+    for lock in _HELD:
+        lock.__enter__()
+
+
+def _leave_all() -> None:
+    for lock in reversed(_HELD):
+        lock.__exit__(None, None, None)
+    _HELD.clear()
+
+
+def _begin_child() -> None:
+    for made in _MADE.valuerefs():
+        lock = made()
+        if lock is not None and not isinstance(lock, PLAIN_LOCK):
+            lock.renew()
+    _leave_all()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_hold_all, after_in_parent=_leave_all, after_in_child=_begin_child
+    )

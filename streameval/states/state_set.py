@@ -17,7 +17,7 @@ from streameval.events.event import EventBatch, Task
 from streameval.events.values import Label, LabelColumn, Weight
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.portable_index import PortableScoreIndex, check_room
 from streameval.states.registry import STATES, StateRow, states_of
 from streameval.states.score_index import compiled
 
@@ -57,7 +57,8 @@ class StatePlan:
         absent: The names of all other states but those that can be derived.
         postponed: The rows of those that are derived while the scores are all kept, and
             kept beside them before they are coarsened.
-        direct: The names of the states that are kept from the first event on.
+        direct: The names of the states that are kept from the first event on, in the order of
+            the registry.
         binary: Whether the task is.
         sorted: Whether :meth:`StateSet.add_set` can count here: the states are compiled, and
             those that a default evaluator of a binary task keeps, or some of them.
@@ -74,7 +75,7 @@ class StatePlan:
     rows: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
     postponed: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
-    direct: frozenset[str] = field(init=False, repr=False, compare=False)
+    direct: tuple[str, ...] = field(init=False, repr=False, compare=False)
     binary: bool = field(init=False, repr=False, compare=False)
     sorted: bool = field(init=False, repr=False, compare=False)
     fed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
@@ -90,7 +91,7 @@ class StatePlan:
         for name, value in (
             ("absent", tuple(row.name for row in others if not self.derives(row))),
             ("postponed", postponed),
-            ("direct", self.keeps - {row.name for row in postponed}),
+            ("direct", tuple(row.name for row in rows if row not in postponed)),
             ("binary", binary),
             (
                 "sorted",
@@ -588,12 +589,28 @@ class StateSet:
 
     # Other state sets
 
-    def merge(self, other: StateSet) -> None:
-        """Add another state set's events; the other is unchanged."""
+    def check_merge(self, other: StateSet) -> None:
+        """Raise what :meth:`merge` would raise; nothing is changed."""
         if self.plan != other.plan:
             raise StateError(
                 f"state sets of different plans cannot be merged: {self.plan} and {other.plan}"
             )
+        try:
+            for names in self.plan.refusing.values():
+                for name in names:
+                    check_merge = check_room if name == "index" else type(getattr(self, name)).check_merge
+                    check_merge(getattr(self, name), getattr(other, name))
+        except InputError as error:
+            raise StateError(f"merge: {error}") from None
+
+    def merge(self, other: StateSet) -> None:
+        """Add another state set's events; the other is unchanged.
+
+        Raises:
+            StateError: The other is of another plan, or a state cannot hold the events of both;
+                nothing is changed.
+        """
+        self.check_merge(other)
         postponed = self.plan.postponed
         if postponed:
             source = str(postponed[0].source)
@@ -729,7 +746,7 @@ class StateSet:
         Raises:
             StateError: The data is not that of a state set of this plan.
         """
-        if not isinstance(data, dict) or not plan.direct <= set(data) <= plan.keeps:
+        if not isinstance(data, dict) or not set(plan.direct) <= set(data) <= plan.keeps:
             found = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
             raise StateError(f"state set: expected the states {sorted(plan.direct)}, got {found}")
         new = cls(plan)
@@ -750,7 +767,32 @@ class StateSet:
                     )
             setattr(new, row.name, state)
         new._sort()
+        new._check_supports()
         return new
+
+    def _check_supports(self) -> None:
+        """Raise StateError where states of a written set cannot have counted the same events.
+
+        Labels and scores are not compared: either may be kept from a later time on, and not
+        every event has a score.
+        """
+        plan = self.plan
+        names = set(plan.keeps if self._coarse else plan.direct)
+        for kind in ("labels", "scores"):
+            first, *others = [
+                row for row in plan.rows if row.fed_by == kind and row.name in names
+            ] or [None]
+            for row in others:
+                assert first is not None
+                if not (getattr(self, first.name).exact and getattr(self, row.name).exact):
+                    continue  # float sums of other terms
+                most, got = self.support(first.name), row.support(getattr(self, row.name))
+                fewer = row.certainty_of or plan.task == "comparison" or not plan.probabilities
+                if got > most or (got < most and not fewer):
+                    raise StateError(
+                        f"state set.{row.name}: expected events of weight {most}, as in "
+                        f"{first.name}, got {got}"
+                    )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StateSet):

@@ -98,7 +98,8 @@ class CumulativeWindow:
         return self.state_set
 
     def check_merge(self, other: CumulativeWindow) -> None:
-        """Never refused."""
+        """Refused where the two are too much for one state set."""
+        self.state_set.check_merge(other.state_set)
 
     def merge(self, other: CumulativeWindow) -> None:
         """Add another shard's events."""

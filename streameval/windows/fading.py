@@ -25,6 +25,7 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
+from streameval.states.fields import removable_weight
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.wide_ranking import ScaledClassScores, ScaledIndex
 from streameval.states.registry import STATES
@@ -423,6 +424,7 @@ class FadingWindow:
                 expected="an event of the last 64 half-lives",
                 got="one that was not counted or has faded out",
             )
+        removable_weight(event[3], True)  # units times a fraction can be whole
         self.buckets.live(number).revert(*weighed)
         self._changed_by(number, weighed, -1)
         self.buckets.drop_empty(number)
@@ -532,6 +534,7 @@ class FadingWindow:
                 "Fading windows by event count cannot be merged: two streams have no "
                 "common count; give the half-life as a duration of event time"
             )
+        self.buckets.check_merge(other.buckets)
 
     def merge(self, other: FadingWindow) -> None:
         """Add another shard's epochs; the timelines are merged before."""

@@ -280,7 +280,10 @@ class PanesWindow(PanesWay):
             # The cells of the merge may be wider than those of the panes that remain.
             self._merged = None
         elif self._merged is not None and self._inside(number):
-            self._merged.revert(*event)
+            if self._merged.has_whole_weights:
+                self._merged.revert(*event)
+            else:
+                self._merged = None  # of other panes, whose sums are floats
         self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
@@ -317,7 +320,7 @@ class PanesWindow(PanesWay):
                 merged.subtract(self.buckets.read(number))
             for number in entered:
                 merged.merge(self.buckets.read(number))
-        except (InputError, StateError):
+        except StateError:
             return  # more weight than a state set can hold, which the next read reports
         self._merged = merged
 
@@ -375,7 +378,12 @@ class PanesWindow(PanesWay):
         }
 
     def check_merge(self, other: PanesWindow) -> None:
-        """Never refused."""
+        """Refused where a pane, or the merge that was read, would hold too much."""
+        self.buckets.check_merge(other.buckets)
+        merged = self._merged
+        for number in () if merged is None else other.buckets:
+            if merged is not None and self._inside(number):
+                merged.check_merge(other.buckets.read(number))
 
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""
@@ -383,7 +391,10 @@ class PanesWindow(PanesWay):
         for number, part in self.buckets.kept_of(other.buckets):
             self.buckets.live(number).merge(part)
             if self._merged is not None and self._inside(number):
-                self._merged.merge(part)
+                try:
+                    self._merged.merge(part)
+                except StateError:
+                    self._merged = None  # more than a state set can hold: the next read says so
         self._advance(force=True)
 
     def to_state(self) -> dict[str, Any]:

@@ -305,7 +305,8 @@ class ReplicatedWindow:
 
     def check_merge(self, other: ReplicatedWindow) -> None:
         """Raise StateError, with the reason, where the two cannot be merged."""
-        self._window.check_merge(other._window)
+        for window, more in zip(self._windows(), other._windows(), strict=True):
+            window.check_merge(more)
 
     def merge(self, other: ReplicatedWindow) -> None:
         """Add another shard's events; the operand is unchanged."""

@@ -190,14 +190,14 @@ def test_each_remedy_with_a_code_is_tested() -> None:
     assert tested == set(chunk._REMEDIES)
 
 
-@pytest.mark.parametrize("weight", ["-1", "0", "NaN", '"2"', "1e300"])
+@pytest.mark.parametrize("weight", ["-1", "NaN", '"2"', "1e300"])
 def test_weights(run: Command, tmp_path: Path, weight: str) -> None:
     path = tmp_path / "a.jsonl"
     good = '{"label": 1, "score": 0.5, "w": 2}\n'
     path.write_text(good + good.replace("2", weight))
     result = run("evaluate", path, *BINARY, "--weight", "w")
     assert result.code == 2
-    assert f"{path}:2: w: expected a weight above 0 and at most" in result.err
+    assert f"{path}:2: w: expected a weight from 0 to" in result.err
 
 
 @pytest.mark.parametrize(

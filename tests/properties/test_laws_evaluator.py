@@ -6,7 +6,10 @@ import math
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
+import sklearn.metrics
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
@@ -161,3 +164,114 @@ def test_bytes_are_the_content() -> None:
     right.update_many([True, True, False], score=[0.3, 0.1, 0.2])
     assert left.to_bytes() == right.to_bytes()
     assert_same(left.to_state(), right.to_state())
+
+
+WINDOWS: dict[str, Any] = {
+    "all": None,
+    "last": se.Last(5),
+    "panes": se.Panes("20s", pane="10s", lateness="10s"),
+    "fading": se.Fading("10s"),
+    "fading by count": se.Fading(4),
+}
+TASKS: dict[str, dict[str, Any]] = {
+    "binary": {"positive": "b"},
+    "limited": {"positive": "b", "max_scores": 1024, "intervals": True},
+    "labels": {"task": "multiclass"},
+    "multiclass": {"task": "multiclass", "intervals": True},
+    "scores": {"task": "multiclass", "labels": ["a", "b"], "probabilities": False},
+}
+ROWS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.sampled_from([0, 0.0, 1, 2]), st.integers(0, 90)),
+    max_size=8,
+)
+
+
+def prediction(task: str, label: str, n: int) -> dict[str, Any]:
+    share = (n % 5) / 4
+    if task in ("binary", "limited"):
+        return {"score": share}
+    if task == "labels":
+        return {"y_pred": "ab"[n % 2]}
+    # Not every event names every label.
+    shares = {"a": share, "b": 1.0 - share} if n % 3 or task == "scores" else {label: 1.0}
+    return {"score" if task == "scores" else "proba": shares}
+
+
+@pytest.mark.parametrize("sliced", [False, True], ids=["alone", "sliced"])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("window", WINDOWS)
+@settings(max_examples=8)
+@given(rows=ROWS, extra=st.sampled_from("abz"), several=st.booleans())
+def test_weight_0_leaves_no_trace(
+    window: str, task: str, sliced: bool, rows: list[Any], extra: str, several: bool
+) -> None:
+    options = TASKS[task] | {"window": WINDOWS[window], "time_unit": "s"}
+    options |= {"slices": ("k",)} if sliced else {}
+    if several or window == "last":
+        options.pop("max_scores", None)
+    make: Any = partial(se.Comparison if several else Evaluator, **options)
+    events = []
+    for n, (label, weight, time) in enumerate(rows):
+        if not weight and task in ("labels", "multiclass"):
+            label = extra  # which no other event may have
+        given_ = prediction(task, label, n)
+        if several:
+            given_ = {
+                name: {"champion": value, "challenger": value} for name, value in given_.items()
+            }
+        event = {"y_true": label, **given_, "weight": weight, "event_time": time}
+        events.append(event | ({"slices": {"k": f"{label}{n % 2}"}} if sliced else {}))
+    kept = [event for event in events if event["weight"]]
+    one, batch, expected = make(), make(), make()
+    for event in kept:
+        expected.update(**event)
+    for event in events:
+        one.update(**event)
+    if events:
+        batch.update_many(**as_columns(events))
+    for made in (one, batch):
+        made._check()
+        assert made.to_bytes() == expected.to_bytes()
+        assert made.labels == expected.labels
+        assert made.arrivals == expected.arrivals
+    if window != "fading by count" and not (several and window == "last"):
+        for event in events:
+            if not event["weight"]:
+                one.revert(**event)
+        assert one.to_bytes() == expected.to_bytes()
+
+
+def test_a_label_of_weight_0_is_not_learned() -> None:
+    for labels, weight in ((["x", "spam"], [0, 1]), (["spam", "x"], [1, 0])):
+        ev = Evaluator(positive="spam")
+        ev.update("x", score=0.5, weight=0)
+        ev.update_many(labels, score=[0.5, 0.9], weight=weight)
+        assert ev.labels == ["not spam", "spam"]
+        ev.update_many(["ham", "spam"], ["spam", "ham"], weight=[2, 0])
+        assert ev.labels == ["ham", "spam"]
+
+
+def as_columns(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """Events of the same keys as the arguments of ``update_many``."""
+    found: dict[str, Any] = {name: [event[name] for event in events] for name in events[0]}
+    for name, column in found.items():
+        if isinstance(column[0], dict) and (name == "slices" or "champion" in column[0]):
+            found[name] = {key: [value[key] for value in column] for key in column[0]}
+    return found
+
+
+def test_sample_weight_with_zeros_gives_the_numbers_of_scikit_learn() -> None:
+    chance = np.random.default_rng(4)
+    true, score = chance.integers(0, 2, 200), chance.random(200)
+    weight = chance.integers(0, 3, 200) * 0.5
+    evaluator = Evaluator()
+    evaluator.update_many(true, score=score, weight=weight)
+    for name, function, given_ in (
+        ("roc_auc", sklearn.metrics.roc_auc_score, score),
+        ("average_precision", sklearn.metrics.average_precision_score, score),
+        ("log_loss", sklearn.metrics.log_loss, score),
+        ("f1", sklearn.metrics.f1_score, score >= 0.5),
+        ("cohen_kappa", sklearn.metrics.cohen_kappa_score, score >= 0.5),
+    ):
+        expected = function(true, given_, sample_weight=weight)
+        assert evaluator[name] == pytest.approx(expected, abs=1e-9), name

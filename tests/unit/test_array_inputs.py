@@ -199,3 +199,16 @@ def test_prequential_with_a_track_and_a_bar(capsys: pytest.CaptureFixture[str]) 
     assert "25/25" in err
     with pytest.raises(se.InputError, match="track: expected one evaluator without folds"):
         se.prequential(Constant(), stream, se.Evaluator(), track=10, folds=2)
+
+
+def test_a_tick_over_several_rows_is_one_row() -> None:
+    ev = se.Evaluator()
+    track = ev.track(every=2, metrics=["accuracy"])
+    for right, ticks in ((5, [5]), (0, [1]), (2, [0, 2]), (1, [1])):
+        ev.update_many([1] * sum(ticks), [1] * right + [0] * (sum(ticks) - right))
+        for events in ticks:
+            track.tick(events)
+    assert track.to_dict() == {"events": [5, 6, 8, 9], "accuracy": [1.0, 5 / 6, 7 / 8, 8 / 9]}
+    assert len(track) == 4
+    with pytest.raises(se.InputError, match="events: expected a number of events, got -1"):
+        track.tick(-1)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streameval as se
 from streameval.errors import InputError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records import event_columns
@@ -106,3 +107,66 @@ def test_each_event_is_counted_or_yielded_with_its_error(coded: bool, rows: list
     assert {row: str(error) for row, error in found.items()} == refused
     assert list(found) == sorted(found)
     assert many.to_bytes() == one.to_bytes()
+
+
+LABELS: list[dict[str, Any]] = [
+    {},
+    {"positive": 0},
+    {"positive": 1, "labels": [-1, 1]},
+    {"positive": 0, "labels": [0, 2]},
+    {"positive": "1"},
+    {"task": "multiclass"},
+    {"task": "multiclass", "labels": [0, 1]},
+]
+DTYPES = ["?", "i1", "u1", "i8", "u8", "f4", "f8", "O"]
+
+
+def outcome(make: Any, call: Any) -> bytes | type[Exception]:
+    made = make()
+    try:
+        call(made)
+    except InputError:
+        assert made.to_bytes() == make().to_bytes()
+        return InputError
+    return bytes(made.to_bytes())
+
+
+@pytest.mark.parametrize("options", LABELS, ids=repr)
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(data=st.data(), predicted=st.booleans())
+def test_a_column_of_labels_is_the_list_of_them(
+    data: Any, options: dict[str, Any], dtype: str, predicted: bool
+) -> None:
+    low = -1 if dtype in ("i1", "i8", "f4", "f8", "O") else 0
+    drawn = data.draw(st.lists(st.integers(low, 1), max_size=3))
+    column = np.array(drawn, dtype=dtype)
+    other = [options.get("positive", options.get("labels", [1])[0])] * len(drawn)
+
+    def given_as(labels: Any) -> tuple[Any, Any]:
+        return (other, labels) if predicted else (labels, other)
+
+    def one_by_one(ev: Any) -> None:
+        fresh = ev.copy()
+        for true, guess in zip(*given_as(column), strict=True):
+            fresh.update(true, guess)
+        ev.merge(fresh)
+
+    def of_models(ev: Any) -> None:
+        true, guess = given_as(column)
+        comparison = se.Comparison(**options)
+        comparison.update_many(true, {"champion": guess, "challenger": guess})
+        ev.merge(comparison.reference)
+
+    def taken_back(ev: Any) -> None:
+        ev.update_many(*given_as(column.tolist()))
+        ev.update_many(*given_as(column.tolist()))
+        for true, guess in zip(*given_as(column), strict=True):
+            ev.revert(true, guess)
+
+    def make() -> se.Evaluator:
+        return se.Evaluator(**options)
+
+    expected = outcome(make, lambda ev: ev.update_many(*given_as(column.tolist())))
+    assert outcome(make, lambda ev: ev.update_many(*given_as(column))) == expected
+    for call in (one_by_one, of_models, taken_back):
+        assert outcome(make, call) == expected, call

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -114,3 +117,161 @@ def test_a_full_half_life_refuses(task: str, sliced: bool, half_life: str | int)
         raise AssertionError("never refused")
     refused(ev, ev.update_many, columns(event, event | {"weight": 1}))
     ev._check()
+
+
+# One law over all of them -------------------------------------------------
+
+WINDOWS: dict[str, Any] = {
+    "all": None,
+    "last": se.Last(6),
+    "panes": se.Panes("4h", pane="1h", lateness="1h"),
+    "fading": se.Fading("1h"),
+}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "scores": {"labels": [0, 1]},
+    "labels": {"positive": "spam"},
+    "sliced": {"slices": ("k",)},
+    "intervals": {"intervals": True, "slices": ("k",)},
+    "max_scores": {"max_scores": 1024, "metrics": ["roc_auc", "log_loss", "accuracy"]},
+    "temporal": {"temporal": True},
+    "classes": {"task": "multiclass"},
+    "probabilities": {"task": "multiclass", "slices": ("k",), "intervals": True},
+    "class scores": {"task": "multiclass", "labels": ["a", "b"], "probabilities": False},
+    "comparison": {"slices": ("k",)},
+    "comparison of classes": {"task": "multiclass"},
+}
+
+
+def events_of(kind: str) -> list[dict[str, Any]]:
+    """Good events; with the last of them weights that are not whole begin."""
+    events = []
+    for n in range(7):
+        share, pair = n / 8, "ab"[n % 2]
+        event: dict[str, Any] = {"y_true": n % 2 == 0, "score": share}
+        if kind == "labels":
+            event = {"y_true": ["spam", "ham"][n % 2], "y_pred": "spam"}
+        elif kind in ("classes", "comparison of classes"):
+            event = {"y_true": pair, "y_pred": "b"}
+        elif kind in ("probabilities", "class scores"):
+            shares = {"a": share, "b": 1 - share}
+            event = {"y_true": pair, "proba" if kind == "probabilities" else "score": shares}
+        event |= {"weight": 1 + n % 3, "event_time": T0 + n * 1200, "slices": {"k": n % 2}}
+        events.append(event)
+    events.append(events[-1] | {"weight": 0.5})
+    return events
+
+
+BAD: list[dict[str, Any]] = [
+    {"y_true": None},
+    {"y_true": "other"},
+    {"y_pred": 0.5},
+    {"score": float("nan")},
+    {"score": {"a": "x"}},
+    {"proba": {"a": 0.5, "c": 0.1}},
+    {"proba": 2.0},
+    {"weight": -1},
+    {"event_time": None},
+    {"slices": {"k": "(missing)"}},
+    {"slices": 5},
+]
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "fractions"])
+@pytest.mark.parametrize("read", [True, False], ids=["read", "unread"])
+def test_law_a_refused_call_leaves_the_bytes(
+    kind: str, window: str, whole: bool, read: bool
+) -> None:
+    several, made_of = kind.startswith("comparison"), events_of(kind)
+    if several:
+        for event in made_of:
+            for name in {"y_pred", "score"} & event.keys():
+                event[name] = {"champion": event[name], "challenger": event[name]}
+    if whole or window == "last":
+        made_of.pop()
+
+    def make(**more: Any) -> Any:
+        options = OPTIONS[kind] | {"window": WINDOWS[window], "time_unit": "s"} | more
+        return (se.Comparison if several else se.Evaluator)(**options)
+
+    try:
+        ev = make()
+    except se.InputError:
+        return  # options that conflict
+    for event in made_of:
+        ev.update(**event)
+    total = ev.reference if several else ev
+    if read:
+        total.report()
+        [view.report() for view in total.slices().values()]
+    refused = 0
+
+    def attempt(call: Any, *given: Any, **named: Any) -> None:
+        nonlocal refused, ev
+        before, names, times = ev.to_bytes(), ev.labels, ev.arrivals
+        try:
+            call(*given, **named)
+        except (se.InputError, se.StateError) as error:
+            refused += 1
+            assert (ev.to_bytes(), ev.labels, ev.arrivals) == (before, names, times), error
+            assert isinstance(error, se.StateError) is (call.__name__ == "merge"), error
+            ev._check()
+        else:
+            ev = type(ev).from_bytes(before) if several else se.from_bytes(before)
+
+    for bad in BAD:
+        event = made_of[0] | bad
+        attempt(ev.update, **event)
+        attempt(ev.update_many, **columns_of([made_of[1], event]))
+        attempt(ev.revert, **event)
+    # What was never counted, in whole or in one slice, by every way of telling it.
+    for event in made_of:
+        attempt(ev.revert, **event | {"weight": 100})
+        attempt(ev.revert, **event | {"slices": {"k": "never"}})
+        attempt(ev.revert, **event | {"slices": {"k": 1 - event["slices"]["k"]}})
+        attempt(ev.revert, **event | {"event_time": T0 - 9 * HOUR})
+        attempt(ev.revert, **event | {"weight": 0.5})
+        attempt(ev.revert, **event)
+    for other in others(kind, make, made_of):
+        attempt(ev.merge, other)
+    if window != "last" and not (window == "panes" and OPTIONS[kind].get("task")):
+        # To the most that a state holds; of unread panes the next read says so.
+        for _ in range(55):
+            before = refused
+            attempt(ev.merge, ev.copy(), allow_overlap=True)
+            if refused > before or not whole:
+                break
+            ev.merge(ev.copy(), allow_overlap=True)
+    assert refused > 20
+
+
+def columns_of(events: list[dict[str, Any]]) -> dict[str, Any]:
+    given: dict[str, Any] = {name: [event.get(name) for event in events] for name in events[1]}
+    for name, column in given.items():
+        if isinstance(column[0], dict) and isinstance(column[1], dict) and name != "proba":
+            if name == "slices" or "champion" in column[0]:
+                given[name] = {key: [value.get(key) for value in column] for key in column[0]}
+    return given
+
+
+def others(kind: str, make: Any, events: list[dict[str, Any]]) -> list[Any]:
+    """Shards of which some cannot be merged: other settings, other labels, any last events."""
+    found = [make(max_slices=7), make()]
+    found[1].update(**events[0])
+    if kind == "labels":
+        found.append(make())
+        found[-1].update("eggs", "spam", event_time=T0)
+    if kind == "classes":
+        found.append(make())
+        found[-1].update(1, 2, event_time=T0)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+@pytest.mark.parametrize("way", ["native", "portable"])
+def test_the_law_in_other_processes(way: str, seed: str) -> None:
+    env = {**os.environ, "PYTHONHASHSEED": seed, "STREAMEVAL_BACKEND": way}
+    law = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__, "-k"]
+    subprocess.run([*law, "test_law and fractions"], env=env, check=True, timeout=600)

@@ -200,3 +200,38 @@ def test_the_negative_label_of_a_refused_event_is_not_known() -> None:
     assert one.labels == ["not spam", "spam"]
     one.update("eggs", score=0.5, slices={"k": 1})
     assert one.labels == ["eggs", "spam"]
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "other"),
+    [
+        ({"intervals": True}, "label_weights", "confusion"),
+        ({"intervals": True}, "score_weights", "index"),
+        ({"task": "multiclass", "intervals": True}, "class_probability", "class_scores"),
+        ({"task": "multiclass", "intervals": True}, "class_scores", "class_probability"),
+    ],
+)
+def test_states_of_one_set_count_the_same_events(
+    options: dict[str, Any], name: str, other: str
+) -> None:
+    few, many = (se.Evaluator(**options) for _ in range(2))
+    for ev, events in ((few, 2), (many, 5)):
+        for n in range(events):
+            if ev.task == "binary":
+                ev.update(n % 2, score=n / 8)
+            else:
+                ev.update("a", proba={"a": 0.5 + n / 16, "b": 0.5 - n / 16})
+    data = few.to_state()
+    data["window"][name] = many.to_state()["window"][name]
+    with pytest.raises(se.StateError, match=f"expected events of weight .* as in ({name}|{other})"):
+        se.Evaluator.from_state(data)
+
+
+def test_a_comparison_and_its_models_count_the_same_events() -> None:
+    few, many = se.Comparison(), se.Comparison()
+    for comparison, events in ((few, 2), (many, 5)):
+        for n in range(events):
+            comparison.update(n % 2, score={"champion": n / 8, "challenger": n / 9})
+    data = few.to_state() | {"joint": many.to_state()["joint"]}
+    with pytest.raises(se.StateError, match="joint: expected weight 2 of (confusion|index), got 5"):
+        se.Comparison.from_state(data)

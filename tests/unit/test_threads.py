@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -246,3 +248,48 @@ def test_two_threads_merge_each_other_s_evaluators_without_a_deadlock() -> None:
     assert not any(thread.is_alive() for thread in threads)
     left._check()
     right._check()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_of_a_fork_beside_writers_has_whole_events() -> None:
+    events = [{**event, "weight": 2} for event in binary_events()]
+    ev, stop = se.Evaluator(slices=("country",)), threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            for event in events:
+                ev.update(**event)
+
+    def read() -> None:
+        while not stop.is_set():
+            ev.report()
+
+    threads = [threading.Thread(target=target) for target in (write, write, read, read)]
+    for thread in threads:
+        thread.start()
+    ended = []
+    try:
+        for _ in range(25):
+            child = os.fork()
+            if not child:
+                code = 1
+                try:
+                    signal.alarm(10)
+                    ev.update(**events[0])
+                    ev._check()
+                    done = [threading.Thread(target=ev.report) for _ in range(2)]
+                    for thread in done:
+                        thread.start()
+                    for thread in done:
+                        thread.join()
+                    whole = sum(view["support"] for view in ev.slices().values())
+                    code = 0 if whole == ev["support"] else 2
+                finally:
+                    os._exit(code)
+            ended.append(os.waitpid(child, 0)[1])
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert ended == [0] * len(ended)

@@ -205,7 +205,7 @@ y_true = "y_true"
 score = "score"
 # The predicted label; off, it follows from score or proba.
 #y_pred = "y_pred"
-# A weight above 0.
+# A weight: a number of 0 or more. An event of weight 0 counts for nothing.
 #weight = "weight"
 # When it happened: ISO 8601 with an offset, or a number. Off, it is when Kafka or
 # the inbox took the record; for files, when it is read.

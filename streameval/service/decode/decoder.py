@@ -352,20 +352,19 @@ def _ids(values: list[Any], short: bool) -> _Checked:
 
 
 def _numbers(values: Values, kind: FieldKind) -> _Checked:
-    """Finite numbers, or weights above 0, as float64."""
+    """Finite numbers, or weights of 0 or more, as float64."""
     column: npt.NDArray[np.float64]
     try:
         is_array = isinstance(values, np.ndarray)
         column = np.asarray(values) if is_array else np.fromiter(values, np.float64, len(values))
     except TypeError:  # a None among them
         column = np.asarray([np.nan if value is None else value for value in values], np.float64)
-    good = (column > 0) & (column <= MAX_WEIGHT) if kind == "weight" else np.isfinite(column)
+    good = (column >= 0) & (column <= MAX_WEIGHT) if kind == "weight" else np.isfinite(column)
     if good.all():
         return column, {}
     given = listed(values)
-    remedy = "leave events of weight 0 out"
     return column, {
-        row: Fault("", EXPECTED[kind], shown(given[row]), "" if given[row] else remedy)
+        row: Fault("", EXPECTED[kind], shown(given[row]))
         for row in np.flatnonzero(~good).tolist()
     }
 

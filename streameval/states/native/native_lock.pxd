@@ -5,6 +5,7 @@ from cpython.pythread cimport PyThread_type_lock
 
 
 cdef class NativeLock:
+    cdef object __weakref__
     cdef PyThread_type_lock _gate
     cdef unsigned long _owner
     cdef int _depth

@@ -42,10 +42,19 @@ cdef class NativeLock:
     """
 
     def __cinit__(self):
+        self.renew()
+
+    def renew(self):
+        """Forget all other threads, in a process that was forked and does not have them."""
+        # The old gate is left as it is: a thread of the parent may have been inside of it.
         self._gate = PyThread_allocate_lock()
         if self._gate is NULL:
             raise MemoryError
         PyThread_acquire_lock(self._gate, 1)
+        if self._owner != <unsigned long>PyThread_get_thread_ident():
+            self._depth = 0
+        self._waiting = 0
+        self._opened = self._passed_over = False
 
     def __dealloc__(self):
         if self._gate is not NULL:

@@ -44,6 +44,13 @@ from streameval.states.ranking.sorted_runs import WeightArray, count_at_or_below
 _ONE_BY_ONE = 64
 
 
+def check_room(index: Any, other: Any) -> None:
+    """Raise InputError where two score indexes, of whichever kind, weigh too much for one."""
+    if index.exact and other.exact:
+        check_total(index.positives, other.positives)
+        check_total(index.negatives, other.negatives)
+
+
 def check_same_limit(mine: int | None, theirs: int | None) -> None:
     """Raise StateError where two indexes do not keep the same number of scores."""
     if mine != theirs:
@@ -464,10 +471,8 @@ class PortableScoreIndex:
         if not isinstance(other, PortableScoreIndex):
             raise StateError(f"merge: expected a score index, got {type(other).__name__}")
         check_same_limit(self._limit, other._limit)
+        check_room(self, other)
         exact = self.exact and other.exact
-        if exact:
-            for own, more in self._both(other):
-                check_total(own.total, more.total)
         if self._limit is not None:
             other = self._levelled(other)
         if exact and self._wins is not None and other._entries() * _ONE_BY_ONE < self._entries():
