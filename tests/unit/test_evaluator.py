@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -658,3 +659,54 @@ def test_what_is_no_weight(task: Any, window: Any, weight: Any) -> None:
         ):
             evaluator.update_many([1, 1], [1, 1], weight=column)
     assert evaluator.to_bytes() == empty
+
+
+def _calls(read: Any) -> list[str]:
+    """The names of the Python functions that it calls."""
+    events: list[tuple[str, str]] = []
+    sys.setprofile(lambda frame, kind, _: events.append((kind, frame.f_code.co_name)))
+    try:
+        read()
+    finally:
+        sys.setprofile(None)
+    return [name for kind, name in events if kind == "call"]
+
+
+@pytest.mark.parametrize("weight", [1, 0.5])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"intervals": True},
+        {"max_scores": 1024},
+        {"temporal": True},
+        {"undefined": 0.0},
+        {"window": se.Last(30)},
+        {"window": se.Panes("30s", "10s"), "time_unit": "s", "intervals": True},
+        {"window": se.Fading("10s"), "time_unit": "s", "max_scores": 1024},
+    ],
+    ids=lambda options: "-".join(options) or "plain",
+)
+def test_a_second_read_looks_nothing_up(options: dict[str, Any], weight: float) -> None:
+    if weight != 1 and ("temporal" in options or options.get("window") == se.Last(30)):
+        weight = 2  # both are of whole weights
+    ev = se.Evaluator(**options)
+    timed = "time_unit" in options
+    names = ["accuracy", "f1", "log_loss", "roc_auc", "cohen_kappa"]
+    for n in range(60):
+        ev.update(n % 3 == 0, score=n * 7 % 10 / 10, weight=weight, event_time=n if timed else None)
+        if n < 3:
+            continue
+        values = {name: ev[name] for name in names}
+        assert values == {name: ev.total[name] for name in names}
+        for name in names:
+            called = _calls(lambda name=name: ev[name])
+            assert not {"shortcut", "find", "bind"} & set(called), (name, called)
+
+
+def test_a_number_for_undefined_values_hides_no_missing_input() -> None:
+    ev = se.Evaluator(undefined=0.0)
+    assert ev["roc_auc"] == 0.0
+    ev.update(True, True)
+    with pytest.raises(se.MetricError, match="got labels only"):
+        ev["roc_auc"]
