@@ -120,13 +120,13 @@ def check_same_kind(known: Label, new: Label, field: str, position: int | None =
 
     >>> check_same_kind(1, "1", "y_pred")
     Traceback (most recent call last):
-    streameval.errors.InputError: y_pred: expected a number like the known label 1, got '1', a str; ...
+    streameval.errors.InputError: y_pred: expected a number like the label 1, got '1', a str; ...
     """
     if isinstance(known, str) != isinstance(new, str):
         kind, coercion = ("a str", "str") if isinstance(known, str) else ("a number", "int")
         raise InputError(
             field,
-            expected=f"{kind} like the known label {shown(known)}",
+            expected=f"{kind} like the label {shown(known)}",
             got=f"{shown(new)}, a {'str' if isinstance(new, str) else 'number'}",
             position=position,
             remedy=f"coerce the labels of both sides with {coercion}(...)",
