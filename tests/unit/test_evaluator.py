@@ -624,9 +624,7 @@ def test_names_that_are_no_labels() -> None:
         with pytest.raises(se.errors.InputError, match="expected each label once"):
             se.Evaluator("multiclass", labels=[0, 1]).update_many([0], proba=proba)
     # Without declared labels a text stays a text, and is refused beside numbers.
-    with pytest.raises(
-        se.errors.InputError, match="expected a number like the label 0, got '0'"
-    ):
+    with pytest.raises(se.errors.InputError, match="expected a number like the label 0, got '0'"):
         se.Evaluator("multiclass").update_many(
             [0, 1], proba=pd.DataFrame({"0": [1, 0], "1": [0, 1]})
         )
