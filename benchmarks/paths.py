@@ -276,6 +276,7 @@ PATHS = (
     Path("score, and taken back", 1.2, _reverted),
     Path("ten scores at a time, and AUC", 8.0, _small_batches, before=1_000_000, events=1_000),
     Path("update_many over panes and 100 slices", 0.06, _panes_and_slices, events=200_000),
+    Path("score with intervals=True, and accuracy", 2.5, _scores("accuracy", intervals=True)),
     Path("score, and Kolmogorov-Smirnov", 50.0, _scores("ks"), before=1_000_000, events=500),
 )
 

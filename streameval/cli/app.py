@@ -56,7 +56,6 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     app = typer.Typer(
         name="streameval",
         help="Exact evaluation of classifiers from the stream of their predictions.",
-        no_args_is_help=True,
         rich_markup_mode=None,  # no colours and boxes: with_groups() writes the help
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "terminal_width": width()},
@@ -123,19 +122,26 @@ def run(arguments: list[str]) -> int:
     chosen = words[:1] if words and words[0] in COMMANDS else _available()
     try:
         command = with_groups(typer.main.get_command(app_of(chosen)))
-        code = command(arguments, prog_name="streameval", standalone_mode=False) or 0
+        # Versions of typer and click differ in what they do with a group alone.
+        end = ["--help"] if _is_group(command, arguments) else []
+        code = command([*arguments, *end], prog_name="streameval", standalone_mode=False) or 0
         if code == INTERRUPTED:  # by typer at Ctrl-C: no command exits with it
             raise KeyboardInterrupt
         return code
     except _UsageError as error:
-        message = error.format_message()
         command = error.ctx.command_path if error.ctx else "streameval"
-        if message:  # none where a bare "streameval" has printed its help
-            say(f"{message.rstrip('.')}; see {command} --help")
+        say(f"{error.format_message().rstrip('.')}; see {command} --help")
         return BAD_INPUT
     except (StreamevalError, OSError, MemoryError) as error:
         say(str(_in_options(error)) or "out of memory")
         return exit_code(error)
+
+
+def _is_group(command: Any, words: list[str]) -> bool:
+    """Whether these words name a group of commands, and none of them."""
+    for word in words:
+        command = getattr(command, "commands", {}).get(word)
+    return hasattr(command, "commands")
 
 
 def _posix() -> bool:

@@ -63,8 +63,7 @@ from streameval.service.store.store import (
 )
 
 store_app = typer.Typer(
-    help="Verify, back up and report on the store of a run, replay refused records.",
-    no_args_is_help=True,
+    help="Verify, back up and report on the store of a run, replay refused records."
 )
 
 StoreArgument = Annotated[

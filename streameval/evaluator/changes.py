@@ -16,7 +16,7 @@ from streameval.evaluator.comparison import Comparison, Difference
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import ReportRow, Table, json_number, number
 from streameval.evaluator.slices import SliceKey, slice_name
-from streameval.events.values import Weight
+from streameval.events.values import Label, Weight
 from streameval.metrics.registry import USUAL_METRICS, metric_names
 from streameval.states.confusion import ConfusionCounts
 
@@ -323,23 +323,32 @@ def _labels(before: Evaluator, after: Evaluator, level: float, shared: str) -> t
         return ()
     if not counts[0].total or not counts[1].total:
         return ()
+    # A list of all labels is made anew at each read of `labels`.
     labels = dict.fromkeys([*counts[0].labels, *counts[1].labels])
-    first, second = counts
+    first, second = (_shares(one, labels, level) for one in counts)
     return tuple(
-        _change(str(label), _share(first, label, level), _share(second, label, level), shared)
-        for label in labels
+        _change(str(label), *rows, shared)
+        for label, *rows in zip(labels, first, second, strict=True)
     )
 
 
-def _share(counts: ConfusionCounts, label: Any, level: float) -> ReportRow:
-    part = counts.true_count(label) if label in counts.labels else 0
-    value = part / counts.total
-    if counts.exact:
-        found = Interval(value, *wilson(part, counts.total, level), level, "wilson", counts.total)
+def _shares(counts: ConfusionCounts, labels: Iterable[Label], level: float) -> list[ReportRow]:
+    """The share of each true label; 0 where these counts do not have it."""
+    known, total = frozenset(counts.labels), counts.total
+    return [
+        _share(counts.true_count(label) if label in known else 0, total, counts.exact, level)
+        for label in labels
+    ]
+
+
+def _share(part: Weight, total: Weight, whole: bool, level: float) -> ReportRow:
+    value = part / total
+    if whole:
+        found = Interval(value, *wilson(part, total, level), level, "wilson", total)
     else:
         reason = "weights are not whole"
-        found = Interval(value, math.nan, math.nan, level, "", counts.total, reason)
-    return ReportRow("share", value, "", counts.total, found)
+        found = Interval(value, math.nan, math.nan, level, "", total, reason)
+    return ReportRow("share", value, "", total, found)
 
 
 def _slices(

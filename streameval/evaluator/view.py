@@ -353,6 +353,16 @@ def _value_of(metric: Metric, of_states: Callable[..., float], state_set: StateS
     return of_states(*_states_of(metric, state_set))
 
 
+def _first_number(
+    quick: Callable[[], float],
+    of_state_set: Callable[[StateSet], float],
+    current: Callable[[], StateSet],
+) -> float:
+    """What the quick reader returns, or where it has none of such states the metric itself."""
+    value = quick()
+    return value if value == value else of_state_set(current())
+
+
 class _Unchanging:
     """A window of events that are given once."""
 
@@ -421,33 +431,33 @@ class View:
         """The metric as a function of nothing, for callers that read after every event.
 
         It reads the window as it then is. Where it returns nan, the view has the reason or a
-        newer function. None where there is none shorter than the view's.
+        newer function. None before the first event, when it is unknown what will be fed.
 
         Args:
             name: A metric that this view has answered with a number.
         """
         context, window = self._context, self._window
+        of_state_set = context.readers.get(name)
+        if of_state_set is None:
+            return None
         metric = find(name, context.plan.task)
-        of_state_set = context.bound(metric, {})
-        state_set, current = window.state_set, window.current
-        if context.undefined is None:
-            read = compiled_reader(metric.name, window, binary=context.plan.binary)
-            if read is not None:
-                return read
-        if metric.also:
-            return None
         function = metric.bind(positive=context.positive, undefined=context.undefined)
-        if window.reader is not None and context.undefined is None:
-            read = window.reader(metric.name, metric.state, function)
-            if read is not None:
-                return read
-        if metric.state not in ("confusion", "index", "class_scores"):
-            return None
-        if state_set is None:
+        quick = None
+        if context.undefined is None:
+            quick = compiled_reader(metric.name, window, binary=context.plan.binary)
+            if quick is None and window.reader is not None and not metric.also:
+                quick = window.reader(metric.name, metric.state, function)
+            if quick is not None and not math.isnan(quick()):
+                return quick
+        state_set, current = window.state_set, window.current
+        if not metric.also and metric.state in ("confusion", "index", "class_scores"):
+            if window.plain:
+                return functools.partial(function, getattr(state_set, metric.state))
+            if quick is None and state_set is not None:
+                return functools.partial(of_state_set, state_set)
+        if quick is None:
             return lambda: of_state_set(current())
-        if window.plain:
-            return functools.partial(function, getattr(state_set, metric.state))
-        return functools.partial(of_state_set, state_set)
+        return functools.partial(_first_number, quick, of_state_set, current)
 
     @overload
     def value(

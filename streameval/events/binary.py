@@ -30,6 +30,7 @@ from streameval.events.values import (
 
 _MULTICLASS = 'task="multiclass" for more than two labels'
 _PROBABILITY = "a probability in [0, 1]"
+_SHOWN = 4
 # Compared by identity: what is not the default itself is validated.
 _ONE = 1
 
@@ -90,16 +91,43 @@ class BinaryIntake:
             negative = f"not {self.positive}" if isinstance(self.positive, str) else 0
         return negative, self.positive
 
-    def _is_positive(self, value: object, field: str, position: int | None = None) -> bool:
-        """Whether it is the positive label rather than the negative one; learns nothing."""
+    def _is_positive(
+        self,
+        value: object,
+        field: str,
+        position: int | None = None,
+        column: Sequence[Label] = (),
+    ) -> bool:
+        """Whether it is the positive label rather than the negative one; learns nothing.
+
+        Args:
+            value: The label.
+            field: Where it was given, for errors.
+            position: Of the event, for errors.
+            column: All labels given with it, for errors.
+        """
         label = canonical_label(value, field, position)
         known = self._truth.get(label)
         if known is not None:
             return known
-        if self.negative is None:
-            check_same_kind(self.positive, label, field, position)
-            return False
+        seen = self.closed or not (self.negative is None or self.positive in (0, 1))
+        other = isinstance(label, str) != isinstance(self.positive, str)
+        if other and not seen and str(label) not in map(str, self._truth):
+            # No label spelled as two types, and no label was known but by the option.
+            came = list(column) or [label]
+            default = "default " if self.positive == 1 else ""
+            raise InputError(
+                field,
+                expected=f"labels like the {default}positive label {shown(self.positive)}",
+                got=" and ".join(map(shown, came[:_SHOWN])) + (", …" if came[_SHOWN:] else ""),
+                position=position,
+                remedy=f"pass positive={shown(max(came, key=str))} if that is the positive label, "
+                f"or {_MULTICLASS}",
+                remedy_code="positive",
+            )
         check_same_kind(self.positive, label, field, position)
+        if self.negative is None:
+            return False
         remedy, code = f"pass {_MULTICLASS}", "task"
         if not self.closed and self.positive in (0, 1):
             # The other label was assumed.
@@ -285,7 +313,7 @@ class BinaryIntake:
             if not present[code]:
                 continue
             try:
-                truths[code] = self._is_positive(label, field)
+                truths[code] = self._is_positive(label, field, column=distinct)
             except InputError as error:
                 raise error.at(first_position(codes, code)) from None
             if not truths[code] and self.negative is None:

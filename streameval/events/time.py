@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError, shown
-from streameval.events.values import IntArray, check_same_length, is_number
+from streameval.events.values import IntArray, check_no_table, check_same_length, is_number
 
 _UNITS = {
     "us": 1,
@@ -273,6 +273,7 @@ def event_times(
 
     A numpy ``datetime64`` column is UTC. ``first``: of so many values at the beginning.
     """
+    check_no_table(column, field)
     array = column.tolist() if np.ma.is_masked(column) else column  # type: ignore[attr-defined]
     if not isinstance(array, (list, tuple, np.ndarray)):
         to_numpy = getattr(column, "to_numpy", None)

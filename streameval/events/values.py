@@ -122,13 +122,13 @@ def check_same_kind(known: Label, new: Label, field: str, position: int | None =
 
     >>> check_same_kind(1, "1", "y_pred")
     Traceback (most recent call last):
-    streameval.errors.InputError: y_pred: expected a number like the label 1 seen before, got '1'...
+    streameval.errors.InputError: y_pred: expected a number like the label 1, got '1', a str; ...
     """
     if isinstance(known, str) != isinstance(new, str):
         kind, coercion = ("a str", "str") if isinstance(known, str) else ("a number", "int")
         raise InputError(
             field,
-            expected=f"{kind} like the label {shown(known)} seen before",
+            expected=f"{kind} like the label {shown(known)}",
             got=f"{shown(new)}, a {'str' if isinstance(new, str) else 'number'}",
             position=position,
             remedy=f"coerce the labels of both sides with {coercion}(...)",
@@ -237,8 +237,21 @@ def is_missing(value: object) -> bool:
     return (isinstance(unequal, (bool, np.bool_)) and bool(unequal)) or unequal is value
 
 
+def check_no_table(column: object, field: str) -> None:
+    """Refuse a data frame or Arrow table in place of a column."""
+    # Of the type, because a lazy frame would look its columns up.
+    if hasattr(type(column), "columns") or hasattr(type(column), "column_names"):
+        raise InputError(
+            field,
+            expected="a column: a list, array or series",
+            got=f"a table of type {type(column).__name__}",
+            remedy="pass one of its columns, or the whole table to streameval.evaluate()",
+        )
+
+
 def column_array(column: Any, field: str) -> npt.NDArray[Any]:
     """A one-dimensional numpy array of any column type; a null or masked value is None."""
+    check_no_table(column, field)
     nulls = getattr(column, "null_count", 0)
     if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
         return _list_array(column.tolist())
@@ -411,7 +424,10 @@ def weight_column(
     if array.dtype.kind not in "fiu":
         array = (
             np.asarray(
-                [canonical_weight(value, field, n, zero=zero) for n, value in enumerate(array.tolist())]
+                [
+                    canonical_weight(value, field, n, zero=zero)
+                    for n, value in enumerate(array.tolist())
+                ]
             )
             if len(array)
             else np.zeros(0, dtype=np.int64)

@@ -304,8 +304,7 @@ def test_bad_usage_is_one_line(
     assert result.err.count("\n") == 1
 
 
-def test_no_command_and_no_file(run: Command, tmp_path: Path) -> None:
-    assert run().code == 2
+def test_a_wrong_command_and_no_file(run: Command, tmp_path: Path) -> None:
     assert run("evalute").code == 2
     result = run("evaluate", "--score", "s")
     assert (result.code, result.err.count("\n")) == (2, 1)

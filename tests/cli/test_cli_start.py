@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.command_runs import Command
 
 pytestmark = pytest.mark.backend_independent
 
@@ -98,3 +101,35 @@ def test_the_list_of_commands_loads_no_extra() -> None:
     modules = loaded("--help")
     assert not modules & OPTIONAL
     assert commands(modules) == EVERY_COMMAND
+
+
+GROUPS = ["", "store"]
+ALONE = {"metrics": "prints a table", "init": "writes a file", "demo": "starts a run"}
+
+
+def _members(run: Command, group: str) -> list[str]:
+    """The commands of a group, as its help lists them."""
+    shown = run(*group.split(), "--help").out.partition("Commands:\n")[2]
+    return re.findall(r"^  (\S+)", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_alone_prints_its_help(run: Command, group: str) -> None:
+    alone = run(*group.split())
+    assert alone == run(*group.split(), "--help")
+    assert (alone.code, alone.err) == (0, "")
+    assert alone.out.startswith(f"Usage: streameval {group}".rstrip())
+
+
+def test_a_command_alone_names_in_one_line_what_it_requires(run: Command) -> None:
+    commands = [[*group.split(), name] for group in GROUPS for name in _members(run, group)]
+    assert {first for first, *_ in commands} >= EVERY_COMMAND - {"states", "catalogue"}
+    for words in commands:
+        if words == ["store"] or words[0] in ALONE:
+            continue
+        code, out, err = run(*words)
+        assert (code, out) == (2, ""), words
+        assert err.startswith("streameval: "), words
+        assert err.count("\n") == 1, words
+        if "Missing argument" not in err:
+            assert "requires" in err, words

@@ -382,8 +382,8 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"y_true": "kind", "score": "score"},
         InputError,
-        "y_true (column 'kind', partition 0, row 0): expected a number like the label 1 seen "
-        "before, got '",
+        "y_true (column 'kind', partition 0, row 0): expected labels like the default "
+        "positive label 1, got '",
     ),
     (
         {"y_true": "country", "y_pred": "country", "positive": "PT"},

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import streameval as se
@@ -212,3 +215,23 @@ def test_a_tick_over_several_rows_is_one_row() -> None:
     assert len(track) == 4
     with pytest.raises(se.InputError, match="events: expected a number of events, got -1"):
         track.tick(-1)
+
+
+TABLES = [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table, pa.RecordBatch.from_pydict]
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("name", ["y_true", "y_pred", "score", "weight", "event_time", "unit"])
+def test_a_table_is_no_column(table: Any, task: str, name: str) -> None:
+    if task == "multiclass" and name == "score":
+        return
+    window = se.Panes("1h", pane="5m") if name == "event_time" else None
+    ev = se.Evaluator(
+        task=task, window=window, bootstrap=se.Bootstrap(20, unit="u") if name == "unit" else None
+    )
+    before = ev.to_bytes()
+    columns = {"y_true": [1, 0], "y_pred": [1, 0], name: table({"a": [1, 0]})}
+    with pytest.raises(se.InputError, match=rf"^{name}: expected a column"):
+        ev.update_many(columns.pop("y_true"), **columns)
+    assert ev.to_bytes() == before

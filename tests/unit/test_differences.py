@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from streameval.certainty.differences import (
 from streameval.certainty.interval import Interval
 from streameval.certainty.proportions import wilson
 from streameval.errors import InputError
+from streameval.evaluator.changes import changes
 from streameval.evaluator.evaluator import Evaluator
 
 pytestmark = pytest.mark.backend_independent
@@ -144,3 +147,27 @@ def test_a_slice_report_marks_them() -> None:
     assert report.to_dict()["slices"][0]["differs"] == "below"
     assert "below" in str(report)
     assert not any(row.differs for row in ev.slice_report("accuracy").rows)
+
+
+def test_the_cost_of_changed_labels_grows_with_their_number() -> None:
+    def calls(classes: int) -> Counter[str]:
+        evs = [Evaluator(task="multiclass") for _ in range(2)]
+        names = [f"c{n:03}" for n in range(classes)]
+        evs[0].update_many(names, names)
+        evs[1].update_many(names[1:], names[1:])
+        for ev in evs:
+            ev.report()  # derives what both read
+        events: list[tuple[str, str]] = []
+        sys.setprofile(lambda frame, kind, _: events.append((kind, frame.f_code.co_name)))
+        try:
+            found = changes(*evs, ["accuracy"])
+        finally:
+            sys.setprofile(None)
+        assert [one.name for one in found.labels] == names
+        assert (found.labels[0].before, found.labels[0].after) == (1 / classes, 0.0)
+        return Counter(name for kind, name in events if kind == "call")
+
+    few, many = calls(50), calls(200)
+    # Each of these calls sorts all labels.
+    assert many["labels"] == few["labels"]
+    assert many.total() < 5 * few.total()

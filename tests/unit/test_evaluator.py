@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,37 @@ def test_string_columns_of_every_kind() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "columns", "message"),
+    [
+        (
+            {},
+            [["yes", "no"], ["yes", "no"]],
+            "y_true[0]: expected labels like the default positive label 1, got 'yes' and 'no'; "
+            "pass positive='yes' if that is the positive label, or ",
+        ),
+        ({}, [[1, 0], ["no", "no"]], "y_pred[0]: expected labels like the default positive label"),
+        ({}, [list("abcdef"), [0] * 6], "got 'a' and 'b' and 'c' and 'd', …; pass positive='f'"),
+        (
+            {"positive": "yes"},
+            [[0, 1], [0, 1]],
+            "y_true[0]: expected labels like the positive label 'yes', got 0 and 1; pass positive=",
+        ),
+        # One label of two types, and a kind that labels= or events have set.
+        ({}, [["1", "0"], ["1", "0"]], "coerce the labels of both sides with int"),
+        ({"labels": [0, 1]}, [["yes"], ["yes"]], "coerce the labels of both sides with int"),
+        ({"positive": "yes"}, [["yes", 0], ["yes", 0]], "a str like the label 'yes', got 0"),
+        ({"task": "multiclass", "labels": ["a"]}, [[0], [0]], "a str like the label 'a'"),
+    ],
+)
+def test_labels_of_another_kind(
+    options: dict[str, Any], columns: list[list[Any]], message: str
+) -> None:
+    ev = se.Evaluator(**options)
+    with pytest.raises(se.InputError, match=re.escape(message)):
+        ev.update_many(*columns)
+
+
+@pytest.mark.parametrize(
     ("options", "event", "message"),
     [
         ({}, {"y_true": True, "score": math.nan}, "score: expected a finite number, got nan"),
@@ -123,7 +155,7 @@ def test_string_columns_of_every_kind() -> None:
         ({}, {"y_true": True, "proba": 1.5}, r"proba: expected a probability in \[0, 1\], got 1.5"),
         ({}, {"y_true": True}, "expected a prediction: y_pred, score= or proba=, got none"),
         ({}, {"y_true": True, "score": 0.5, "proba": 0.5}, "got both"),
-        ({}, {"y_true": "1", "y_pred": 1}, "expected a number like the label 1 seen before"),
+        ({}, {"y_true": "1", "y_pred": 1}, "expected a number like the label 1"),
         ({}, {"y_true": 2, "y_pred": 1}, 'task="multiclass" for more than two labels'),
         ({}, {"y_true": [1], "y_pred": 1}, "y_true: expected a str, int or bool label"),
         ({}, {"y_true": None, "y_pred": 1}, "got None; this event has no label yet"),
@@ -598,9 +630,7 @@ def test_names_that_are_no_labels() -> None:
         with pytest.raises(se.errors.InputError, match="expected each label once"):
             se.Evaluator("multiclass", labels=[0, 1]).update_many([0], proba=proba)
     # Without declared labels a text stays a text, and is refused beside numbers.
-    with pytest.raises(
-        se.errors.InputError, match="expected a number like the label 0 seen before, got '0'"
-    ):
+    with pytest.raises(se.errors.InputError, match="expected a number like the label 0, got '0'"):
         se.Evaluator("multiclass").update_many(
             [0, 1], proba=pd.DataFrame({"0": [1, 0], "1": [0, 1]})
         )
@@ -664,3 +694,54 @@ def test_what_is_no_weight(task: Any, window: Any, weight: Any) -> None:
         ):
             evaluator.update_many([1, 1], [1, 1], weight=column)
     assert evaluator.to_bytes() == empty
+
+
+def _calls(read: Any) -> list[str]:
+    """The names of the Python functions that it calls."""
+    events: list[tuple[str, str]] = []
+    sys.setprofile(lambda frame, kind, _: events.append((kind, frame.f_code.co_name)))
+    try:
+        read()
+    finally:
+        sys.setprofile(None)
+    return [name for kind, name in events if kind == "call"]
+
+
+@pytest.mark.parametrize("weight", [1, 0.5])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"intervals": True},
+        {"max_scores": 1024},
+        {"temporal": True},
+        {"undefined": 0.0},
+        {"window": se.Last(30)},
+        {"window": se.Panes("30s", "10s"), "time_unit": "s", "intervals": True},
+        {"window": se.Fading("10s"), "time_unit": "s", "max_scores": 1024},
+    ],
+    ids=lambda options: "-".join(options) or "plain",
+)
+def test_a_second_read_looks_nothing_up(options: dict[str, Any], weight: float) -> None:
+    if weight != 1 and ("temporal" in options or options.get("window") == se.Last(30)):
+        weight = 2  # both are of whole weights
+    ev = se.Evaluator(**options)
+    timed = "time_unit" in options
+    names = ["accuracy", "f1", "log_loss", "roc_auc", "cohen_kappa"]
+    for n in range(60):
+        ev.update(n % 3 == 0, score=n * 7 % 10 / 10, weight=weight, event_time=n if timed else None)
+        if n < 3:
+            continue
+        values = {name: ev[name] for name in names}
+        assert values == {name: ev.total[name] for name in names}
+        for name in names:
+            called = _calls(lambda name=name: ev[name])
+            assert not {"shortcut", "find", "bind"} & set(called), (name, called)
+
+
+def test_a_number_for_undefined_values_hides_no_missing_input() -> None:
+    ev = se.Evaluator(undefined=0.0)
+    assert ev["roc_auc"] == 0.0
+    ev.update(True, True)
+    with pytest.raises(se.MetricError, match="got labels only"):
+        ev["roc_auc"]

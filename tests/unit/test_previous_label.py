@@ -93,7 +93,7 @@ def test_wrong_input_is_refused_whole() -> None:
     state.update("a")
     before = state.to_state()
     for bad, message in (
-        (1, "expected a str like the label 'a' seen before, got 1, a number; coerce the labels"),
+        (1, "expected a str like the label 'a', got 1, a number; coerce the labels"),
         (None, "expected a str, int or bool label, got None; this event has no label yet"),
         (["a"], "expected a str, int or bool label, got ['a'] of type list"),
     ):

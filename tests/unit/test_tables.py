@@ -380,7 +380,7 @@ def test_bad_files_are_refused_by_line(tmp_path: Path) -> None:
         ("a.csv", "a.csv:3: score: expected a finite number, got the text 'x'"),
         ("b.csv", "b.csv: expected one column 'score', got none among label, scor; did you mean"),
         ("d.txt", 'got \'.txt\'; say what it is with input_format="jsonl", "csv", "tsv", '),
-        ("*.pq", "2.pq:1: label: expected a number like the label 1 seen before, got 'a'"),
+        ("*.pq", "2.pq:1: label: expected labels like the default positive label 1, got 'a'"),
     ):
         with pytest.raises(se.InputError) as caught:
             se.evaluate(tmp_path / data, **SCORED)
