@@ -504,9 +504,11 @@ def test_a_rolling_update_of_the_settings_of_a_group(
     old.checkpoint()
     path = old.worker._settings.store
 
-    def reported() -> dict[str, int]:
+    def reported(waiting: str = "") -> dict[str, int]:
         assert main(["store", "report", path, "--format", "json"]) == 0
-        found = json.loads(capsys.readouterr().out).items()
+        told = capsys.readouterr()
+        assert (waiting in told.err) if waiting else not told.err
+        found = json.loads(told.out).items()
         return {name: one["metrics"]["accuracy"]["support"] for name, one in found}
 
     def states() -> dict[str, bytes]:
@@ -536,7 +538,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
             (line,) = [r.getMessage() for r in caplog.records]
             assert "ends without a partition; to return to its settings, add --drop" in line
         windows = {"all": 15, "again": 2} if after == MORE else {"all": 15}
-        assert reported() == windows
+        assert reported("the partitions 1 have earlier settings") == windows
         shown = states()
         assert "the partitions 1 have earlier settings until a worker opens them" in caplog.text
         for one in (old.worker._settings, new.worker._settings):
@@ -557,7 +559,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         new.read(1, 9, 10)
         new.checkpoint()
         assert new.worker.loop._stopping
-        assert reported()["all"] == 17
+        assert reported("the partitions 1 have earlier settings")["all"] == 17
         with pytest.raises(SupersededError):
             sharing("new", after, file="pod-2")  # a container of the settings that are left
         assert sharing("old", before, file="pod-0", drops=DROPS).worker.open(1) is not None
