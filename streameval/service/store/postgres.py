@@ -181,6 +181,8 @@ def _row_checksums() -> Iterator[str]:
             f"INSERT INTO unit_checksums SELECT t.unit, '{name}', {_key(name, 't')}, "
             f"{_sum(name, 't')} FROM unit_{name} AS t"
         )
+    # A restore has emptied them; from now on one with commits and without rows is damaged.
+    yield "UPDATE claims SET commits = 0 WHERE unit NOT IN (SELECT unit FROM unit_meta)"
 
 
 MIGRATIONS: list[Callable[[], Iterable[str]]] = [_first_version, _row_checksums]
