@@ -17,10 +17,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Beam's requirements, and pip's search for versions that meet everyone's, are kept out of it.
 BEAM := .venv-beam
+# The oldest versions that pyproject.toml allows.
+OLDEST := .venv-oldest
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: docs man wheel coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: docs test-oldest man wheel coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -108,6 +110,22 @@ test-pythons:  ## test-fast on every Python from 3.11 on that is here; demo and 
 # compiled ones by all of them. What is seen here is whether the rest goes well with the portable.
 test-portable: $(VENV)/.stamp-test  ## what compiled code could change, without compiled code
 	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast -m "not (browser or crash or backend_independent)"
+
+# Wheels of such versions are those of the oldest Python. The compiled parts are those that are there,
+# or are built for it. Of what is not named (click, which older versions of Typer import) the bound is
+# given here. Old packages use what others have deprecated since: no warning is an error here.
+$(OLDEST)/.stamp: pyproject.toml setup.py
+	python3.11 -m venv $(OLDEST)
+	@echo "installing the oldest versions of streameval[test] into $(OLDEST)"
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	STREAMEVAL_NATIVE=skip $(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python \
+	  --upgrade --resolution lowest-direct -e '.[test]' 'click>=8.1'
+	@touch $@
+
+test-oldest: $(if $(shell python3.11 -c '' 2>/dev/null && echo found),$(OLDEST)/.stamp)  ## unit tests and commands on Python 3.11 with the oldest versions that pyproject.toml allows
+	@test -e $(OLDEST)/.stamp || echo "no Python 3.11: the oldest versions are not tested" >&2
+	test ! -e $(OLDEST)/.stamp || { $(OLDEST)/bin/python setup.py --quiet build_ext --inplace && \
+	  $(OLDEST)/bin/python -m pytest $(PARALLEL) -q -W default --hypothesis-profile=fast -m "not slow" tests/unit tests/cli; }
 
 # TypeScript and ESLint come from npm at the versions of the lock file; node and npm are a
 # Python package of the extra "check".
@@ -248,11 +266,11 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r streameval tests setup.py pyproject.toml README.md LICENSE build/sanitize
 	rm -f build/sanitize/streameval/states/native/*.so
-	$(BIN)/python -m pip install --quiet 'setuptools>=77' 'Cython>=3'
+	$(BIN)/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider $(SANITIZED)
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) $(VENV)-3.* $(BEAM) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp
+	rm -rf $(VENV) $(VENV)-3.* $(BEAM) $(OLDEST) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp

@@ -1026,8 +1026,6 @@ class _PaneStates:
 
     # The names, and those of the arguments, are Spark's.
 
-    # The names, and those of the arguments, are Spark's.
-
     def handleInputRows(  # noqa: N802
         self,
         key: Any,

@@ -40,6 +40,52 @@ def test_every_target_runs_in_ci() -> None:
     assert called | set(_ELSEWHERE) == targets
 
 
+def _steps_of_ci(steps: str) -> subprocess.CompletedProcess[str]:
+    """What CI's script does with these steps in place of its own."""
+    script = (ROOT / ".ci" / "run").read_text()
+    begin = re.search(r"^.*late=\(\)$", script, re.MULTILINE)
+    assert begin
+    around = script[begin.start() :]
+    before, after = around[: around.index("\nlater ")], around[around.index("\nfor line in") :]
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", f"{before}\n{steps}\n{after}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_ci_passes_where_all_steps_do() -> None:
+    done = _steps_of_ci("later 60 true\nlater 60 echo two")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "two\n", "")
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("later 60 bash -c 'exit 3'", "FAILED, exit code 3: bash -c exit 3\n"),
+        ("later 60 no-such-command", "FAILED, exit code 127: no-such-command\n"),
+        ("later 1 sleep 600", "FAILED, not ended within 1 s: sleep 600\n"),
+        ("SECONDS=3538; later 1 sleep 600", "FAILED, not ended within 1 s: sleep 600\n"),
+        ("later 60 bash -c 'kill -9 $$'", "FAILED, exit code 137: bash -c kill -9 $$\n"),
+    ],
+    ids=["fails", "is-missing", "hangs", "hangs-at-the-end", "is-killed"],
+)
+def test_a_step_of_ci_that_fails_or_hangs_fails_it_and_leaves_the_others(
+    step: str, said: str
+) -> None:
+    done = _steps_of_ci(f"{step}\nSECONDS=0\nlater 60 echo two")
+    assert done.returncode == 1
+    assert done.stdout == "two\n"
+    assert said in done.stderr
+
+
+def test_a_step_of_ci_that_has_no_time_is_named() -> None:
+    done = _steps_of_ci("SECONDS=3400\nlater 600 echo long\nlater 60 echo short")
+    assert (done.returncode, done.stdout) == (0, "short\n")
+    assert done.stderr == "NOT TESTED, no time was left: echo long\n"
+
+
 def test_the_modules_that_targets_run_exist() -> None:
     names = set(
         re.findall(r"python -m ((?:tests|benchmarks|demos)[\w.]+)", (ROOT / "Makefile").read_text())
@@ -83,7 +129,7 @@ def _markers() -> set[str]:
 
 def test_selections_of_tests_name_markers_that_exist() -> None:
     selections = re.findall(r'pytest .*-m "([^"]*)"', (ROOT / "Makefile").read_text())
-    assert len(selections) == 2
+    assert len(selections) == 3
     for selection in selections:
         assert set(re.findall(r"\w+", selection)) - {"and", "or", "not"} <= _markers()
 
