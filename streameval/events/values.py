@@ -390,7 +390,10 @@ def weight_column(
     if array.dtype.kind not in "fiu":
         array = (
             np.asarray(
-                [canonical_weight(value, field, n, zero=zero) for n, value in enumerate(array.tolist())]
+                [
+                    canonical_weight(value, field, n, zero=zero)
+                    for n, value in enumerate(array.tolist())
+                ]
             )
             if len(array)
             else np.zeros(0, dtype=np.int64)

@@ -76,6 +76,4 @@ def _begin_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_hold_all, after_in_parent=_leave_all, after_in_child=_begin_child
-    )
+    os.register_at_fork(before=_hold_all, after_in_parent=_leave_all, after_in_child=_begin_child)

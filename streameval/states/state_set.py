@@ -598,7 +598,9 @@ class StateSet:
         try:
             for names in self.plan.refusing.values():
                 for name in names:
-                    check_merge = check_room if name == "index" else type(getattr(self, name)).check_merge
+                    check_merge = (
+                        check_room if name == "index" else type(getattr(self, name)).check_merge
+                    )
                     check_merge(getattr(self, name), getattr(other, name))
         except InputError as error:
             raise StateError(f"merge: {error}") from None

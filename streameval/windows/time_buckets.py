@@ -358,7 +358,9 @@ class TimeBuckets:
     def check_merge(self, other: TimeBuckets) -> None:
         """Raise StateError where a bucket cannot hold the events of both, once they are merged."""
         mine, theirs = self._timeline, other._timeline
-        latest = max((moment for moment in (mine.latest, theirs.latest) if moment is not None), default=0)
+        latest = max(
+            (moment for moment in (mine.latest, theirs.latest) if moment is not None), default=0
+        )
         for number in other:
             if number in self and number >= mine.oldest_at(latest):
                 self.read(number).check_merge(other.read(number))

@@ -188,7 +188,9 @@ def test_a_wrong_unit_is_refused_with_the_one_that_fits(
 @given(st.integers(0, 59 * 86_400), st.sampled_from(list(SCALES)))
 def test_seconds_of_a_clock_that_starts_at_0_are_taken(second: int, unit: str) -> None:
     number = second * 10**9 // SCALES[unit]
-    assume(not any(631_152_000 <= number * scale // 10**9 < 4_102_444_801 for scale in SCALES.values()))
+    assume(
+        not any(631_152_000 <= number * scale // 10**9 < 4_102_444_801 for scale in SCALES.values())
+    )
     assert event_time(number, unit, first=True) == second * 1_000_000
 
 

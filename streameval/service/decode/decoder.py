@@ -328,8 +328,7 @@ def _numbers(values: Values, kind: FieldKind) -> _Checked:
         return column, {}
     given = listed(values)
     return column, {
-        row: Fault("", EXPECTED[kind], shown(given[row]))
-        for row in np.flatnonzero(~good).tolist()
+        row: Fault("", EXPECTED[kind], shown(given[row])) for row in np.flatnonzero(~good).tolist()
     }
 
 
