@@ -160,7 +160,8 @@ class Evaluator(EvaluatorWay):
         views: a lock has each call see whole calls of the others. A long call,
         such as a curve or :meth:`to_bytes`, blocks the others. States used
         without an evaluator (:class:`~streameval.ScoreIndex` and its like) have
-        no lock: one thread at a time, and a read counts as a use.
+        no lock: one thread at a time, and a read counts as a use. ``os.fork``
+        waits for calls of other threads, so that a child has whole ones only.
 
     Cost:
         O(1) an event for labels, O(log n) for scores; memory grows with the

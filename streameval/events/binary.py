@@ -292,7 +292,7 @@ class BinaryIntake:
         batch = EventBatch(true, predicted, scores, weights)
         self.pending = self._new_labels(names)
         if self.pending and (rows := batch.weighing()) is not None:
-            given = [true] if y_pred is None else [true, predicted]
+            given = [true] if y_pred is None or predicted is None else [true, predicted]
             if all(column[rows].all() for column in given):
                 self.forget()
         return batch

@@ -429,11 +429,11 @@ def _labels_of(batch: EventBatch) -> list[Label]:
     """The labels of a batch's own events, out of those that it may have from others."""
     assert batch.y_pred is not None
     codes = np.unique(np.concatenate([batch.y_true, batch.y_pred])).tolist()
-    named = batch.named if batch.named is None else batch.named.any(axis=0)
-    columns = batch.score_labels if len(batch) else ()
-    return [batch.labels[code] for code in codes] + [
-        label for n, label in enumerate(columns) if named is None or named[n]
-    ]
+    named = np.full((len(batch), len(batch.score_labels)), True)
+    if batch.named is not None:
+        named = batch.named
+    columns = np.flatnonzero(named.sum(axis=0)).tolist()
+    return [batch.labels[code] for code in codes] + [batch.score_labels[n] for n in columns]
 
 
 def _most_probable_codes(

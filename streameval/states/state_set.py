@@ -781,11 +781,8 @@ class StateSet:
         plan = self.plan
         names = set(plan.keeps if self._coarse else plan.direct)
         for kind in ("labels", "scores"):
-            first, *others = [
-                row for row in plan.rows if row.fed_by == kind and row.name in names
-            ] or [None]
-            for row in others:
-                assert first is not None
+            rows = [row for row in plan.rows if row.fed_by == kind and row.name in names]
+            for first, row in zip(rows[:1] * len(rows), rows[1:], strict=False):
                 if not (getattr(self, first.name).exact and getattr(self, row.name).exact):
                     continue  # float sums of other terms
                 most, got = self.support(first.name), row.support(getattr(self, row.name))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import streameval as se
 from streameval.records import chunk, feed
 from tests.cli.test_cli_evaluate import write_jsonl, written
 from tests.support.command_runs import COMMAND, Command, own_process
@@ -548,3 +549,24 @@ def test_a_misspelt_column_of_parquet(
     path = written(tmp_path / "a.parquet", [{"label": 1, "m": {"score": 0.5}}])
     result = run("evaluate", path, "--y-true", name, "--score", "m.score")
     assert result == (2, "", f"streameval: {path}: {message}\n")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_a_weight_of_0_counts_for_nothing(run: Command, tmp_path: Path, form: str) -> None:
+    saved = []
+    for name, weights in (("with", (2, 0, 1, 0.0)), ("without", (2, 1))):
+        rows = [
+            f'{{"label": {n % 2}, "score": 0.{n}5, "w": {weight}}}'
+            if form == "jsonl"
+            else f"{n % 2},0.{n}5,{weight}"
+            for n, weight in zip(
+                (0, 1, 2, 3) if len(weights) == 4 else (0, 2), weights, strict=True
+            )
+        ]
+        path = tmp_path / f"{name}.{form}"
+        path.write_text("\n".join(([] if form == "jsonl" else ["label,score,w"]) + rows) + "\n")
+        state = tmp_path / f"{name}.state"
+        result = run("evaluate", path, *BINARY, "--weight", "w", "--save", state)
+        assert result.code == 0, result.err
+        saved.append(se.load(state))
+    assert saved[0] == saved[1]

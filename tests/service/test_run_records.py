@@ -506,3 +506,10 @@ def test_bad_records_leave_no_reference_cycles(kind: Kind) -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_a_weight_of_0_is_a_good_one() -> None:
+    decoded = decode(decoder(FULL), GOOD | {"w": 0}, GOOD | {"w": -0.0})
+    assert decoded.predictions is not None
+    assert list(decoded.predictions.columns["weight"]) == [0.0, 0.0]
+    assert not decoded.bad

@@ -5,13 +5,13 @@ from cpython.pythread cimport PyThread_type_lock
 
 
 cdef class NativeLock:
-    cdef object __weakref__
     cdef PyThread_type_lock _gate
     cdef unsigned long _owner
     cdef int _depth
     cdef int _waiting
     cdef bint _opened
     cdef bint _passed_over
+    cdef object __weakref__
 
     cdef void enter(self) noexcept
     cdef void leave(self) noexcept
