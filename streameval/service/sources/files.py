@@ -349,8 +349,10 @@ class FilesSource:
             if self._clock() - since >= _INCOMPLETE_SECONDS:
                 self._report(path, text)
             return
-        # Readers open their own names and the files rotated from these.
-        if f"files:{path}" in self._files or self._is_coming(path):
+        # Readers open their own names and the files rotated from these; but what now has the
+        # name of a file that was rotated further comes before the live one.
+        is_own = f"files:{path}" in self._files and not self._bases(path)
+        if is_own or self._is_coming(path):
             return
         if not self._refreshed:
             self._refreshed = True
