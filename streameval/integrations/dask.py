@@ -78,8 +78,8 @@ def evaluate(
 
     Cost:
         One pass over the named columns. What is sent between workers, and to the client, is
-        states: 24 bytes a distinct score, so at most 25 bytes a score of
-        ``max_scores``. A worker holds a part and its state, or two states.
+        states: 24 bytes a distinct score, of which there are
+        ``max_scores`` at most. A worker holds a part and its state, or two states.
 
     Raises:
         InputError: A column that is not there, options that conflict, or an event that cannot be

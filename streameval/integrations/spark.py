@@ -144,7 +144,7 @@ def evaluate(
 
     Cost:
         One pass over the named columns. What is sent between tasks and to the driver is states:
-        24 bytes a distinct score, so at most 25 bytes a score of ``max_scores``.
+        24 bytes a distinct score, of which there are ``max_scores`` at most.
 
     Raises:
         InputError: A column that is not there or has a wrong type, options that conflict, or a

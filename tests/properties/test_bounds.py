@@ -352,3 +352,12 @@ def test_a_limit_in_a_file_is_not_trusted(pair: tuple[se.Evaluator, se.Evaluator
     options = {key: value for key, value in state["options"].items() if key != "max_scores"}
     with pytest.raises(StateError, match="state set: expected the states"):
         se.Evaluator.from_state({**state, "options": options})
+
+
+@pytest.mark.parametrize("limit", [1024, 4096, 16_384])
+def test_a_state_is_24_bytes_a_score_of_the_limit_at_most(limit: int):
+    rng = np.random.default_rng(limit)
+    for size in (limit, 3 * limit, 30 * limit):
+        ev = se.Evaluator(max_scores=limit)
+        ev.update_many(rng.random(size) < 0.5, score=rng.random(size))
+        assert 12 * limit < len(ev.to_bytes()) <= 24 * limit + 1500

@@ -115,6 +115,13 @@ def test_more_records_than_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> 
         counter.count(counter.evaluator(), bad, "part 3")
 
 
+@pytest.mark.parametrize("name", ["y_true", "score", "proba", "weight", "unit", "by"])
+def test_a_column_is_named(name: str) -> None:
+    given: dict[str, Any] = {"y_true": "y", "y_pred": "guess", name: 5}
+    with pytest.raises(InputError, match=f"^{name}: expected .*column.*, got 5"):
+        PartCounter.of(**given, task="binary")
+
+
 def test_fields_inside_a_record() -> None:
     counter = PartCounter.of(y_true="meta.label", score="out.p", by=["meta.c"])
     records = [
