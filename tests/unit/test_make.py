@@ -23,6 +23,7 @@ _ELSEWHERE = {
     "bench": "bench-quick",
     "scripts": "static",
     "test-fast": "test",
+    "test-oldest": "test, with the newest versions",
     "man": "test, which compares the page",
 }
 """Targets that CI does not call by name -> which of the others do the same."""
