@@ -123,15 +123,15 @@ def _stacked(lines: list[list[str]], width: int) -> str:
     return "\n".join(found)
 
 
-# Brackets make links and images; bare addresses are links to many readers of Markdown.
-_MARKDOWN = re.compile(r"[\\|\[\]@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+# The end of a link's or an image's text; bare addresses are links to many readers of Markdown.
+_MARKDOWN = re.compile(r"[\\|@]|\](?=[(\[])|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
 
 def markdown_text(text: str) -> str:
     """One line of text that Markdown shows as it is.
 
     >>> markdown_text("![x](https://a.example) <b>")
-    '!\\\\[x\\\\](https\\\\://a.example) &lt;b&gt;'
+    '![x\\\\](https\\\\://a.example) &lt;b&gt;'
     """
     return html.escape(_MARKDOWN.sub(r"\\\g<0>", _one_line(text)), quote=False)
 

@@ -327,8 +327,8 @@ def _labels(before: Evaluator, after: Evaluator, level: float, shared: str) -> t
     labels = dict.fromkeys([*counts[0].labels, *counts[1].labels])
     first, second = (_shares(one, labels, level) for one in counts)
     return tuple(
-        _change(str(label), *rows, shared)
-        for label, *rows in zip(labels, first, second, strict=True)
+        _change(str(label), one, other, shared)
+        for label, one, other in zip(labels, first, second, strict=True)
     )
 
 

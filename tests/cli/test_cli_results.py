@@ -471,6 +471,6 @@ def test_labels_are_neither_formulas_nor_links(run: Command, tmp_path: Path) -> 
     assert names(run(*given, "csv").out) == defused
     assert names(run(*given, "csv-raw").out) == set(HOSTILE)
     markdown = run(*given, "markdown").out
-    assert r"!\[i\](http\://e.example/x)" in markdown
+    assert r"![i\](http\://e.example/x)" in markdown
     assert r"www\.e.com" in markdown
     assert "](" not in markdown.replace(r"\](", "")

@@ -31,7 +31,7 @@ def _events(rng: random.Random, size: int) -> list[Event]:
             "y_true": rng.random() < 0.4,
             "score": round(rng.random(), digits) if rng.random() >= outside else -3.0,
             "weight": rng.choice((1, 1, 2)),
-            "event_time": rng.randrange(6 * 3_600) * 1_000_000,
+            "event_time": (1_700_000_000 + rng.randrange(6 * 3_600)) * 1_000_000,
         }
         for _ in range(size)
     ]

@@ -395,13 +395,16 @@ def test_a_delta_takes_what_its_evaluator_would(task: Any) -> None:
     assert whole.slices_overflowed == 1
 
 
+LATER = 1_700_000_000 * 1_000_000
+
+
 def test_a_delta_is_late_by_the_newest_time_that_it_is_given() -> None:
     whole = Evaluator(window=se.Panes("10m", pane="5m"), time_unit="us")
-    whole.update(True, True, event_time=60 * MINUTE)
-    assert whole.newest == 60 * MINUTE
+    whole.update(True, True, event_time=LATER)
+    assert whole.newest == LATER
     for newest, arrivals in ((whole.newest, "late_dropped"), (None, "on_time")):
         delta = whole.delta(newest=newest)
-        delta.update(True, True, event_time=0)
+        delta.update(True, True, event_time=LATER - 60 * MINUTE)
         assert delta.arrivals[arrivals] == 1
 
 
