@@ -163,7 +163,7 @@ class FilesFeed:
         else:
             name = {
                 "dates": f"{path.name}-{20260000 + number}",
-                "counters": f"{path.name}-20260101.{number}",
+                "counters": f"{path.name}-{20260000 + number}.{number}",
                 "prefix": f"old-{number}-{path.name}",
                 "elsewhere": f"moved-{number}",
             }[scheme]
