@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -43,7 +43,7 @@ from streameval.service.store.kept_settings import (
     join_group,
     keep_settings,
 )
-from streameval.service.store.postgres import ONE_UNIT, is_away
+from streameval.service.store.postgres import ONE_UNIT, is_away, open_unclaimed
 from streameval.service.store.postgres import parse_address as store_address
 from streameval.service.store.store import (
     Store,
@@ -131,7 +131,7 @@ def run_service(
                         settings,
                         settings.kafka,
                         partial(open_unit, drop, generation=generation),
-                        partial(check_generation, generation=generation),
+                        partial(_check_group, settings, generation),
                         resolve,
                         reread,
                         stop,
@@ -296,6 +296,15 @@ def _generation(
     return None
 
 
+def _check_group(settings: RunSettings, generation: int, store: Store | None) -> None:
+    """As :func:`check_generation`, also of a worker that holds no unit."""
+    if store is not None:
+        check_generation(store, generation)
+    else:
+        with closing(open_unclaimed(settings.store, ONE_UNIT)) as shown:
+            check_generation(cast("Store", shown), generation)
+
+
 def check_units(
     settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]]
 ) -> None:
@@ -309,7 +318,7 @@ def _run_worker(
     settings: RunSettings,
     kafka: KafkaSettings,
     opened: Callable[[RunSettings, int, str, Store | None], Unit],
-    check: Callable[[Store], None],
+    check: Callable[[Store | None], None],
     resolve: Callable[[str, str], str],
     reread: Callable[[], RunSettings] | None,
     stop: _Signalled,

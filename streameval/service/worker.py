@@ -56,8 +56,8 @@ class Worker:
         open_unit: From the settings of now, a partition number, the worker's name and the store of
             another of its units, whose connection is shared, to what is kept of the number,
             claimed.
-        check: Called with the store of a unit after a checkpoint; it raises SupersededError, as
-            ``open_unit`` does, where the group has newer settings.
+        check: Called after a checkpoint and now and then, with the store of a unit or None; it
+            raises SupersededError, as ``open_unit`` does, where the group has newer settings.
         clock: Seconds; it never goes backwards.
         progress: Notes the steps of the loop, for probes.
         submit: Writes a checkpoint, as :class:`ReadLoop` takes it.
@@ -69,7 +69,7 @@ class Worker:
         open_group: Callable[[Worker], KafkaGroup],
         open_unit: Callable[[RunSettings, int, str, Store | None], Unit],
         *,
-        check: Callable[[Store], None] = lambda store: None,
+        check: Callable[[Store | None], None] = lambda store: None,
         clock: Callable[[], float] = time.monotonic,
         progress: Progress | None = None,
         submit: Submit = in_this_thread,
@@ -77,6 +77,7 @@ class Worker:
         self._settings = settings
         self._open_unit = open_unit
         self._check = check
+        self._checked_at = clock()
         self._is_superseded = False
         self._clock = clock
         self._units: dict[int, Unit] = {}
@@ -202,8 +203,7 @@ class Worker:
 
     def wrote(self) -> None:
         """Note what is written; a unit that is not is closed, and read again from the store."""
-        writing, self._writing = self._writing, []
-        written: Unit | None = None
+        writing, self._writing, written = self._writing, [], False
         for one in writing:
             if self._units.get(one.number) is not one.unit:
                 continue  # dropped with another
@@ -214,22 +214,32 @@ class Worker:
             self._written_at[one.number] = self._clock()
             late = self._late.setdefault(one.number, LateLog(f"partition {one.number}, "))
             late.log(one.unit.late)
-            written = one.unit
-        if written is not None:
-            try:
-                self._check(written.store)
-            except SupersededError as error:
-                self._end(error)
-            except StoreError:
-                pass  # the next write finds what is wrong
+            written = True
+        if written:
+            self._check_settings()
 
     def publish(self, *, force: bool = False) -> None:
         """Log what has changed: ``streameval serve`` reads the numbers from the store."""
+        # One without units, or with nothing to write, looks at the group's settings as well.
+        if self._clock() - self._checked_at >= QUIET_SECONDS:
+            self._check_settings()
         self._table.log(self._group.status())
         if self._told != self._units.keys():
             self._told = set(self._units)
             numbers = ", ".join(map(str, sorted(self._told))) or "none"
             log.info("%s: reads the partitions %s", self._group.name, numbers)
+
+    def _check_settings(self) -> None:
+        self._checked_at = self._clock()
+        # A unit that another worker has claimed refuses; the next one, or a new connection, tells.
+        for store in (*(unit.store for unit in self._units.values()), None):
+            try:
+                self._check(store)
+            except SupersededError as error:
+                self._end(error)
+            except StoreError:
+                continue  # the next write finds what is wrong
+            return
 
     def _end(self, error: SupersededError) -> None:
         """Stop after one more checkpoint, because the group has newer settings."""
