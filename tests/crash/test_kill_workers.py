@@ -20,7 +20,7 @@ def test_workers_that_are_disturbed_lose_nothing_and_count_nothing_twice(
             broker,
             postgres,
             tmp_path,
-            actions=["stop", "change", "kill", "postgres"],
+            actions=["stop", "kill", "postgres"],
             predictions=600,
             seed=7,
             workers=3,
