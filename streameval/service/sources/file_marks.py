@@ -572,8 +572,11 @@ class KnownFiles:
     def knows(self, path: Path) -> bool:
         """Whether some of a file was counted, also as a copy; so is what cannot be read."""
         with suppress(UnreadableError), one_file(), closing(LogFile(path)) as log:
+            alike = self._alike(log)
             here = self._by_id.get(log.inode)
-            alike = self._alike(log) if here is None else [here, *self._alike(log)]
+            # The inode may have been reused.
+            if here is not None and log.holds(here.mark):
+                alike.append(here)
             counted = any(known.current or known.mark.offset for known in alike)
             archive = log.compressed and self.is_counted_archive(log)
             return counted or archive or not log.begin()

@@ -139,17 +139,21 @@ class FollowedFile:
         self._hold(log, self._known.mark.offset)
         return True
 
-    def _find_moved(self, listing: Listing) -> bool:
+    def _find_moved(self, listing: Listing | None = None) -> bool:
         """Continue in a rotated file if the current one was empty when it was last seen.
 
-        Only its inode identifies an empty file, and that may be reused. Files that were rotated
-        from this name since are older than the file there, and are read first.
+        Only its inode identifies an empty file, and that may be reused; a copy may have been made
+        of it, and it cut. Files that were rotated from this name since are older than the file
+        there, and are read first; while it is open, those that a pattern finds.
         """
-        assert self._known is not None
-        mark = self._known.mark
+        known = self._known
+        assert known is not None
+        mark = known.mark
         if not mark.changed:
             return False
-        empty = self._files.find(self._known, listing, near=self.path)
+        empty = self._log
+        if listing is not None:
+            empty = self._files.find(known, listing, near=self.path)
         rotated = rotated_from(self.path)
         if empty is not None:
             # Those after it are younger; of what is live now, none is.
@@ -160,16 +164,21 @@ class FollowedFile:
                 last = empty.state[1]
                 rotated = [sibling for sibling in rotated if sibling.changed <= last]
             # Before the others, because files with the same content are copies of it.
-            self._files.update(self._known, empty.mark(0))
-            empty.close()
+            self._files.update(known, empty.mark(0))
+            if empty is not self._log:
+                empty.close()
+        moved = False
         try:
-            for sibling in rotated:
-                if sibling.changed > mark.changed and self._continues_in(sibling):
-                    return True
+            moved = any(
+                self._continues_in(sibling)
+                for sibling in rotated
+                if sibling.changed > mark.changed
+                and (listing is not None or self._files.is_matched(sibling.path))
+            )
         finally:
-            if self._known is not None and self._log is None:
-                self._files.update(self._known, mark)
-        return False
+            if not moved and self._known is known:
+                self._files.update(known, mark)
+        return moved
 
     def _continues_in(self, sibling: _Rotated) -> bool:
         """Whether a rotated file is the next one, and is open now."""
@@ -180,10 +189,13 @@ class FollowedFile:
         except FileNotFoundError:
             return False
         except UnreadableError as error:
-            self._miss(sibling.path, str(error))
+            if not error.incomplete:
+                self._miss(sibling.path, str(error))
             return False
         with _closed_on_error(log):
-            if log.inode == sibling.inode and self._move_to(log, live=False):
+            # One equal line makes no copy, but the current file may be cut only after this.
+            uncut = self._log is not None and not log.compressed and log.begins(self._log)
+            if log.inode == sibling.inode and not uncut and self._move_to(log, live=False):
                 return True
         log.close()
         return False
@@ -363,6 +375,9 @@ class FollowedFile:
                 if not log.holds(mark):
                     continue
                 if lines.end > mark.offset:
+                    # No content identified it so far: it may hold what came after a copy of it.
+                    if not mark.length and self._find_moved():
+                        continue
                     return self._batch(lines, after)
             if log.compressed:
                 self._files.add_archive(log)
