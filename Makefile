@@ -188,12 +188,13 @@ build/prism/prism: | $(BEAM)/.stamp-beamtest
 	  echo "Prism could not be built with Go: Beam is tested without its portable runner" >&2
 
 KILLS ?= 200
+CASES ?= 2000
 
-kill: $(VENV)/.stamp-test  ## kill a run KILLS times at random, of each source; SEED= for other times
+kill: $(VENV)/.stamp-test  ## kill a run KILLS times at random, of each source, and CASES courses over rotated files; SEED=
 	$(BIN)/python -m tests.crash.kill_runs --source files --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.kill_runs --source files --kills $(KILLS) --seed $(SEED) --store postgresql
 	$(BIN)/python -m tests.crash.kill_runs --source patterns --kills $(KILLS) --seed $(SEED)
-	$(BIN)/python -m tests.crash.model_files --cases 2000 --seed $(SEED)
+	$(BIN)/python -m tests.crash.model_files --cases $(CASES) --seed $(SEED)
 	$(BIN)/python -m tests.crash.kill_runs --source http --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
 
