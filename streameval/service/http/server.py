@@ -379,7 +379,8 @@ class _Connections:
             now = time.monotonic()
             for one in self._open():
                 unsent = one.protocol.transport.get_write_buffer_size()
-                if unsent == 0 or unsent < one.unsent:
+                # A response in parts fills what the client has read: any change shows that it reads.
+                if unsent != one.unsent or not unsent:
                     one.read = now
                 one.unsent = unsent
                 if now - (one.read if unsent else one.since if one.idle else now) > most:
