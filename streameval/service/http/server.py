@@ -379,7 +379,7 @@ class _Connections:
             now = time.monotonic()
             for one in self._open():
                 unsent = one.protocol.transport.get_write_buffer_size()
-                # A response in parts fills what the client has read: any change shows that it reads.
+                # A response in parts refills what was read: any change shows that the client reads.
                 if unsent != one.unsent or not unsent:
                     one.read = now
                 one.unsent = unsent
