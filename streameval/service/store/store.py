@@ -564,8 +564,8 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
                 verify(connection, path, lock.commits)
                 keep_checksums(connection)
                 connection.execute(
-                    "UPDATE meta SET value = ? WHERE key = 'schema' AND value <> ?1",
-                    (str(SCHEMA_VERSION),),
+                    "UPDATE meta SET value = ? WHERE key = 'schema' AND value <> ?",
+                    (str(SCHEMA_VERSION), str(SCHEMA_VERSION)),
                 )
                 connection.execute("COMMIT")
             return connection
