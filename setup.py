@@ -20,7 +20,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-NATIVE = Path("streameval", "states", "native")
+PACKAGE = Path("streameval")
 WISH = os.environ.get("STREAMEVAL_NATIVE", "")
 REQUIRED = WISH == "require"
 
@@ -69,23 +69,22 @@ def _extensions() -> list[Extension]:
         "native_loss_tally",
         "native_way",
     ]
-    names = ["native_index", "native_sets", "event_ring", "native_key_table", "native_lock", *wide]
-    required = {name for name in names if REQUIRED}
-    if sys.platform == "win32":
-        required -= set(wide)
-    headers = sorted(str(path) for end in ("hpp", "pxd") for path in NATIVE.glob(f"*.{end}"))
+    sources = sorted(PACKAGE.glob("*/native/*.pyx"))
+    headers = sorted(
+        str(path) for end in ("hpp", "pxd") for path in PACKAGE.glob(f"*/native/*.{end}")
+    )
     extensions = [
         Extension(
-            f"streameval.states.native.{name}",
-            sources=[str(NATIVE / f"{name}.pyx")],
+            ".".join(source.with_suffix("").parts),
+            sources=[str(source)],
             depends=headers,
-            include_dirs=[str(NATIVE)],
+            include_dirs=sorted({str(source.parent) for source in sources}),
             language="c++",
             extra_compile_args=compile_flags,
             extra_link_args=link_flags,
-            optional=name not in required,
+            optional=not REQUIRED or (sys.platform == "win32" and source.stem in wide),
         )
-        for name in names
+        for source in sources
     ]
     try:
         built: list[Extension] = cythonize(

@@ -72,7 +72,7 @@ def modules() -> list[Path]:
 
 
 def imports(path: Path) -> list[str]:
-    """Dotted names that a module imports, at any depth of its code."""
+    """Dotted names that a module imports, at any depth of its code, compiled ones included."""
     names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -80,6 +80,8 @@ def imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "compiled":
+            names += [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
     return names
 
 
