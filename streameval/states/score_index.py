@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from streameval.states.backend import compiled
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.backend import backend
 
-__all__ = ["ScoreIndex", "restore_score_index"]
-
-_NATIVE = compiled("streameval.states.native.native_index")
-
-if TYPE_CHECKING:
+if TYPE_CHECKING or backend() == "portable":
     from streameval.states.ranking.portable_index import PortableScoreIndex as ScoreIndex
 else:
-    ScoreIndex = PortableScoreIndex if _NATIVE is None else _NATIVE.NativeScoreIndex
+    from streameval.states.ranking.compiled_index import NativeScoreIndex as ScoreIndex
+
+__all__ = ["ScoreIndex", "restore_score_index"]
 
 
 def restore_score_index(state: dict[str, Any]) -> ScoreIndex:

@@ -27,6 +27,7 @@ from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.backend import compiled
 from streameval.states.fields import removable_weight
+from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.wide_ranking import ScaledClassScores, ScaledIndex
 from streameval.states.registry import STATES
@@ -603,7 +604,9 @@ def compiled_sums(
         sums.oldest_held = min(buckets, default=_NO_EPOCH)
 
     tables = _COARSE, _MIDDLE, _FINE
-    sums: NativeFadingSums = module.NativeFadingSums(plan, span, EPOCHS, timeline, tables, advance)
+    sums: NativeFadingSums = module.NativeFadingSums(
+        plan, span, EPOCHS, timeline, tables, advance, ProbabilitySums
+    )
     return sums
 
 

@@ -123,6 +123,21 @@ def test_the_test_can_fail() -> None:
     assert len(broken_rules(ROOT / "states" / "confusion.py", wrong)) == 2
 
 
+def test_kernels_import_no_states() -> None:
+    """Compiled modules are below the Python code that loads them."""
+    wrong = []
+    for path in [*ROOT.rglob("*.pyx"), *ROOT.rglob("*.pxd")]:
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"^\s*(?:from|c?import) +(streameval[.\w]*)", text, re.MULTILINE)
+        wrong += [f"{path.name}: {name}" for name in found if not _below_kernels(name)]
+        assert "import_module" not in text, path.name
+    assert wrong == []
+
+
+def _below_kernels(name: str) -> bool:
+    return ".native." in name or name.split(".")[1] in ("errors", "events")
+
+
 def test_no_module_is_named_for_nothing() -> None:
     forbidden = {"utils", "helpers", "base", "manager", "common"}
     assert not {path.stem for path in modules()} & forbidden
