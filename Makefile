@@ -270,7 +270,7 @@ SANITIZED := \
 sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r streameval tests setup.py pyproject.toml README.md LICENSE build/sanitize
-	rm -f build/sanitize/streameval/states/native/*.so
+	rm -f build/sanitize/streameval/*/native/*.so
 	$(BIN)/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
@@ -278,4 +278,4 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider $(SANITIZED)
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) $(VENV)-3.* $(BEAM) $(OLDEST) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp
+	rm -rf $(VENV) $(VENV)-3.* $(BEAM) $(OLDEST) $(MODULES) build demos/out *.egg-info streameval/*/native/*.so streameval/*/native/*.cpp

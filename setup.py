@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-NATIVE = Path("streameval", "states", "native")
+PACKAGE = Path("streameval")
 WISH = os.environ.get("STREAMEVAL_NATIVE", "")
 REQUIRED = WISH == "require"
+_CYTHON = threading.Lock()
 
 
 def _warn(reason: object) -> None:
@@ -52,7 +54,7 @@ def _extensions() -> list[Extension]:
     if WISH == "skip":
         return []
     try:
-        from Cython.Build import cythonize
+        import Cython.Build  # noqa: F401
     except ImportError as error:
         if REQUIRED:
             raise
@@ -69,37 +71,24 @@ def _extensions() -> list[Extension]:
         "native_loss_tally",
         "native_way",
     ]
-    names = ["native_index", "native_sets", "event_ring", "native_key_table", "native_lock", *wide]
-    required = {name for name in names if REQUIRED}
-    if sys.platform == "win32":
-        required -= set(wide)
-    headers = sorted(str(path) for end in ("hpp", "pxd") for path in NATIVE.glob(f"*.{end}"))
-    extensions = [
+    # The largest first: with two processors neither waits long for the other at the end.
+    sources = sorted(PACKAGE.glob("*/native/*.pyx"), key=lambda path: -path.stat().st_size)
+    headers = sorted(
+        str(path) for end in ("hpp", "pxd") for path in PACKAGE.glob(f"*/native/*.{end}")
+    )
+    return [
         Extension(
-            f"streameval.states.native.{name}",
-            sources=[str(NATIVE / f"{name}.pyx")],
+            ".".join(source.with_suffix("").parts),
+            sources=[str(source)],
             depends=headers,
-            include_dirs=[str(NATIVE)],
+            include_dirs=sorted({str(source.parent) for source in sources}),
             language="c++",
             extra_compile_args=compile_flags,
             extra_link_args=link_flags,
-            optional=name not in required,
+            optional=not REQUIRED or (sys.platform == "win32" and source.stem in wide),
         )
-        for name in names
+        for source in sources
     ]
-    try:
-        built: list[Extension] = cythonize(
-            extensions,
-            # The generated C++ is not kept beside the source, where it would be packed.
-            build_dir="build/cython",
-            force=bool(os.environ.get("STREAMEVAL_SANITIZE")),
-        )
-    except Exception as error:
-        if REQUIRED:
-            raise
-        _warn(error)
-        return []
-    return built
 
 
 class OptionalBuild(build_ext):
@@ -110,12 +99,24 @@ class OptionalBuild(build_ext):
     missing library back into the source tree by an editable install.
     """
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def build_extension(self, ext: Extension) -> None:
-        # One at a time, so that those that can be built are kept.
+        # In a thread for each processor: one translates to C++ while compilers run. One
+        # extension at a time fails, so that those that can be built are kept.
+        from Cython.Build import cythonize
+
         try:
+            with _CYTHON:
+                # The generated C++ is not kept beside the source, where it would be packed.
+                force = self.force or bool(os.environ.get("STREAMEVAL_SANITIZE"))
+                [made] = cythonize([ext], build_dir="build/cython", force=force)
+            ext.sources = made.sources
             super().build_extension(ext)
         except Exception as error:
-            if REQUIRED:
+            if REQUIRED and not ext.optional:
                 raise
             _warn(error)
 

@@ -27,10 +27,11 @@ from streameval.evaluator.evaluator import Evaluator, from_bytes, load
 from streameval.evaluator.merging import merge
 from streameval.prequential import prequential
 from streameval.records.evaluate import evaluate, from_counts
+from streameval.states.backend import backend
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
-from streameval.states.score_index import ScoreIndex, backend
+from streameval.states.score_index import ScoreIndex
 from streameval.windows import Bootstrap, Fading, Last, Panes
 
 __version__ = "0.1.0"

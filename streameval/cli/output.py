@@ -19,7 +19,7 @@ from streameval import __version__
 from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
 from streameval.evaluator.reports import Table
 from streameval.records.chunk import KEPT, BadRecords
-from streameval.states.score_index import backend
+from streameval.states.backend import backend
 from streameval.tables import markdown_text
 
 FAILURE = 1

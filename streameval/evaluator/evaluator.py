@@ -59,10 +59,10 @@ from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, Thre
 from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import FEW_EVENTS, Provenance
+from streameval.states.backend import compiled
 from streameval.states.class_events import plain_event
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import PLAIN_LOCK
-from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Cumulative, window_note, window_spec
 from streameval.windows.replicated import Bootstrap, unit_keys
@@ -101,7 +101,7 @@ def _unchanged(cls: type[_Evaluator]) -> type[_Evaluator]:
     return cls
 
 
-_NATIVE: Any = compiled("native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_way")
 
 if TYPE_CHECKING or _NATIVE is None:
     EvaluatorWay = PortableWay

@@ -35,7 +35,7 @@ from streameval.events.values import (
     is_missing,
     label_column,
 )
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan
 from streameval.windows.time_buckets import Arrivals, BucketTimeline
 from streameval.windows.window import SortedWindow, Undo, Window, WindowSpec
@@ -55,7 +55,7 @@ MISSING = "(missing)"
 An event of this very text is refused: the two could not be distinguished.
 """
 
-_SETS = compiled("native_sets")
+_SETS = compiled("streameval.states.native.native_sets")
 
 _FEW = 4
 """Up to so many events of a slice in a batch are counted one by one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -36,10 +35,10 @@ from streameval.records.json_record import CANNOT_DECODE, Fault, fault_in_text, 
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.layout import Layout
 from streameval.records.times import number_or_text
-from streameval.states.score_index import backend
+from streameval.states.backend import compiled
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_csv import NativeTable
+    from streameval.records.native.native_csv import NativeTable
 
 _ROWS = 8192
 """Rows converted at once: the rows of text are ten times the size of their columns."""
@@ -55,19 +54,10 @@ _DELIMITERS = ",;\t|"
 _NO_LAYOUT = Layout()
 
 
-def _choose() -> Callable[[str, int, str, int], NativeTable | None] | None:
-    """The compiled reader of lines without quotes; None where there is none."""
-    if backend() != "native":
-        return None
-    try:
-        compiled = importlib.import_module("streameval.states.native.native_csv")
-    except ImportError:  # each compiled module is optional
-        return None
-    cut: Callable[[str, int, str, int], NativeTable | None] = compiled.cut
-    return cut
-
-
-_cut = _choose()
+_cut: Callable[[str, int, str, int], NativeTable | None] | None = getattr(
+    compiled("streameval.records.native.native_csv"), "cut", None
+)
+"""The compiled reader of lines without quotes; None where there is none."""
 
 
 class LabelTypes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from streameval.events.event import EventFields
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 
-COMPILED = compiled("native_class_events")
+COMPILED = compiled("streameval.states.native.native_class_events")
 """``states/native/native_class_events``, or None. Each of its functions has a twin in Python
 with the same results."""
 

@@ -6,14 +6,13 @@ half-way through a call of a thread that the child does not have.
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from streameval.states.score_index import backend
+from streameval.states.backend import compiled
 
 if TYPE_CHECKING:
     from threading import RLock as PLAIN_LOCK  # noqa: N814 -- a function at run time
@@ -32,18 +31,8 @@ _HELD: list[Lock] = []
 """While a process is forked: all locks, which the forking thread holds."""
 
 
-def _choose() -> Callable[[], Lock]:
-    if backend() == "native":
-        try:
-            compiled = importlib.import_module("streameval.states.native.native_lock")
-        except ImportError:  # one compiled module can be missing alone
-            return threading.RLock
-        made: Callable[[], Lock] = compiled.NativeLock
-        return made
-    return threading.RLock
-
-
-_lock_of_backend = _choose()
+_NATIVE: Any = compiled("streameval.states.native.native_lock")
+_lock_of_backend: Callable[[], Lock] = threading.RLock if _NATIVE is None else _NATIVE.NativeLock
 
 
 def new_lock() -> Lock:

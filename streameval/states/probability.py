@@ -25,17 +25,17 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
+from streameval.states.backend import compiled
 from streameval.states.fields import fields_of, never_counted, removable_weight, weight_field
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import WeightArray
-from streameval.states.score_index import compiled
 from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight
 from streameval.states.sums.loss_sums import LossSums, loss_units
 
 if TYPE_CHECKING:
     from streameval.states.native.native_loss_tally import NativeLossTally
 
-_NATIVE = compiled("native_loss_tally")
+_NATIVE = compiled("streameval.states.native.native_loss_tally")
 
 _NAME = "probability"
 _SCALE = float(UNIT)

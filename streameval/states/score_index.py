@@ -1,108 +1,17 @@
-"""Which implementation of the score index this process uses.
-
-Both have the same methods, the same errors and the same written form. The
-compiled one is used where it was built. The environment variable
-``STREAMEVAL_BACKEND`` (``portable`` or ``native``), read once when streameval
-is imported, overrides this.
-"""
+"""The score index of this process: see :mod:`streameval.states.backend`."""
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
-from streameval.errors import StreamevalError, shown
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.backend import backend
 
-__all__ = ["BackendError", "ScoreIndex", "backend", "compiled", "restore_score_index"]
-
-_VARIABLE = "STREAMEVAL_BACKEND"
-
-
-class BackendError(StreamevalError, ImportError):
-    """``STREAMEVAL_BACKEND`` names an implementation that is not available, or none can run."""
-
-
-def choose(name: str) -> tuple[str, type[Any]]:
-    """The name and the class of the implementation for a value of the variable.
-
-    Args:
-        name: ``"portable"``, ``"native"``, or ``""`` for the best there is.
-
-    Raises:
-        BackendError: The compiled index was requested and cannot be imported,
-            or the name is none of these.
-
-    >>> choose("portable")[0]
-    'portable'
-    """
-    if name not in ("", "native", "portable"):
-        raise BackendError(f"{_VARIABLE}: expected native, portable or nothing, got {shown(name)}")
-    if name != "portable":
-        try:
-            compiled = importlib.import_module("streameval.states.native.native_index")
-            return "native", compiled.NativeScoreIndex
-        except ImportError as error:
-            if name == "native":
-                raise BackendError(
-                    f"{_VARIABLE}=native: the compiled score index cannot be imported "
-                    f"({error}); install a C++ compiler and run "
-                    "pip install --force-reinstall --no-binary streameval streameval, "
-                    f"or unset {_VARIABLE}"
-                ) from error
-    return "portable", PortableScoreIndex
-
-
-def check_interpreter() -> None:
-    """Refuse a Python that runs without its lock, on which all states rely.
-
-    A free-threaded Python has taken the lock again where it loaded compiled modules that do
-    not declare that they do without.
-
-    Raises:
-        BackendError: The lock is not held.
-    """
-    locked = getattr(sys, "_is_gil_enabled", None)  # since Python 3.13
-    if locked is not None and not locked():
-        raise BackendError(
-            "streameval needs the interpreter's lock, and this free-threaded Python runs without "
-            "it: a read beside a writer could damage a state; start Python with PYTHON_GIL=1 or "
-            "-X gil=1"
-        )
-
-
-_BACKEND, _CLASS = choose(os.environ.get(_VARIABLE, ""))
-check_interpreter()
-
-if TYPE_CHECKING:
+if TYPE_CHECKING or backend() == "portable":
     from streameval.states.ranking.portable_index import PortableScoreIndex as ScoreIndex
 else:
-    ScoreIndex = _CLASS
+    from streameval.states.ranking.compiled_index import NativeScoreIndex as ScoreIndex
 
-
-def backend() -> str:
-    """The implementation in use: ``"native"``, compiled, or ``"portable"``, numpy and Python.
-
-    >>> backend() in ("native", "portable")
-    True
-    """
-    return _BACKEND
-
-
-def compiled(module: str) -> Any:
-    """A compiled module of ``states/native``, or None where the portable code serves.
-
-    >>> (compiled("native_index") is None) == (backend() == "portable")
-    True
-    """
-    if backend() == "native":
-        try:
-            return importlib.import_module(f"streameval.states.native.{module}")
-        except ImportError:  # one compiled module can be missing alone
-            pass
-    return None
+__all__ = ["ScoreIndex", "restore_score_index"]
 
 
 def restore_score_index(state: dict[str, Any]) -> ScoreIndex:

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, Task
 from streameval.events.values import Label, LabelColumn, Weight
+from streameval.states.backend import compiled
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.portable_index import PortableScoreIndex, check_room
 from streameval.states.registry import STATES, StateRow, states_of
-from streameval.states.score_index import compiled
 
 if TYPE_CHECKING:
     from streameval.states.native.native_sets import NativeSets
     from streameval.states.native.native_way import StateWay
 
-_NATIVE = compiled("native_way")
-_SETS = compiled("native_sets")
+_NATIVE = compiled("streameval.states.native.native_way")
+_SETS = compiled("streameval.states.native.native_sets")
 _COUNTED_BY_SETS = frozenset({"confusion", "index"})
 
 # Compared by identity: what is not the default weight itself may be a float.

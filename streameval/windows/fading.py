@@ -25,11 +25,12 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
+from streameval.states.backend import compiled
 from streameval.states.fields import removable_weight
+from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.wide_ranking import ScaledClassScores, ScaledIndex
 from streameval.states.registry import STATES
-from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.fading_sums import SUMMED, FadingSums
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
@@ -594,7 +595,7 @@ def compiled_sums(
 
     That is: nothing was compiled, or there are more than two classes.
     """
-    module = compiled("fading_sums")
+    module = compiled("streameval.states.native.fading_sums")
     if plan.task != "binary" or plan.ordered or module is None:
         return None
 
@@ -603,7 +604,9 @@ def compiled_sums(
         sums.oldest_held = min(buckets, default=_NO_EPOCH)
 
     tables = _COARSE, _MIDDLE, _FINE
-    sums: NativeFadingSums = module.NativeFadingSums(plan, span, EPOCHS, timeline, tables, advance)
+    sums: NativeFadingSums = module.NativeFadingSums(
+        plan, span, EPOCHS, timeline, tables, advance, ProbabilitySums
+    )
     return sums
 
 

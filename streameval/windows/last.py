@@ -15,8 +15,8 @@ import numpy.typing as npt
 from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
+from streameval.states.backend import compiled
 from streameval.states.joint import read_events, write_events
-from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.window import Undo, WindowKind
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from streameval.states.native.event_ring import NativeEventRing
     from streameval.states.native.native_way import DequeWay, RingWay
 
-_NATIVE: Any = compiled("native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_way")
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
@@ -297,7 +297,7 @@ def compiled_ring(most: int, plan: StatePlan) -> NativeEventRing | None:
     That is: nothing was compiled, there are more than two classes, or a state
     depends on the order of events.
     """
-    module = compiled("event_ring")
+    module = compiled("streameval.states.native.event_ring")
     if plan.task != "binary" or plan.ordered or module is None:
         return None
     ring: NativeEventRing = module.NativeEventRing(most)

@@ -17,7 +17,7 @@ from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import LATEST, duration, duration_text, iso_time
 from streameval.events.values import IntArray
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import PaneMark, Undo, WindowKey, WindowKind
@@ -32,7 +32,7 @@ class PanesWay:
     __slots__ = ("_merged", "_merged_at", "_read_at", "_timeline", "buckets")
 
 
-_NATIVE: Any = compiled("native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_way")
 
 if not TYPE_CHECKING and _NATIVE is not None:
     PanesWay = _NATIVE.PanesWay

@@ -20,7 +20,7 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import EARLIEST, LATEST, time_missing
 from streameval.events.values import IntArray
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class TimelineWay:
     _counts: list[int]
 
 
-_NATIVE: Any = compiled("native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_way")
 
 if not TYPE_CHECKING and _NATIVE is not None:
     TimelineWay = _NATIVE.TimelineWay

@@ -17,9 +17,9 @@ from streameval import Evaluator
 from streameval.errors import InputError
 from streameval.events.multiclass import ClassIntake
 from streameval.states import class_probability, class_scores
+from streameval.states.backend import backend
 from streameval.states.class_events import COMPILED, plain_event
 from streameval.states.class_probability import ClassProbabilitySums, event_terms
-from streameval.states.score_index import backend
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.states.sums.loss_sums import loss_units
 from tests.support.class_batch import class_batch

@@ -22,7 +22,7 @@ from streameval.states.ranking.portable_index import PortableScoreIndex
 from tests.support.laws import assert_near, assert_same
 
 NativeScoreIndex = pytest.importorskip(
-    "streameval.states.native.native_index",
+    "streameval.states.ranking.compiled_index",
     reason="NOT TESTED: compiled code, of which none was built",
 ).NativeScoreIndex
 

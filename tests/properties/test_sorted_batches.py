@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 from streameval.states.state_set import StateSet
 
 START = 1_000_000_000
@@ -163,7 +163,9 @@ def test_panes_before_1970_too(seconds: int) -> None:
     assert ev.to_bytes() == other.to_bytes()
 
 
-@pytest.mark.skipif(compiled("native_sets") is None, reason="sorts in compiled code")
+@pytest.mark.skipif(
+    compiled("streameval.states.native.native_sets") is None, reason="sorts in compiled code"
+)
 def test_a_pane_that_is_not_read_stays_bytes_until_more_events_follow() -> None:
     ev, other = (made(WINDOWS[1], ("a",), None, 100) for _ in range(2))
 
@@ -200,7 +202,9 @@ def test_a_pane_that_is_not_read_stays_bytes_until_more_events_follow() -> None:
 BITS = np.random.default_rng(7).integers(0, 2**52, 3000)
 
 
-@pytest.mark.skipif(compiled("native_sets") is None, reason="sorts in compiled code")
+@pytest.mark.skipif(
+    compiled("streameval.states.native.native_sets") is None, reason="sorts in compiled code"
+)
 @pytest.mark.parametrize(
     "column",
     [
@@ -217,7 +221,7 @@ def test_a_bucket_is_sorted_by_score(column: Any) -> None:
     column = column + 0.0
     truth = BITS[: len(column)] % 7 < 3
     codes = BITS[: len(column)] % 4
-    sets = compiled("native_sets").NativeSets(
+    sets = compiled("streameval.states.native.native_sets").NativeSets(
         truth, truth, column, None, 0, 0, 5, [(codes, np.arange(1, 5))]
     )
     assert sets.spans() == [(window, window, [0]) for window in range(5)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import freeze, thaw
 from tests.support.laws import assert_same
@@ -43,7 +43,9 @@ def test_a_pane_of_labels_takes_little_memory() -> None:
     assert len(freeze(state_set)) < 200
 
 
-@pytest.mark.skipif(compiled("native_sets") is None, reason="the bytes of compiled code")
+@pytest.mark.skipif(
+    compiled("streameval.states.native.native_sets") is None, reason="the bytes of compiled code"
+)
 @pytest.mark.parametrize("states", [["confusion"], ["index"], ["confusion", "index"]])
 @pytest.mark.parametrize(("weight", "width"), [(1, 1), (300, 2), (2**20, 4), (2**52, 8)])
 def test_a_pane_of_scores_is_packed(states: list[str], weight: int, width: int) -> None:

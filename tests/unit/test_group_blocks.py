@@ -32,9 +32,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def cut_into(monkeypatch: pytest.MonkeyPatch, groups: int) -> None:
     monkeypatch.setattr(score_groups, "GROUPS_AT_ONCE", groups)
     if se.backend() == "native":
-        from streameval.states.native import native_index
+        from streameval.states.ranking import compiled_index
 
-        monkeypatch.setattr(native_index, "GROUPS_AT_ONCE", groups)
+        monkeypatch.setattr(compiled_index, "GROUPS_AT_ONCE", groups)
 
 
 def filled(kind: Any, count: int, weight: str = "none") -> Any:

@@ -69,9 +69,9 @@ def test_source_distribution_to_wheel_to_a_fresh_environment(source: Path, tmp_p
     with tarfile.open(archive) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
     native = {
-        f"streameval/states/native/{path.name}"
+        path.relative_to(ROOT).as_posix()
         for pattern in ("*.pyx", "*.pxd", "*.pyi", "*.hpp")
-        for path in (ROOT / "streameval" / "states" / "native").glob(pattern)
+        for path in (ROOT / "streameval").glob(f"*/native/{pattern}")
     }
     assert len(native) > 10
     assert native | {"LICENSE", "README.md", "streameval/py.typed", "docs/streameval.1"} <= names

@@ -28,7 +28,7 @@ from streameval.service.join.rules import (
 )
 
 try:
-    from streameval.states.native.native_key_table import NativeKeyTable, hashes, in_order
+    from streameval.service.native.native_key_table import NativeKeyTable, hashes, in_order
 except ImportError:
     TABLES: list[Callable[[], KeyTable]] = [PortableKeyTable]
 else:

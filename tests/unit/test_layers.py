@@ -73,7 +73,7 @@ def modules() -> list[Path]:
 
 
 def imports(path: Path) -> list[str]:
-    """Dotted names that a module imports, at any depth of its code."""
+    """Dotted names that a module imports, at any depth of its code, compiled ones included."""
     names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -81,6 +81,8 @@ def imports(path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "compiled":
+            names += [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
     return names
 
 
@@ -193,6 +195,21 @@ def test_every_layer_exists() -> None:
 def test_the_test_can_fail() -> None:
     wrong = ["streameval.evaluator.evaluator.Evaluator", "pyarrow.parquet"]
     assert len(broken_rules(ROOT / "states" / "confusion.py", wrong)) == 2
+
+
+def test_kernels_import_no_states() -> None:
+    """Compiled modules are below the Python code that loads them."""
+    wrong = []
+    for path in [*ROOT.rglob("*.pyx"), *ROOT.rglob("*.pxd")]:
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(r"^\s*(?:from|c?import) +(streameval[.\w]*)", text, re.MULTILINE)
+        wrong += [f"{path.name}: {name}" for name in found if not _below_kernels(name)]
+        assert "import_module" not in text, path.name
+    assert wrong == []
+
+
+def _below_kernels(name: str) -> bool:
+    return ".native." in name or name.split(".")[1] in ("errors", "events")
 
 
 def test_no_module_is_named_for_nothing() -> None:

@@ -24,7 +24,7 @@ from streameval.states.ranking.portable_index import PortableScoreIndex
 from tests.support.laws import LAWS, StateSpec, check_law, columns
 
 native_index = pytest.importorskip(
-    "streameval.states.native.native_index",
+    "streameval.states.ranking.compiled_index",
     reason="NOT TESTED: compiled code, of which none was built",
 )
 fuzz = pytest.importorskip("tests.crash.fuzz_native_index").fuzz

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from streameval.records.chunk import Wanted
 from streameval.service.decode.fields import Field, RecordReader, listed
 from streameval.service.sources import followed_file
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 
 pytestmark = pytest.mark.skipif(
-    compiled("native_json") is None, reason="the compiled reader is not in use here"
+    compiled("streameval.service.native.native_json") is None,
+    reason="the compiled reader is not in use here",
 )
 
 FIELDS = (

@@ -19,9 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sklearn.metrics import roc_auc_score
 
 from streameval.errors import InputError, StateError
+from streameval.states.backend import backend
 from streameval.states.ranking import portable_index, ranked_weights, sorted_runs
 from streameval.states.ranking.portable_index import PortableScoreIndex
-from streameval.states.score_index import ScoreIndex, backend
+from streameval.states.score_index import ScoreIndex
 
 POOL = [0.0, 0.25, 0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 1.0]
 POOL += [5e-324, -5e-324, 2.5e-308, 1.7e308, -1.7e308, -0.0, -3.0]
@@ -563,9 +564,7 @@ def test_a_batch_rests_in_32_bytes_a_distinct_score(shape):
 
 
 def test_the_portable_implementation_can_be_selected():
-    code = (
-        "from streameval.states import score_index as s; print(s.backend(), s.ScoreIndex.__name__)"
-    )
+    code = "import streameval as se; print(se.backend(), se.ScoreIndex.__name__)"
     environment = os.environ | {"STREAMEVAL_BACKEND": "portable"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True

@@ -24,10 +24,10 @@ from streameval.records.json_record import (
 from streameval.service.config.evaluators import slice_fields
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings
 from streameval.service.sources.raw import Kind as BatchKind
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_json import NativeRecords
+    from streameval.service.native.native_json import NativeRecords
 
 Values: TypeAlias = list[Any] | npt.NDArray[Any]
 """Of a field: with None for a missing one, or an array of floats or booleans without any."""
@@ -220,7 +220,7 @@ def listed(values: Values) -> list[Any]:
 
 def _compiled_reader(wanted: Sequence[Wanted]) -> NativeRecords | None:
     """None where nothing is compiled, or a field is no plain value at the top level."""
-    module = compiled("native_json")
+    module = compiled("streameval.service.native.native_json")
     if module is None or any(len(split_path(want.path)) > 1 for want in wanted):
         return None
     fields = [(split_path(want.path)[0], want.kind) for want in wanted]

@@ -35,9 +35,9 @@ from streameval.service.sources.file_marks import (
     whole_lines,
 )
 from streameval.service.sources.raw import BadEvent, Kind, PartitionStatus, RawBatch
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 
-_NATIVE = compiled("native_json")
+_NATIVE = compiled("streameval.service.native.native_json")
 
 _MOST_ABSENT = 60
 """Looks without the file's name after which the file is not waited for any more."""

@@ -12,13 +12,12 @@ integers leaves no trace, and any path to the same counts gives the same bits.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable
 from math import fsum
 from typing import Any, TypeAlias
 
 from streameval.events.values import Weight
-from streameval.states.score_index import backend
+from streameval.states.backend import compiled
 
 FRACTION_BITS = 64
 """Ratios are summed in units of 2 to the minus this: 5e-20, far below a float's last bit."""
@@ -279,25 +278,9 @@ class LabelSums:
 # built and with ``STREAMEVAL_BACKEND=portable`` it is the portable one. Both give
 # the same integers.
 
-
-def choose(backend: str) -> type[Any] | None:
-    """The compiled class, or None where the portable one serves.
-
-    >>> choose("portable") is None
-    True
-    """
-    if backend != "portable":
-        try:
-            return importlib.import_module(  # type: ignore[no-any-return]
-                "streameval.states.native.native_label_sums"
-            ).NativeLabelSums
-        except ImportError:
-            # Built apart from the index, and in need of a compiler with 128-bit integers.
-            pass
-    return None
-
-
-_COMPILED = choose(backend())
+_COMPILED: Any = getattr(
+    compiled("streameval.states.native.native_label_sums"), "NativeLabelSums", None
+)
 
 
 def label_sums(

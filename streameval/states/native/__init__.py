@@ -6,9 +6,5 @@ Nothing is imported here; each user falls back to a portable form:
 - ``native_label_sums``: :mod:`streameval.states.confusion_parts.label_sums`, or Python;
 - ``native_class_events``: :mod:`streameval.states.class_events`, or Python;
 - ``native_lock``: :mod:`streameval.states.lock`, or the lock of ``threading``;
-- ``event_ring``: :mod:`streameval.windows.last`, or a deque;
-- ``native_key_table``: :mod:`streameval.service.join.entry_store.entry_store`, or a dict;
-- ``native_json``: :mod:`streameval.service.decode.fields`, or msgspec, and
-  :mod:`streameval.service.sources.followed_file`, or ``bytes.split``;
-- ``native_csv``: :mod:`streameval.records.csv_table`, or texts that are cut at their commas.
+- ``event_ring``: :mod:`streameval.windows.last`, or a deque.
 """

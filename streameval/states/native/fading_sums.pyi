@@ -2,8 +2,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from streameval.events.event import EventFields
+from streameval.events.values import FloatArray
 from streameval.states.native.native_way import WindowWay
-from streameval.states.ranking.score_groups import ScoreGroups
+from streameval.states.probability import ProbabilitySums
 from streameval.states.state_set import StatePlan
 
 __all__ = ["NativeFadingSums"]
@@ -22,6 +23,7 @@ class NativeFadingSums(WindowWay):
         timeline: Any,
         tables: tuple[Sequence[float], Sequence[float], Sequence[float]],
         advance: Callable[[Any], None],
+        losses: type[ProbabilitySums],
     ) -> None: ...
     @property
     def base(self) -> int: ...
@@ -40,7 +42,7 @@ class NativeFadingSums(WindowWay):
     @property
     def won_share(self) -> float | None: ...
     def groups(self) -> Iterator[tuple[float, int, int]]: ...
-    def scaled(self, units: int, bits: int) -> ScoreGroups: ...
+    def scaled(self, units: int, bits: int) -> tuple[FloatArray, FloatArray, FloatArray]: ...
     def hold(self, number: int) -> None: ...
     def allow(self, number: int, units: int) -> None: ...
     @property

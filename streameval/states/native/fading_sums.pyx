@@ -12,9 +12,6 @@ import numpy as np
 
 from streameval.states.native.native_way cimport PlainEvent, TimelineWay, WindowWay
 from streameval.states.native.wide_tree cimport U256, Wide, WideTree
-from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.ranked_weights import MAX_TOTAL
-from streameval.states.ranking.score_groups import ScoreGroups
 
 __all__ = ["NativeFadingSums"]
 
@@ -81,7 +78,8 @@ cdef enum:
 cdef object _ONE = 1
 # The same of all windows: 100 KB.
 cdef FadingUnits _UNITS
-cdef uint64_t _MOST_UNITS = MAX_TOTAL
+# MAX_TOTAL in Python.
+cdef uint64_t _MOST_UNITS = (<uint64_t>1 << 62) - 1
 cdef object _LOW_BITS = 2**64 - 1
 cdef object _LOW_WIDE = 2**128 - 1
 # Events that wait before the full way takes them into their epochs' states.
@@ -130,6 +128,7 @@ cdef class NativeFadingSums(WindowWay):
         timeline: The window's; its latest moment advances.
         tables: Powers of two, of which units are made.
         advance: Drops epochs that have faded out, and takes them out of these sums.
+        losses: The class of their losses, ProbabilitySums.
 
     Cost:
         A plain event O(log n), O(1) where nothing of the ranking is read. 40 bytes a distinct
@@ -139,6 +138,7 @@ cdef class NativeFadingSums(WindowWay):
     cdef FadingSums _sums
     cdef object _plan
     cdef object _advance
+    cdef object _losses
     cdef TimelineWay _timeline
     cdef int64_t _span
     cdef int64_t _epochs
@@ -155,9 +155,10 @@ cdef class NativeFadingSums(WindowWay):
     cdef int64_t _room_of
     cdef public bint retired
 
-    def __init__(self, plan, span, epochs, timeline, tables, advance):
+    def __init__(self, plan, span, epochs, timeline, tables, advance, losses):
         self._plan = plan
         self._advance = advance
+        self._losses = losses
         self._span = span
         self._epochs = epochs
         self._timeline = timeline
@@ -213,7 +214,7 @@ cdef class NativeFadingSums(WindowWay):
                     counts.add_whole(at // 2, at % 2, _integer(self._sums.cells[at]))
             return counts
         bins = range(self._sums.bins.size())
-        return ProbabilitySums.from_state({
+        return self._losses.from_state({
             "bins": len(bins),
             "exact": True,
             "log_loss_units": _long_integer(self._sums.log_loss),
@@ -236,7 +237,7 @@ cdef class NativeFadingSums(WindowWay):
             self._sums.ranks = True
         else:
             self._sums.loses = True
-            self._sums.edges = ProbabilitySums(self._plan.bins).bin_edges[1 : self._plan.bins]
+            self._sums.edges = self._losses(self._plan.bins).bin_edges[1 : self._plan.bins]
             self._sums.bins.resize(self._plan.bins)
         for number, part in parts:
             if not self._add_part(name, number, part):
@@ -385,14 +386,14 @@ cdef class NativeFadingSums(WindowWay):
         return zip(scores.tolist(), *weights)
 
     def scaled(self, units, bits):
-        """The groups with weights over ``units * 2**bits``, as floats; rounded twice."""
+        """Columns of the groups, weights over ``units * 2**bits``, as floats; rounded twice."""
         size = self._sums.tree.distinct()
         columns = np.empty(size), np.empty(size), np.empty(size)
         cdef double[::1] scores, positives, negatives
         scores, positives, negatives = columns
         if size:
             self._sums.tree.read_scaled(&scores[0], &positives[0], &negatives[0], -bits)
-        return ScoreGroups(columns[0], columns[1] / units, columns[2] / units)
+        return columns[0], columns[1] / units, columns[2] / units
 
     # Plain events ----------------------------------------------------------
 

@@ -9,7 +9,7 @@ from streameval.events.values import FloatArray, IntArray, Label, Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.native.native_index import NativeScoreIndex
+from streameval.states.ranking.compiled_index import NativeScoreIndex
 
 __all__ = [
     "ClassStates", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"

@@ -18,7 +18,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from streameval.states.native.native_index cimport U128, NativeScoreIndex
+from streameval.states.native.native_index cimport U128, ScoreIndexKernel
 
 __all__ = [
     "ClassStates", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
@@ -219,8 +219,7 @@ def follow(dict rankings, true, dict scores):
         true: The true label.
         scores: Label -> score, a float from 0 to 1.
 
-    >>> from streameval.states.native.native_index import NativeScoreIndex
-    >>> index = NativeScoreIndex()
+    >>> index = ScoreIndex()
     >>> follow({"a": index}, "a", {"a": 0.75, "b": 0.25})
     >>> index.positives, index.negatives
     (1, 0)
@@ -230,7 +229,7 @@ def follow(dict rankings, true, dict scores):
     cdef PyObject* found
     cdef Py_ssize_t at = 0
     cdef double score
-    cdef NativeScoreIndex index
+    cdef ScoreIndexKernel index
     while PyDict_Next(scores, &at, &key, &value):
         score = <object>value
         if score == 0.0:
@@ -262,7 +261,7 @@ def mean_share(dict rankings, dict counts, total):
     cdef int64_t classes = 0
     cdef Wide scaled = 0
     cdef double mean
-    cdef NativeScoreIndex index
+    cdef ScoreIndexKernel index
     if total >= _PAIRS_MOST:
         return NAN
     all_events = total

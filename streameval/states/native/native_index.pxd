@@ -1,9 +1,11 @@
 # What other compiled modules may know of the score index: see native_index.pyx.
 
+cimport cython
 from cpython.pythread cimport PyThread_type_lock
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
 
 
 cdef extern from "tree_check.hpp" namespace "streameval" nogil:
@@ -56,37 +58,59 @@ cdef extern from "bulk.hpp" namespace "streameval" nogil:
         ptrdiff_t size
 
 
-cdef class NativeScoreIndex:
+cdef extern from "fraction_tree.hpp" namespace "streameval" nogil:
+    cdef struct FractionGroup:
+        double score
+        double of[2]
+
+    cdef cppclass FractionTree:
+        void copy_from(const FractionTree& other) except +
+        double negatives()
+        double positives()
+        double twice_wins()
+        double won_share()
+        size_t distinct()
+        size_t bytes()
+        cbool insert(cbool positive, double key, double weight) except +
+        cbool insert_many(const vector[FractionGroup]& groups) except +
+        void read_groups(double* scores, double* positives, double* negatives)
+        const char* broken()
+
+
+cdef class FractionKernel:
+    cdef FractionTree tree
+
+    cdef int insert(self, bint positive, double score, double weight) except -1
+
+
+cdef class ScoreIndexKernel:
     cdef ScoreTree* _tree
     cdef PyThread_type_lock _lock
     # True while a bulk operation works on the tree without the interpreter's lock.
     cdef bint _busy
-    # What serves once a weight was a fraction, and the tree is empty: Fractions or, where
-    # these do not fit 128 bits or scores are coarsened, the portable index.
-    cdef object _fractional
+    # What is used once a weight was a fraction, and the tree is empty: a FractionKernel or,
+    # where weights do not fit 128 bits or scores are coarsened, the portable index.
+    cdef readonly object _fractional
+    # The same where it is the first of the two, else None.
+    cdef FractionKernel _fractions
     # Whether the shortest path may be taken: neither of the two above.
     cdef bint _plain
     # Most distinct scores, and the level of their cells: see coarse_score.hpp.
     cdef size_t _limit
     cdef int _level
 
+    @cython.final
     cdef int _wait(self) except -1
+    @cython.final
     cdef void _begin(self) noexcept
+    @cython.final
     cdef void _end(self) noexcept
-    cdef object _block(self, double reached, bint down)
-    cpdef int insert(self, bint positive, double score) except -1
+    cdef int insert(self, bint positive, double score) except -1
     cdef bint take(self, bint positive, double score) except -1
     cdef bint delong_ends(self, double factor, uint64_t fewest, double* ends) noexcept
-    cpdef double roc_auc(self) except? -2
+    cdef double auc(self) except? -2
+    @cython.final
     cdef uint64_t _tree_total(self, bint positive) noexcept
-    cdef object _update_checked(self, positive, score, weight)
-    cdef object _revert_checked(self, positive, score, weight)
-    cdef object _add_runs(self, tuple runs)
     cdef int add_sorted(self, Run negatives, Run positives) except -1
-    cdef object _merge(self, NativeScoreIndex other)
-    cdef int _wait_for_both(self, NativeScoreIndex other) except -1
-    cdef object _as_portable(self)
-    cdef object _add_fractions(self, flags, scores, weights)
-    cdef object _hand_over(self)
-    cdef object _fill(self, groups)
-    cdef object _emptied(self)
+    cdef int _wait_for_both(self, ScoreIndexKernel other) except -1
+    cdef void _use(self, index)

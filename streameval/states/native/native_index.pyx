@@ -1,11 +1,9 @@
 # cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=True, embedsignature=False
-"""The compiled score index: :class:`NativeScoreIndex` over a C++ tree of blocks.
+"""The tree of the compiled score index, in C++; see docs/native.md for its structure.
 
-Exactly the contract of
-:class:`~streameval.states.ranking.portable_index.PortableScoreIndex`; see docs/native.md
-for the structure. Values that are not plain go through the same Python code as
-there, so that both raise the same errors.
+:class:`~streameval.states.ranking.compiled_index.NativeScoreIndex` is the class that is used:
+it validates what is not plain, changes to an index of fractions, and has the written form.
 """
 
 cimport cython
@@ -24,32 +22,7 @@ from libcpp.vector cimport vector
 
 import numpy as np
 
-from streameval.errors import StateError
-from streameval.events.values import (
-    MAX_WEIGHT,
-    canonical_score,
-    canonical_weight,
-    check_same_length,
-    score_column,
-    weight_column,
-)
-from streameval.events.truth import canonical_positive, positive_column
-from streameval.states.ranking.coarse_score import checked_limit
-from streameval.states.ranking.portable_index import PortableScoreIndex, check_same_limit
-from streameval.states.ranking.ranked_weights import MAX_TOTAL, check_total
-from streameval.states.fields import never_counted, removable_weight
-from streameval.states.ranking.score_groups import (
-    GROUPS_AT_ONCE,
-    ScoreGroups,
-    delong_sums,
-    delong_variance,
-    groups_from_state,
-    groups_to_state,
-    largest_gap,
-)
-from streameval.states.ranking.sorted_runs import exact_sum
-
-__all__ = ["NativeScoreIndex"]
+__all__ = ["FractionKernel", "ScoreIndexKernel"]
 
 
 cdef extern from "bulk.hpp" namespace "streameval" nogil:
@@ -73,27 +46,9 @@ cdef extern from "coarse_score.hpp" namespace "streameval" nogil:
     int fit(ScoreTree& tree, int level, int least, size_t limit) except +
 
 
-cdef extern from "fraction_tree.hpp" namespace "streameval" nogil:
-    cdef struct FractionGroup:
-        double score
-        double of[2]
-
-    cdef cppclass FractionTree:
-        void copy_from(const FractionTree& other) except +
-        double negatives()
-        double positives()
-        double twice_wins()
-        double won_share()
-        size_t distinct()
-        size_t bytes()
-        cbool insert(cbool positive, double key, double weight) except +
-        cbool insert_many(const vector[FractionGroup]& groups) except +
-        void read_groups(double* scores, double* positives, double* negatives)
-        const char* broken()
-
-
-cdef uint64_t _MOST = MAX_TOTAL
-cdef double _MOST_WEIGHT = MAX_WEIGHT
+# Of one class, MAX_TOTAL in Python; and of one event, MAX_WEIGHT.
+cdef uint64_t _MOST = (<uint64_t>1 << 62) - 1
+cdef double _MOST_WEIGHT = <double>(<uint64_t>1 << 53)
 # Whole numbers up to here are exact as doubles.
 cdef uint64_t _EXACT = 1 << 53
 # The one object that is the default weight: the hot path compares identity.
@@ -134,20 +89,12 @@ cdef class _Tree:
         del self.tree
 
 
-@cython.final
-cdef class _Fractions:
-    """What serves an index after the first weight that was a fraction; O(log n) an event.
+cdef class FractionKernel:
+    """Weights that are fractions, at canonical scores; O(log n) an event.
 
-    Of the methods of :class:`PortableScoreIndex` those that are used here. What counts is
-    given canonical values. It raises OverflowError, with nothing changed, where weights do
-    not fit 128 bits: see fraction_tree.hpp.
+    Raises OverflowError, with nothing changed, where weights do not fit 128 bits: see
+    fraction_tree.hpp.
     """
-
-    cdef FractionTree tree
-
-    def __init__(self, groups=None):
-        if groups is not None:
-            self.merge(groups)
 
     level = 0
     exact = False
@@ -174,10 +121,8 @@ cdef class _Fractions:
     def distinct(self):
         return self.tree.distinct()
 
-    def delong_sums(self):
-        return delong_sums(self.groups())
-
-    def groups(self):
+    def columns(self):
+        """Scores, ascending, with the weights of the positives and of the negatives."""
         cdef size_t size = self.tree.distinct()
         columns = np.empty(size), np.empty(size), np.empty(size)
         cdef double[::1] scores = columns[0], positives = columns[1], negatives = columns[2]
@@ -185,14 +130,7 @@ cdef class _Fractions:
             self.tree.read_groups(&scores[0], &positives[0], &negatives[0])
         for column in columns:
             column.flags.writeable = False
-        return ScoreGroups(*columns)
-
-    def group_blocks(self, *, descending=False):
-        # Of one moment, in 24 bytes a score.
-        groups = self.groups()
-        starts = range(0, len(groups.scores), GROUPS_AT_ONCE)
-        for start in reversed(starts) if descending else starts:
-            yield ScoreGroups(*(column[start : start + GROUPS_AT_ONCE] for column in groups))
+        return columns
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.tree.bytes()
@@ -209,13 +147,9 @@ cdef class _Fractions:
         order = np.argsort(score, kind="stable")
         each = np.ones(len(score)) if weight is None else weight[order].astype(np.float64)
         chosen = positive[order]
-        self._insert_many(score[order], np.where(chosen, each, 0.0), np.where(chosen, 0.0, each))
+        self.insert_columns(score[order], np.where(chosen, each, 0.0), np.where(chosen, 0.0, each))
 
-    def merge(self, groups):
-        positives, negatives = (weights.astype(np.float64) for weights in groups[1:])
-        self._insert_many(groups.scores, positives, negatives)
-
-    cdef object _insert_many(
+    def insert_columns(
         self, const double[::1] scores, const double[::1] positives, const double[::1] negatives
     ):
         cdef vector[FractionGroup] groups
@@ -229,12 +163,9 @@ cdef class _Fractions:
             raise OverflowError
 
     def copy(self):
-        cdef _Fractions copied = _Fractions()
+        cdef FractionKernel copied = type(self).__new__(type(self))
         copied.tree.copy_from(self.tree)
         return copied
-
-    def to_state(self):
-        return groups_to_state(self.groups(), False)
 
     def _check(self):
         cdef const char* broken = self.tree.broken()
@@ -255,41 +186,10 @@ cdef Run _run(const double[::1] scores, const int64_t[::1] weights):
 cdef int64_t _EMPTY_WEIGHT = 0
 
 
-@cython.final
-cdef class NativeScoreIndex:
-    """Exact state of everything that depends on the ranking of binary scores, compiled.
+cdef class ScoreIndexKernel:
+    """The tree and its lock, and what is counted and read without Python.
 
-    Remembers the weight of both classes at each distinct score, and keeps current
-
-        W2 = Σ over (positive, negative) pairs of 2·[s⁺ > s⁻] + [s⁺ = s⁻]
-
-    so that AUC = W2 / (2·P·N).
-
-    Args:
-        events: Pairs (positive, score).
-        max_scores: Most distinct scores, beyond which they are coarsened; see
-            :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
-
-    Cost:
-        An event counted or taken back: 0.2 µs among 10⁴ scores, 0.4 µs among
-        10⁶, 0.7 µs among 10⁷. ``update_many`` and ``merge``: about 25 ns a
-        score, the lock of the interpreter released. Memory: 11 to 16 bytes a
-        distinct score. After the first weight that is a fraction: an event
-        O(log n), a read of the AUC O(1), 45 to 75 bytes a distinct score; with
-        ``max_scores``, or of weights whose digits do not fit 128 bits, those of
-        the portable index, which then takes over inside.
-
-    Threads:
-        Two indices may be used by two threads at once. One index serves one
-        thread after another: a method waits while another thread's bulk
-        operation on the same index runs.
-
-    >>> index = NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> index.twice_wins, index.positives, index.negatives
-    (6, 2, 2)
-    >>> index.update(True, 0.4)
-    >>> index.twice_wins / (2 * index.positives * index.negatives)
-    0.75
+    A subclass has the methods ``_..._in_full``, which are called for all that is not plain.
     """
 
     def __cinit__(self):
@@ -307,9 +207,13 @@ cdef class NativeScoreIndex:
 
     def __init__(self, events=(), *, max_scores=None):
         if max_scores is not None:
-            self._limit = checked_limit(max_scores)
+            self._limit_in_full(max_scores)
         for positive, score in events:
             self.update(positive, score)
+
+    def keep_at_most(self, size_t scores):
+        """Coarsen scores beyond so many distinct ones; the index is new."""
+        self._limit = scores
 
     # One thread at a time -------------------------------------------------
     #
@@ -422,6 +326,7 @@ cdef class NativeScoreIndex:
         cdef const DelongSums* sums = &self._tree.delong_sums()
         return _long_integer(sums.q10), _long_integer(sums.q01)
 
+    @cython.binding(False)
     def auc_variance(self, unit=1):
         """DeLong's variance of the AUC; nan unless both classes weigh more than a unit.
 
@@ -440,7 +345,7 @@ cdef class NativeScoreIndex:
             variance = self._tree.auc_variance()
             if variance == variance:
                 return variance
-        return delong_variance(self, unit)
+        return self._variance_in_full(unit)
 
     cdef bint delong_ends(self, double factor, uint64_t fewest, double* ends) noexcept:
         """DeLong's interval on the logit scale, where it is to be relied on.
@@ -475,14 +380,8 @@ cdef class NativeScoreIndex:
         ends[0], ends[1], ends[2] = won, _shifted(won, lost, -half), _shifted(won, lost, half)
         return True
 
-    cpdef double roc_auc(self) except? -2:
-        """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing.
-
-        For callers that read it after every event.
-
-        >>> NativeScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).roc_auc()
-        0.5
-        """
+    cdef double auc(self) except? -2:
+        """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing."""
         cdef uint64_t positives, negatives, pairs
         cdef U128 wins
         if self._plain:
@@ -495,10 +394,14 @@ cdef class NativeScoreIndex:
                 # At most the divisor, which a double holds: one rounding, as Python's.
                 wins = self._tree.twice_wins()
                 return <double>wins.low / <double>pairs
-        elif type(self._fractional) is _Fractions:
-            return (<_Fractions>self._fractional).tree.won_share()
+        elif self._fractions is not None:
+            return self._fractions.tree.won_share()
         total = 2 * (self.positives * self.negatives)
         return self.twice_wins / total if total else NAN
+
+    def roc_auc(self):
+        """W2 / (2·P·N), the AUC; nan while a class is missing."""
+        return self.auc()
 
     @property
     def won_share(self):
@@ -509,27 +412,13 @@ cdef class NativeScoreIndex:
         >>> NativeScoreIndex([(True, 0.5), (False, 0.5)]).won_share
         0.5
         """
-        share = self.roc_auc()
+        cdef double share = self.auc()
         return share if share == share else None
 
-    @property
-    def largest_gap(self):
-        """The largest ``|TPR − FPR|`` over all thresholds, rounded once.
-
-        None while a class is missing.
-
-        Cost:
-            10 to 70 µs among 10⁶ scores, and more the nearer the AUC is to ½: nodes whose totals
-            exclude a larger gap are not entered. O(n) at worst, and once a weight was a fraction.
-
-        >>> NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).largest_gap
-        0.5
-        """
-        cdef double gap = NAN
+    def tree_gap(self):
+        """The largest ``|TPR − FPR|``; nan where it is not found in the tree."""
         self._wait()
-        if self._fractional is None:
-            gap = self._tree.largest_gap()
-        return gap if gap == gap else largest_gap(self.groups())
+        return self._tree.largest_gap() if self._fractional is None else NAN
 
     @property
     def distinct(self):
@@ -539,12 +428,8 @@ cdef class NativeScoreIndex:
             return self._fractional.distinct
         return self._tree.distinct()
 
-    def groups(self):
-        """The distinct scores, ascending, with the weight of each class; O(n).
-
-        >>> NativeScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)]).groups()
-        ScoreGroups(scores=array([0.5, 0.7]), positives=array([1, 1]), negatives=array([1, 0]))
-        """
+    def columns(self):
+        """Scores, ascending, with the weights of the positives and of the negatives."""
         cdef size_t size
         cdef double[::1] scores
         cdef int64_t[::1] positives, negatives
@@ -570,42 +455,14 @@ cdef class NativeScoreIndex:
                 self._end()
         for column in columns:
             column.flags.writeable = False
-        return ScoreGroups(*columns)
+        return columns
 
-    def group_blocks(self, *, descending=False):
-        """:meth:`groups` a block at a time, for reading in memory that does not grow.
-
-        Args:
-            descending: From the highest scores down. Inside a block the scores
-                ascend all the same.
-
-        Cost:
-            As :meth:`groups`; 1.5 MB whatever n is. What is counted between two
-            blocks is in those that follow, where its place is there.
-
-        >>> index = NativeScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
-        >>> [block.positives.tolist() for block in index.group_blocks()]
-        [[1, 1]]
-        """
-        cdef double reached = INFINITY if descending else -INFINITY
-        cdef bint down = descending
-        self._wait()
-        if self._fractional is not None:
-            yield from self._fractional.group_blocks(descending=descending)
-            return
-        while True:
-            block = self._block(reached, down)
-            if block is None:
-                return
-            reached = block.scores[0 if down else -1]
-            yield block
-
-    cdef object _block(self, double reached, bint down):
-        """The next groups above a score, or below it; None where there are no more."""
+    def block(self, double reached, bint down, size_t most):
+        """The next columns above a score, or below it; None where there are no more."""
         self._wait()
         if self._fractional is not None:
             raise RuntimeError("the score index took a weight that is a fraction while it was read")
-        cdef size_t most = min(self._tree.distinct(), <size_t>GROUPS_AT_ONCE)
+        most = min(self._tree.distinct(), most)
         if most == 0:
             return None
         columns = (np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64))
@@ -625,7 +482,7 @@ cdef class NativeScoreIndex:
             return None
         for column in columns:
             column.flags.writeable = False
-        return ScoreGroups(*columns)
+        return columns
 
     def __sizeof__(self):
         """Bytes held, the tree included; O(n / 200)."""
@@ -663,53 +520,38 @@ cdef class NativeScoreIndex:
                 if self._tree.distinct() > self._limit:
                     self._level = fit(self._tree[0], self._level, 0, self._limit)
                 return
-        elif type(self._fractional) is _Fractions and (weight is _ONE or type(weight) is float):
+        elif self._fractions is not None and (weight is _ONE or type(weight) is float):
             value, each = <double>score + 0.0, weight
             if (
                 value - value == 0.0
                 and 0.0 < each <= _MOST_WEIGHT
-                and (<_Fractions>self._fractional).tree.insert(side, value, each)
+                and self._fractions.tree.insert(side, value, each)
             ):
                 return
-        self._update_checked(positive, score, weight)
+        self._update_in_full(positive, score, weight)
 
-    cpdef int insert(self, bint positive, double score) except -1:
-        """Count one event of weight 1 whose values the caller has already made canonical.
-
-        The shortest way in from compiled code; from Python ``update`` is as fast.
-        """
+    cdef int insert(self, bint positive, double score) except -1:
+        """Count one event of weight 1 whose values the caller has already made canonical."""
         score += 0.0
         if self._plain and score - score == 0.0 and self._tree_total(positive) < _MOST:
             self._tree.insert(positive, coarse(score, self._level), 1)
             if self._tree.distinct() > self._limit:
                 self._level = fit(self._tree[0], self._level, 0, self._limit)
         else:
-            self._update_checked(bool(positive), score, 1)
+            self._update_in_full(bool(positive), score, 1)
         return 0
 
     cdef uint64_t _tree_total(self, bint positive) noexcept:
         return self._tree.positives() if positive else self._tree.negatives()
 
-    cdef object _update_checked(self, positive, score, weight):
-        positive = canonical_positive(positive)
-        score = canonical_score(score)
-        weight = canonical_weight(weight)
-        if self._fractional is None:
-            if type(weight) is float:
-                self._hand_over()
-            else:
-                self._wait()
-                check_total(self._tree_total(positive), weight)
+    def insert_weight(self, bint positive, double score, uint64_t weight):
+        """Count canonical values; False, and nothing is changed, after a fraction."""
         self._wait()
-        if self._fractional is None:
-            self._tree.insert(positive, coarse(score, self._level), weight)
-            self._level = fit(self._tree[0], self._level, 0, self._limit)
-            return
-        try:
-            self._fractional.update(positive, score, weight)
-        except OverflowError:
-            self._fractional = self._as_portable()
-            self._fractional.update(positive, score, weight)
+        if self._fractional is not None:
+            return False
+        self._tree.insert(positive, coarse(score, self._level), weight)
+        self._level = fit(self._tree[0], self._level, 0, self._limit)
+        return True
 
     @cython.binding(False)
     def revert(self, positive, score, weight=1):
@@ -740,17 +582,13 @@ cdef class NativeScoreIndex:
             value = <double>score + 0.0
             if value - value == 0.0 and self._tree.remove(side, coarse(value, self._level), 1):
                 return
-        self._revert_checked(positive, score, weight)
+        self._revert_in_full(positive, score, weight)
 
-    cdef object _revert_checked(self, positive, score, weight):
-        positive = canonical_positive(positive)
-        score = canonical_score(score)
-        weight = removable_weight(weight, self.exact)
+    def remove_weight(self, bint positive, double score, uint64_t weight):
+        """Count canonical values less; None, or the coarse score, which was never counted so."""
         self._wait()
-        if self._fractional is not None:
-            self._fractional.revert(positive, score, weight)
-        elif not self._tree.remove(positive, coarse(score, self._level), weight):
-            raise never_counted("score", coarse(score, self._level))
+        score = coarse(score, self._level)
+        return None if self._tree.remove(positive, score, weight) else score
 
     cdef bint take(self, bint positive, double score) except -1:
         """:meth:`revert` of an event of weight 1 by compiled code, which knows that the index is
@@ -762,19 +600,10 @@ cdef class NativeScoreIndex:
 
         That is InputError for whole weights of one class beyond 2⁶² − 1.
         """
-        if self._fractional is None and type(weight) is not float:
-            self._wait()
-            check_total(self._tree_total(positive), weight)
+        if weight is not _ONE or not self._plain or self._tree_total(positive) >= _MOST:
+            self._check_in_full(positive, weight)
 
     # Many events ----------------------------------------------------------
-
-    def check_many(self, positive, score, weight=None):
-        """``check`` of validated columns."""
-        if self._fractional is not None or not (weight is None or weight.dtype == np.int64):
-            return
-        self._wait()
-        for total, chosen in ((self.positives, positive), (self.negatives, ~positive)):
-            check_total(total, int(chosen.sum()) if weight is None else exact_sum(weight[chosen]))
 
     def update_many(self, positive, score, weight=None):
         """Count many events given as columns: lists, arrays or series of one length.
@@ -792,33 +621,26 @@ cdef class NativeScoreIndex:
         >>> index.twice_wins, index.negatives
         (4, 2)
         """
-        runs = None
-        if self._fractional is None and weight is None and _is_plain_column(score, np.float64) and _is_plain_column(
-            positive, np.bool_
+        if (
+            weight is None
+            and self._fractional is None
+            and _is_plain_column(score, np.float64)
+            and _is_plain_column(positive, np.bool_)
         ):
             runs = _split_plain(score, positive)
-        if runs is None:
-            scores = score_column(score)
-            flags = positive_column(positive)
-            check_same_length(len(scores), len(flags), "positive")
-            weights = weight_column(weight, len(scores))
-            if self._fractional is not None or (
-                weights is not None and weights.dtype != np.int64
-            ):
-                self._add_fractions(flags, scores, weights)
-                return
-            runs = _split(scores, flags, weights)
-        self._add_runs(runs)
+            if runs is not None:
+                low, high = runs
+                self._wait()
+                if (
+                    <uint64_t>len(low) <= _MOST - self._tree.negatives()
+                    and <uint64_t>len(high) <= _MOST - self._tree.positives()
+                ):
+                    self.add_runs(low, None, high, None)
+                    return
+        self._update_many_in_full(positive, score, weight)
 
-    cdef object _add_runs(self, tuple runs):
-        """Count sorted columns: (negative scores, weights), (positive scores, weights)."""
-        (low, low_weights), (high, high_weights) = runs
-        self._wait()
-        for total, scores, weights in (
-            (self._tree.positives(), high, high_weights),
-            (self._tree.negatives(), low, low_weights),
-        ):
-            check_total(total, len(scores) if weights is None else exact_sum(weights))
+    def add_runs(self, low, low_weights, high, high_weights):
+        """Count ascending scores of negatives and of positives, which the totals have room for."""
         self.add_sorted(_run(low, low_weights), _run(high, high_weights))
 
     cdef int add_sorted(self, Run negatives, Run positives) except -1:
@@ -870,32 +692,24 @@ cdef class NativeScoreIndex:
         >>> left.twice_wins, right.positives
         (2, 0)
         """
-        if isinstance(other, PortableScoreIndex):
-            other = _from_portable(other)
-        elif not isinstance(other, NativeScoreIndex):
-            raise StateError(f"merge: expected a score index, got {type(other).__name__}")
-        check_same_limit(self.max_scores, other.max_scores)
-        if other is self or other.level < self.level:
-            # Coarsened on the way in; the operand stays as it is.
-            other = other.copy()
-        self._merge(other)
-
-    cdef object _merge(self, NativeScoreIndex other):
-        if self._fractional is None and other._fractional is not None:
-            self._hand_over()
-        if type(self._fractional) is _Fractions:
-            try:
-                self._fractional.merge(other.groups())
+        cdef ScoreIndexKernel index
+        if type(other) is type(self) and other is not self:
+            index = other
+            if (
+                self._plain
+                and index._plain
+                and self._limit == index._limit
+                and self._level == index._level
+                and index._tree.positives() <= _MOST - self._tree.positives()
+                and index._tree.negatives() <= _MOST - self._tree.negatives()
+            ):
+                self.merge_tree(index)
                 return
-            except OverflowError:
-                self._fractional = self._as_portable()
-        if self._fractional is not None:
-            self._fractional.merge(other._as_portable())
-            return
+        self._merge_in_full(other)
+
+    def merge_tree(self, ScoreIndexKernel other not None):
+        """Add what another index has counted; the totals have room, and its level is no lower."""
         cdef _Tree merged = _Tree()
-        self._wait_for_both(other)
-        check_total(self._tree.positives(), other._tree.positives())
-        check_total(self._tree.negatives(), other._tree.negatives())
         self._wait_for_both(other)
         if self._fractional is not None or other._fractional is not None:
             raise RuntimeError("two threads changed one index at the same time")
@@ -920,7 +734,7 @@ cdef class NativeScoreIndex:
             other._end()
             self._end()
 
-    def subtract(self, NativeScoreIndex other):
+    def subtract(self, ScoreIndexKernel other not None):
         """Take out all of another index that was merged in; both exact.
 
         Cost:
@@ -929,7 +743,7 @@ cdef class NativeScoreIndex:
         cdef const double[::1] scores
         cdef const int64_t[::1] positives, negatives
         cdef ptrdiff_t n
-        scores, positives, negatives = other.groups()
+        scores, positives, negatives = other.columns()
         self._wait()
         if self._fractional is not None:
             raise RuntimeError("two threads changed one index at the same time")
@@ -944,7 +758,7 @@ cdef class NativeScoreIndex:
         finally:
             self._end()
 
-    cdef int _wait_for_both(self, NativeScoreIndex other) except -1:
+    cdef int _wait_for_both(self, ScoreIndexKernel other) except -1:
         # Both have to be free at one moment, and no thread holds one while waiting
         # for the other: a.merge(b) beside b.merge(a) cannot lock up.
         while self._busy or other._busy:
@@ -952,42 +766,27 @@ cdef class NativeScoreIndex:
             other._wait()
         return 0
 
-    # Weights that are fractions -------------------------------------------
-
-    cdef object _add_fractions(self, flags, scores, weights):
-        """Count canonical columns beside fractions, or with fractions among them."""
-        if self._fractional is None:
-            self._hand_over()
-        try:
-            self._fractional.update_many(flags, scores, weights)
-        except OverflowError:
-            self._fractional = self._as_portable()
-            self._fractional.update_many(flags, scores, weights)
-
-    cdef object _as_portable(self):
-        """The same content in the portable index; the tree stays as it is."""
-        if isinstance(self._fractional, PortableScoreIndex):
-            return self._fractional
-        return PortableScoreIndex.from_state(self.to_state())
-
-    cdef object _hand_over(self):
-        """Let an index of fractions serve from now on."""
+    def hand_over(self, index):
+        """Let an index of fractions be used from now on; the tree becomes empty."""
         cdef _Tree empty = _Tree()
-        fractional = _fractional_of(self.to_state())
         self._wait()
         self._tree.swap(empty.tree[0])
-        self._fractional = fractional
+        self._use(index)
+
+    cdef void _use(self, index):
+        self._fractional = index
+        self._fractions = index if isinstance(index, FractionKernel) else None
         self._plain = False
 
-    # Copies and the written form ------------------------------------------
+    # Copies ---------------------------------------------------------------
 
     def copy(self):
         """An independent index of the same content; O(n), a tenth of a merge."""
-        cdef NativeScoreIndex copied = self._emptied()
+        cdef ScoreIndexKernel copied = type(self).__new__(type(self))
+        copied._limit = self._limit
         self._wait()
         if self._fractional is not None:
-            copied._fractional = self._fractional.copy()
-            copied._plain = False
+            copied._use(self._fractional.copy())
             return copied
         self._begin()
         try:
@@ -998,76 +797,26 @@ cdef class NativeScoreIndex:
             self._end()
         return copied
 
-    cdef object _emptied(self):
-        """An empty index of the same limit."""
-        cdef NativeScoreIndex index = NativeScoreIndex()
-        index._limit = self._limit
-        return index
-
     def __copy__(self):
         return self.copy()
 
     def __deepcopy__(self, memo):
         return self.copy()
 
-    def to_state(self):
-        """The content as plain values, the same whatever order it came in; O(n)."""
-        if self._fractional is not None:
-            return self._fractional.to_state()
-        groups = self.groups()
-        for column in groups:
-            column.flags.writeable = True  # made for this call, and not copied again
-        return groups_to_state(groups, True, self.max_scores, self._level)
-
-    @classmethod
-    def from_state(cls, data):
-        """The index that ``to_state`` described.
-
-        Raises:
-            StateError: Anything else came; the message names the key.
-        """
-        groups, exact, max_scores, level = groups_from_state(data)
-        cdef NativeScoreIndex index = cls(max_scores=max_scores)
-        if not exact:
-            index._fractional = _fractional_of(data)
-            index._plain = False
-            return index
-        index._level = level
-        index._fill(groups)
-        return index
-
-    cdef object _fill(self, groups):
-        """Take over groups; the index is new and known to this thread only."""
-        cdef const double[::1] scores = groups.scores
-        cdef const int64_t[::1] positives = groups.positives
-        cdef const int64_t[::1] negatives = groups.negatives
+    def fill(
+        self,
+        const double[::1] scores,
+        const int64_t[::1] positives,
+        const int64_t[::1] negatives,
+        int level,
+    ):
+        """Take over groups of scores; the index is new and known to this thread only."""
+        self._level = level
         if scores.shape[0]:
             with nogil:
                 build_from_groups(
                     self._tree[0], &scores[0], &positives[0], &negatives[0], scores.shape[0]
                 )
-
-    def __reduce__(self):
-        # By name and not at the head of the file: that module imports this one. It
-        # chooses anew where the pickle is read, perhaps without a compiled index.
-        from streameval.states.score_index import restore_score_index
-
-        return restore_score_index, (self.to_state(),)
-
-    def __eq__(self, other):
-        if not isinstance(other, (NativeScoreIndex, PortableScoreIndex)):
-            return NotImplemented
-        mine, theirs = self.to_state(), other.to_state()
-        return mine.keys() == theirs.keys() and all(
-            np.array_equal(value, theirs[key]) for key, value in mine.items()
-        )
-
-    __hash__ = None
-
-    def __repr__(self):
-        return (
-            f"<NativeScoreIndex of {self.positives} positives and {self.negatives} negatives>"
-        )
 
     def _check(self):
         """Raise AssertionError when an invariant is broken; O(n), for tests."""
@@ -1078,7 +827,7 @@ cdef class NativeScoreIndex:
         assert self._tree.distinct() <= self._limit, "more distinct scores than the limit"
         assert self._level == 0 or self._limit != SIZE_MAX, "coarsened without a limit"
         if self._level:
-            for score in self.groups().scores:
+            for score in self.columns()[0]:
                 assert coarse(score, self._level) == score, "a score is no cell's smallest"
         if self._fractional is not None:
             assert self._tree.distinct() == 0, "the tree holds scores beside the fractions"
@@ -1116,41 +865,4 @@ cdef object _split_plain(score, positive):
         return None
     low.sort()
     high.sort()
-    return (low, None), (high, None)
-
-
-cdef object _split(scores, flags, weights):
-    """Sorted columns of both classes, with their weights."""
-    sides = []
-    for places in (np.flatnonzero(~flags), np.flatnonzero(flags)):
-        own = scores[places]
-        if weights is None:
-            own.sort()
-            sides.append((own, None))
-        else:
-            order = np.argsort(own)
-            sides.append((own[order], weights[places][order]))
-    return tuple(sides)
-
-
-cdef object _fractional_of(state):
-    """The index that serves a written form from the first fraction on."""
-    if "max_scores" not in state:
-        try:
-            return _Fractions(
-                ScoreGroups(state["scores"], state["positives"], state["negatives"])
-            )
-        except OverflowError:
-            pass
-    return PortableScoreIndex.from_state(state)
-
-
-cdef NativeScoreIndex _from_portable(portable):
-    cdef NativeScoreIndex index = NativeScoreIndex(max_scores=portable.max_scores)
-    if portable.exact:
-        index._fill(portable.groups())
-        index._level = portable.level
-    else:
-        index._fractional = _fractional_of(portable.to_state())
-        index._plain = False
-    return index
+    return low, high

@@ -15,8 +15,6 @@ from libc.math cimport NAN, sqrt
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t
 
-from streameval.states.confusion_parts.label_index import INDEX_BITS
-
 __all__ = ["NativeLabelSums"]
 
 
@@ -27,7 +25,8 @@ cdef extern from "Python.h":
 
 cdef object _ONE = 1
 cdef object _ZERO = 0
-cdef int _BITS = INDEX_BITS
+# INDEX_BITS of label_index.py.
+cdef int _BITS = 17
 
 
 cdef int _forget_miss() except -1:

@@ -3,7 +3,7 @@ from typing import Any, final
 
 from streameval.events.values import BoolArray, FloatArray, IntArray
 from streameval.states.confusion_parts.pair_counts import PairWeights
-from streameval.states.native.native_index import NativeScoreIndex
+from streameval.states.ranking.compiled_index import NativeScoreIndex
 
 __all__ = ["NativeSets", "has_room", "is_packed", "occurrences", "pack", "unpack"]
 

@@ -10,7 +10,7 @@ from libcpp.vector cimport vector
 
 import numpy as np
 
-from streameval.states.native.native_index cimport NativeScoreIndex, Run, ScoreTree
+from streameval.states.native.native_index cimport ScoreIndexKernel, Run, ScoreTree
 
 __all__ = ["NativeSets", "has_room", "is_packed", "occurrences", "pack", "unpack"]
 
@@ -175,7 +175,7 @@ cdef class NativeSets:
             scores[at] = self._sets.scores()[counted.start + at]
         return positive, score
 
-    def add_scores(self, size_t n, NativeScoreIndex index not None):
+    def add_scores(self, size_t n, ScoreIndexKernel index not None):
         """Count the scores of a set in an index that :func:`has_room`."""
         cdef Run runs[2]
         cdef int side
@@ -237,9 +237,9 @@ def occurrences(const int64_t[::1] codes, size_t most):
 
 def has_room(index):
     """Whether an index takes the scores of any batch of weight 1: compiled, whole and not full."""
-    if type(index) is not NativeScoreIndex:
+    if not isinstance(index, ScoreIndexKernel):
         return False
-    cdef NativeScoreIndex one = index
+    cdef ScoreIndexKernel one = index
     one._wait()
     return one._plain and one._tree.positives() < _ROOM and one._tree.negatives() < _ROOM
 
@@ -257,7 +257,7 @@ def pack(index, cells):
         cells: Weight by 2 * (true class) + (predicted class), in 63 bits.
     """
     cdef int64_t of[4]
-    cdef NativeScoreIndex one
+    cdef ScoreIndexKernel one
     cdef Groups groups
     of[0], of[1], of[2], of[3] = cells
     if index is not None:
@@ -274,7 +274,7 @@ def pack(index, cells):
 def unpack(bytes data, index):
     """The cells that were packed; the scores are counted in an index, which is empty, or None."""
     cdef int64_t cells[4]
-    cdef NativeScoreIndex one
+    cdef ScoreIndexKernel one
     cdef Groups groups
     PackedSet.read(PyBytes_AS_STRING(data), cells, groups)
     if index is not None and groups.scores.size():

@@ -5,7 +5,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t
 
 from streameval.states.native.event_ring cimport NativeEventRing
-from streameval.states.native.native_index cimport NativeScoreIndex
+from streameval.states.native.native_index cimport ScoreIndexKernel
 from streameval.states.native.native_label_sums cimport NativeLabelSums
 from streameval.states.native.native_lock cimport NativeLock
 from streameval.states.native.native_loss_tally cimport NativeLossTally
@@ -39,7 +39,7 @@ cdef class WindowWay:
 cdef class StateWay(WindowWay):
     cdef bint _open
     cdef bint _binary
-    cdef NativeScoreIndex _index
+    cdef ScoreIndexKernel _index
     cdef NativeLossTally _losses
     cdef tuple _others
     cdef object _counts

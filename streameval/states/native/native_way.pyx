@@ -109,7 +109,7 @@ cdef class StateWay(WindowWay):
     """
 
     def serve(
-        self, bint binary, NativeScoreIndex index, NativeLossTally losses, tuple others, counts
+        self, bint binary, ScoreIndexKernel index, NativeLossTally losses, tuple others, counts
     ):
         """Count in these states from now on.
 
@@ -166,7 +166,7 @@ cdef class StateWay(WindowWay):
         return True
 
     cdef bint ready(self, PlainEvent* event) except -1:
-        cdef NativeScoreIndex index = self._index
+        cdef ScoreIndexKernel index = self._index
         if not self._open:
             return False
         if event.scored:
@@ -259,7 +259,7 @@ cdef class StateWay(WindowWay):
 
     cdef bint has_room(self, size_t events) noexcept:
         """Whether no total weight is near the most that it can be."""
-        cdef NativeScoreIndex index = self._index
+        cdef ScoreIndexKernel index = self._index
         if index is not None and not (
             index._plain and index._tree.positives() + index._tree.negatives() < MOST_TOTAL - events
         ):
@@ -271,7 +271,7 @@ cdef class StateWay(WindowWay):
     def roc_auc(self):
         if self._index is None:
             return NAN
-        return self._index.roc_auc()
+        return self._index.auc()
 
     def roc_auc_interval(self, double factor, uint64_t fewest, level, type kind):
         """DeLong's interval of the AUC, or None where Python has to compute it.

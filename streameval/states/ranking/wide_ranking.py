@@ -252,7 +252,7 @@ class ScaledIndex:
     def _index(self) -> ScoreIndex:
         """The index with float weights."""
         if self._made is None:
-            groups = self._ranking.scaled(self._units, self._bits)
+            groups = ScoreGroups(*self._ranking.scaled(self._units, self._bits))
             self._made = ScoreIndex.from_state({"exact": False, **groups._asdict()})
         return self._made
 

@@ -34,12 +34,12 @@ from streameval.service.join.entry_store.segments import (
 )
 from streameval.service.join.rules import Complete, Entry, Labelled, Unlabelled
 from streameval.service.store.dialect import Connection
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_key_table import NativeKeyTable
+    from streameval.service.native.native_key_table import NativeKeyTable
 
-_NATIVE = compiled("native_key_table")
+_NATIVE = compiled("streameval.service.native.native_key_table")
 
 _NEVER = 2**63 - 1
 _BEFORE_ALL = -(2**63)

@@ -30,9 +30,9 @@ from streameval.events.values import BoolArray, IntArray
 from streameval.service.join.rules import Entry
 from streameval.service.store.checksums import delete_rows, insert_rows
 from streameval.service.store.dialect import Connection, streamed
-from streameval.states.score_index import compiled
+from streameval.states.backend import compiled
 
-_NATIVE = compiled("native_key_table")
+_NATIVE = compiled("streameval.service.native.native_key_table")
 
 SCHEMA = """
 CREATE TABLE join_segments (

@@ -1,0 +1,98 @@
+"""Which implementation this process uses, compiled or portable; loads the compiled modules.
+
+Both have the same methods, errors and written forms. The compiled one is used where it was
+built. The environment variable ``STREAMEVAL_BACKEND`` (``portable`` or ``native``), read once
+when streameval is imported, overrides this.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from streameval.errors import StreamevalError, shown
+
+__all__ = ["BackendError", "backend", "compiled"]
+
+_VARIABLE = "STREAMEVAL_BACKEND"
+
+
+class BackendError(StreamevalError, ImportError):
+    """``STREAMEVAL_BACKEND`` names an implementation that is not available, or none can run."""
+
+
+def choose(name: str) -> str:
+    """The implementation for a value of the variable; it is compiled if the score index is.
+
+    Args:
+        name: ``"portable"``, ``"native"``, or ``""`` for the best there is.
+
+    Raises:
+        BackendError: The compiled index was requested and cannot be imported,
+            or the name is none of these.
+
+    >>> choose("portable")
+    'portable'
+    """
+    if name not in ("", "native", "portable"):
+        raise BackendError(f"{_VARIABLE}: expected native, portable or nothing, got {shown(name)}")
+    if name != "portable":
+        try:
+            importlib.import_module("streameval.states.native.native_index")
+            return "native"
+        except ImportError as error:
+            if name == "native":
+                raise BackendError(
+                    f"{_VARIABLE}=native: the compiled score index cannot be imported "
+                    f"({error}); install a C++ compiler and run "
+                    "pip install --force-reinstall --no-binary streameval streameval, "
+                    f"or unset {_VARIABLE}"
+                ) from error
+    return "portable"
+
+
+def check_interpreter() -> None:
+    """Refuse a Python that runs without its lock, on which all states rely.
+
+    A free-threaded Python has taken the lock again where it loaded compiled modules that do
+    not declare that they do without.
+
+    Raises:
+        BackendError: The lock is not held.
+    """
+    locked = getattr(sys, "_is_gil_enabled", None)  # since Python 3.13
+    if locked is not None and not locked():
+        raise BackendError(
+            "streameval needs the interpreter's lock, and this free-threaded Python runs without "
+            "it: a read beside a writer could damage a state; start Python with PYTHON_GIL=1 or "
+            "-X gil=1"
+        )
+
+
+_BACKEND = choose(os.environ.get(_VARIABLE, ""))
+check_interpreter()
+
+
+def backend() -> str:
+    """The implementation in use: ``"native"``, compiled, or ``"portable"``, numpy and Python.
+
+    >>> backend() in ("native", "portable")
+    True
+    """
+    return _BACKEND
+
+
+def compiled(module: str) -> Any:
+    """A compiled module by its full name, or None where the portable code is used.
+
+    >>> (compiled("streameval.states.native.native_index") is None) == (backend() == "portable")
+    True
+    """
+    if _BACKEND == "native":
+        try:
+            return importlib.import_module(module)
+        except ImportError:  # one compiled module can be missing alone
+            pass
+    return None
