@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import StateError, shown
+from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import FloatArray, Label, Weight
 from streameval.states.class_probability import chunks_of_terms, event_terms
 from streameval.states.fields import (
     MOST_WEIGHT,
-    bool_field,
-    fields_of,
     int_field,
     never_counted,
     refuse,
@@ -28,9 +26,8 @@ from streameval.states.joint import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LO
 from streameval.states.probability import binary_terms, given_and_missed
 from streameval.states.sums.fixed_point import UNIT, sum_units, to_units, total_weight
 from streameval.states.sums.loss_sums import loss_column
-from streameval.states.sums.weighted_sum import Form
+from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
-_NAME = "joint_losses"
 _KEYS = ("log_loss", "brier", "log_loss_squares", "brier_squares")
 _SCALE = float(UNIT)
 _FRACTION = 1.0 / _SCALE
@@ -89,7 +86,7 @@ def columns_of_losses(batch: EventBatch) -> FloatArray:
     return losses
 
 
-class JointLosses:
+class JointLosses(SumVector):
     """Σ of each model's log loss and Brier term, and of the squared difference of each pair.
 
     The variance of the difference d of two models' losses follows without their events:
@@ -112,6 +109,9 @@ class JointLosses:
     """
 
     __slots__ = ("_exact", "_models", "_sums", "_weight")
+    NAME = "joint_losses"
+    SETTINGS = ("models",)
+    FIELDS = (Field("_weight", "weight"), Field("_sums", ""))  # the sums are written under _KEYS
 
     def __init__(self) -> None:
         self._exact = True
@@ -121,11 +121,6 @@ class JointLosses:
         self._sums: list[Weight] = []
 
     # -- reading ---------------------------------------------------------
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole: all sums are floats then."""
-        return self._exact
 
     @property
     def weight(self) -> Weight:
@@ -176,10 +171,10 @@ class JointLosses:
             self._promote()
         terms = _terms(score, len(y_pred))
         if terms is not None:
-            self._add(terms, weight, len(y_pred))
+            self._add(terms, weight)
 
-    def _add(self, terms: Sequence[int], weight: Weight, models: int) -> None:
-        self._add_sums([weight * term for term in terms], weight, models)
+    def _add(self, terms: _Terms, weight: Weight) -> None:
+        self._add_sums([weight * term for term in terms.units], weight, terms.models)
 
     def _add_sums(self, sums: Sequence[Weight], weight: Weight, models: int) -> None:
         if not self._sums:
@@ -233,72 +228,59 @@ class JointLosses:
             return
         if self._models != len(y_pred):
             raise never_counted("score", score)
-        before = self._models, self._sums, self._weight
-        self._add(terms, -whole, self._models)
-        if not self._is_sound():
-            self._models, self._sums, self._weight = before
-            raise never_counted("score", score)
+        self._remove(terms, whole, "score", score)
 
-    def merge(self, other: JointLosses) -> None:
-        """Add the other's events; it is unchanged.
-
-        Raises:
-            StateError: The other is no such state, or of another number of models.
-        """
-        if not isinstance(other, JointLosses):
-            raise StateError(f"merge: expected JointLosses, got {shown(other)}")
+    def _check_merge(self, other: Any) -> None:
+        super()._check_merge(other)
         if 0 not in (self._models, other._models) and self._models != other._models:
             raise StateError(
                 f"merge: expected losses of {self._models} models, got {other._models}"
             )
-        if not other._exact:
-            self._promote()
-        if other._sums:
-            self._add_sums(other._sums, other._weight, other._models)
 
-    def subtract(self, other: JointLosses) -> None:
-        """Remove all of another that was merged; both exact."""
+    def _merge(self, other: JointLosses, times: int) -> None:
         if other._sums:
-            self._add_sums([-total for total in other._sums], -other._weight, other._models)
-
-    def _promote(self) -> None:
-        self._exact = False
-        self._weight = float(self._weight)
-        self._sums = [float(total) for total in self._sums]
+            sums = [times * total for total in other._sums]
+            self._add_sums(sums, times * other._weight, other._models)
 
     # -- written form ----------------------------------------------------
 
-    def copy(self) -> JointLosses:
-        """An independent state of the same events."""
-        new = JointLosses()
-        new.merge(self)
-        return new
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain data; equal content gives equal data."""
-        parts: dict[str, Any] = {}
+    def _write(self) -> Form:
+        parts: Form = {"weight": self._weight}
         start = 0
         for key, size in _sizes(self._models).items():
             parts[key] = self._sums[start : start + size]
             start += size
-        return {"models": self._models, "exact": self._exact, "weight": self._weight, **parts}
+        return parts
 
     @classmethod
-    def from_state(cls, data: object) -> JointLosses:
-        """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, _NAME, frozenset({"models", "exact", "weight", *_KEYS}))
+    def _keys(cls) -> frozenset[str]:
+        return frozenset({"models", "exact", "weight", *_KEYS})
+
+    @classmethod
+    def _of_settings(cls, fields: Form) -> JointLosses:
         new = cls()
-        new._exact = exact = bool_field(fields, "exact", _NAME)
-        new._models = int_field(fields, "models", _NAME, 0, MAX_MODELS)
-        new._weight = weight_field(fields, "weight", _NAME, exact)
-        most = MOST_WEIGHT * MOST_LOG_LOSS * UNIT
-        for key, size in _sizes(new._models).items():
-            new._sums += weights_field(fields, key, _NAME, exact, size, most)
-        if bool(new._models) != bool(new._weight) or new._models == 1:
-            refuse(f"{_NAME}.models", "a number of models where there are events", new._models)
-        if not new._is_sound():
-            raise StateError(f"{_NAME}: no events of weight {shown(new._weight)} have these sums")
+        new._models = int_field(fields, "models", cls.NAME, 0, MAX_MODELS)
         return new
+
+    def _read(self, fields: Form) -> None:
+        self._weight = weight_field(fields, "weight", self.NAME, self._exact)
+        most = MOST_WEIGHT * MOST_LOG_LOSS * UNIT
+        for key, size in _sizes(self._models).items():
+            self._sums += weights_field(fields, key, self.NAME, self._exact, size, most)
+        if bool(self._models) != bool(self._weight) or self._models == 1:
+            refuse(f"{self.NAME}.models", "a number of models where there are events", self._models)
+
+    @classmethod
+    def scaled(cls, parts: Parts, unit: int) -> Form:
+        """Written form of Σ factor · sums / unit over written forms, as floats."""
+        total = cls()
+        for form, factor in parts:
+            total.merge(cls.from_state(dict(form)), factor)
+        # Of whole sums the division is rounded once, whatever their size.
+        total._sums = [part / unit for part in total._sums]
+        total._weight = total._weight / unit
+        total._exact = False
+        return total.to_state()
 
     def _is_sound(self) -> bool:
         """Whether some events have these sums."""
@@ -314,18 +296,8 @@ class JointLosses:
         )
 
     def _check(self) -> None:
-        kind = int if self._exact else float
-        assert type(self._weight) is kind
-        assert all(type(total) is kind for total in self._sums)
+        super()._check()
         assert bool(self._weight) == bool(self._models)
-        assert self._is_sound()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, JointLosses):
-            return NotImplemented
-        return self.to_state() == other.to_state()
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return f"<JointLosses of {self._models} models, weight {self._weight}>"
@@ -337,34 +309,21 @@ def _sizes(models: int) -> dict[str, int]:
     return dict(zip(_KEYS, (models, models, pairs, pairs), strict=True))
 
 
-def _terms(score: Sequence[float], models: int) -> list[int] | None:
-    """What one event adds, in units; None where some model has no losses."""
+class _Terms(NamedTuple):
+    """What one event adds, in units."""
+
+    models: int
+    units: list[int]
+
+
+def _terms(score: Sequence[float], models: int) -> _Terms | None:
+    """What one event adds; None where some model has no losses."""
     losses = score[len(score) - 2 * models :]
     if len(score) < 2 * models or min(losses) < 0.0:
         return None
-    terms = [to_units(loss) for loss in losses]
+    units = [to_units(loss) for loss in losses]
     for part, factor in ((losses[:models], _EIGHTH), (losses[models:], 1.0)):
         for one, other in combinations(part, 2):
             gap = (one - other) * factor
-            terms.append(to_units(gap * gap))
-    return terms
-
-
-def weighted_joint_losses(parts: Iterable[tuple[Mapping[str, Any], int]], unit: int) -> Form:
-    """Written form of several states' sums, each times its factor, over ``unit``.
-
-    As the functions of :mod:`~streameval.states.sums.weighted_sum`.
-    """
-    total = JointLosses()
-    for form, factor in parts:
-        state = JointLosses.from_state(dict(form))
-        if not state._exact:
-            total._promote()
-        if state._sums:
-            scaled = [factor * part for part in state._sums]
-            total._add_sums(scaled, factor * state._weight, state._models)
-    # Of whole sums the division is rounded once, whatever their size.
-    total._sums = [part / unit for part in total._sums]
-    total._weight = total._weight / unit
-    total._exact = False
-    return total.to_state()
+            units.append(to_units(gap * gap))
+    return _Terms(models, units)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import StateError, shown
 from streameval.events.event import EventBatch
 from streameval.events.truth import positive_column
 from streameval.events.values import (
@@ -21,16 +20,7 @@ from streameval.events.values import (
     weight_column,
 )
 from streameval.states.class_probability import chunks_of_terms, event_terms
-from streameval.states.fields import (
-    MOST_WEIGHT,
-    bool_field,
-    fields_of,
-    int_field,
-    never_counted,
-    removable_weight,
-    weight_field,
-    weights_field,
-)
+from streameval.states.fields import MOST_WEIGHT, int_field, removable_weight
 from streameval.states.probability import binary_terms, columns_of_blocks, given_and_missed
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import WeightArray
@@ -43,11 +33,8 @@ from streameval.states.sums.fixed_point import (
     total_weight,
 )
 from streameval.states.sums.loss_sums import MOST_BINS, ReliabilityBins, loss_column
+from streameval.states.sums.sum_vector import Field, Form, SumVector, plus
 
-_NAME = "loss_squares"
-_KEYS = frozenset(
-    {"bins", "exact", "weight", "log_loss_squares", "brier_squares", "bin_gap_squares"}
-)
 _SCALE = float(UNIT)
 
 LOG_LOSS_SCALE = 64
@@ -57,6 +44,7 @@ _FRACTION = 1.0 / _SCALE
 _EIGHTH = _FRACTION / 8.0  # 8² is LOG_LOSS_SCALE
 _MOST_LOSS = 21 * UNIT  # (36.05 / 8)²
 _MOST_BRIER = 9 * UNIT  # a Brier term is below 3
+_MOST = MOST_WEIGHT * _MOST_LOSS
 
 
 class _Terms(NamedTuple):
@@ -69,7 +57,7 @@ class _Terms(NamedTuple):
     """Of its reliability bin."""
 
 
-class LossSquares:
+class LossSquares(SumVector):
     """Σ of the squared log loss, Brier term and calibration gap of each event.
 
     Beside the sums of the same terms in :class:`~streameval.states.probability.ProbabilitySums`
@@ -96,6 +84,14 @@ class LossSquares:
     """
 
     __slots__ = ("_bins", "_brier", "_edges", "_exact", "_log_loss", "_weight")
+    NAME = "loss_squares"
+    SETTINGS = ("bins",)
+    FIELDS = (
+        Field("_weight", "weight"),
+        Field("_log_loss", "log_loss_squares", _MOST),
+        Field("_brier", "brier_squares", _MOST),
+        Field("_bins", "bin_gap_squares", _MOST),
+    )
 
     def __init__(self, bins: int = 10) -> None:
         self._edges = ReliabilityBins(bins).edges
@@ -105,17 +101,19 @@ class LossSquares:
         self._brier: Weight = 0
         self._bins: list[Weight] = [0] * bins
 
+    def _empty(self) -> LossSquares:
+        return LossSquares(self.bins)
+
+    @classmethod
+    def _of_settings(cls, fields: Form) -> LossSquares:
+        return cls(int_field(fields, "bins", cls.NAME, 1, MOST_BINS))
+
     # -- reading ---------------------------------------------------------
 
     @property
     def bins(self) -> int:
         """How many reliability bins."""
         return len(self._bins)
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole: all sums are floats then."""
-        return self._exact
 
     @property
     def weight(self) -> Weight:
@@ -220,10 +218,7 @@ class LossSquares:
         terms = brier * _FRACTION
         self._brier += sum_units(terms * terms, weight)
         groups = np.searchsorted(self._edges, probability)
-        self._add_bins(sum_units_by_group(gap, groups, len(self._bins), weight))
-
-    def _add_bins(self, more: list[Weight]) -> None:
-        self._bins = [a + b for a, b in zip(self._bins, more, strict=True)]
+        self._bins = plus(self._bins, sum_units_by_group(gap, groups, len(self._bins), weight), 1)
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[ScoreGroups], bins: int = 10) -> LossSquares:
@@ -259,82 +254,8 @@ class LossSquares:
         """
         whole = removable_weight(weight, self._exact)
         terms = _terms(y_true, given, y_pred)
-        if terms is None:
-            return
-        self._add(terms, -whole)
-        if not self._is_sound():
-            self._add(terms, whole)
-            raise never_counted("probability", given)
-
-    def merge(self, other: LossSquares) -> None:
-        """Add the other's events; it is unchanged.
-
-        Raises:
-            StateError: The other is no such state, or has another number of bins. Nothing is
-                changed.
-        """
-        if not isinstance(other, LossSquares):
-            raise StateError(f"merge: expected LossSquares, got {shown(other)}")
-        if self.bins != other.bins:
-            raise StateError(
-                f"bins: states of {self.bins} and of {other.bins} bins cannot be merged; give "
-                "both the same bins="
-            )
-        if not other._exact:
-            self._promote()
-        self._weight += other._weight
-        self._log_loss += other._log_loss
-        self._brier += other._brier
-        self._add_bins(other._bins)
-
-    def subtract(self, other: LossSquares) -> None:
-        """Remove all of another that was merged; both exact."""
-        self._weight -= other._weight
-        self._log_loss -= other._log_loss
-        self._brier -= other._brier
-        self._add_bins([-units for units in other._bins])
-
-    def _promote(self) -> None:
-        self._exact = False
-        self._weight = float(self._weight)
-        self._log_loss = float(self._log_loss)
-        self._brier = float(self._brier)
-        self._bins = [float(units) for units in self._bins]
-
-    # -- written form ----------------------------------------------------
-
-    def copy(self) -> LossSquares:
-        """An independent state of the same events."""
-        new = LossSquares(self.bins)
-        new.merge(self)
-        return new
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain data; equal content gives equal data."""
-        return {
-            "bins": self.bins,
-            "exact": self._exact,
-            "weight": self._weight,
-            "log_loss_squares": self._log_loss,
-            "brier_squares": self._brier,
-            "bin_gap_squares": self._bins[:],
-        }
-
-    @classmethod
-    def from_state(cls, data: object) -> LossSquares:
-        """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, _NAME, _KEYS)
-        exact = bool_field(fields, "exact", _NAME)
-        new = cls(int_field(fields, "bins", _NAME, 1, MOST_BINS))
-        new._exact = exact
-        new._weight = weight_field(fields, "weight", _NAME, exact)
-        most = MOST_WEIGHT * _MOST_LOSS
-        new._log_loss = weight_field(fields, "log_loss_squares", _NAME, exact, most)
-        new._brier = weight_field(fields, "brier_squares", _NAME, exact, most)
-        new._bins = weights_field(fields, "bin_gap_squares", _NAME, exact, new.bins, most)
-        if not new._is_sound():
-            raise StateError(f"{_NAME}: no events of weight {shown(new._weight)} have these sums")
-        return new
+        if terms is not None:
+            self._remove(terms, whole, "probability", given)
 
     def _is_sound(self) -> bool:
         """Whether some events have these sums."""
@@ -346,22 +267,6 @@ class LossSquares:
             and min(self._bins) >= 0
             and sum(self._bins) <= weight * UNIT
         )
-
-    def _check(self) -> None:
-        kind = int if self._exact else float
-        values = [self._weight, self._log_loss, self._brier, *self._bins]
-        assert all(type(value) is kind for value in values)
-        assert self._is_sound()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LossSquares):
-            return NotImplemented
-        return self.to_state() == other.to_state()
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
-
-    def __repr__(self) -> str:
-        return f"<LossSquares of weight {self._weight}>"
 
 
 def _terms(y_true: Any, given: Any, y_pred: Any) -> _Terms | None:

@@ -8,11 +8,10 @@ a reverted event does not change the bits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-from streameval.errors import StateError, shown
+from streameval.errors import StateError
 from streameval.events.truth import canonical_positive, positive_column
 from streameval.events.values import (
     MAX_WEIGHT,
@@ -24,23 +23,17 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
-from streameval.states.fields import (
-    MOST_WEIGHT,
-    bool_field,
-    fields_of,
-    never_counted,
-    refuse,
-    removable_weight,
-)
+from streameval.states.fields import MOST_WEIGHT, fields_of, refuse, removable_weight
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import WeightArray
-from streameval.states.sums.exact_sum import ExactSum, nearest_float
+from streameval.states.sums.exact_sum import ExactSum, inverse_of, nearest_float, scaled_sum
+from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
 _CLASSES = ("negative", "positive")  # in the order of False and True
 _PARTS = frozenset({"weight", "sum", "squares"})
 
 
-class ScoreMoments:
+class ScoreMoments(SumVector):
     """Exact Σw, Σw·x and Σw·x² of the scores of positives and of negatives.
 
     Serves the binormal model: means and variances in memory that does not grow
@@ -62,6 +55,8 @@ class ScoreMoments:
     """
 
     __slots__ = ("_exact", "_squares", "_sums", "_weights")
+    NAME = "moments"
+    FIELDS = (Field("_weights", "weight"), Field("_sums", "sum"), Field("_squares", "squares"))
 
     def __init__(self) -> None:
         # Each pair is (negatives, positives), indexed by the bool.
@@ -71,11 +66,6 @@ class ScoreMoments:
         self._exact = True
 
     # -- reading ---------------------------------------------------------
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole."""
-        return self._exact
 
     def count(self, positive: bool) -> Weight:
         """The weight of one class: an int, or a float once :attr:`exact` is False."""
@@ -148,9 +138,10 @@ class ScoreMoments:
             weight = canonical_weight(weight)
             if type(weight) is float:
                 self._exact = False
-        self._add(positive, score, weight)
+        self._add((positive, score), weight)
 
-    def _add(self, positive: bool, score: float, weight: Weight) -> None:
+    def _add(self, terms: tuple[bool, float], weight: Weight) -> None:
+        positive, score = terms
         self._weights[positive].add(weight)
         self._sums[positive].add(score, weight)
         self._squares[positive].add_square(score, weight)
@@ -224,79 +215,58 @@ class ScoreMoments:
         positive = canonical_positive(positive)
         score = canonical_score(score)
         whole = removable_weight(weight, self._exact)
-        self._add(positive, score, -whole)
-        if not self._is_sound(positive):
-            self._add(positive, score, whole)
-            raise never_counted("score", score)
-
-    def merge(self, other: ScoreMoments) -> None:
-        """Add the other's events; it is unchanged.
-
-        Raises:
-            StateError: The other is no such state.
-        """
-        if not isinstance(other, ScoreMoments):
-            raise StateError(f"merge: expected ScoreMoments, got {shown(other)}")
-        for mine, theirs in zip(self._all(), other._all(), strict=True):
-            mine.merge(theirs)
-        self._exact &= other._exact
-
-    def subtract(self, other: ScoreMoments) -> None:
-        """Take out all of another that was merged in; both exact."""
-        for mine, theirs in zip(self._all(), other._all(), strict=True):
-            mine.subtract(theirs)
-
-    def _all(self) -> tuple[ExactSum, ...]:
-        return self._weights + self._sums + self._squares
+        self._remove((positive, score), whole, "score", score)
 
     # -- written form ----------------------------------------------------
 
-    def copy(self) -> ScoreMoments:
-        """An independent state of the same events."""
-        new = ScoreMoments()
-        new.merge(self)
-        return new
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain data; equal content gives equal data."""
-        data: dict[str, Any] = {"exact": self._exact}
-        for positive, name in enumerate(_CLASSES):
-            data[name] = {
-                "weight": self._weights[positive].to_state(),
-                "sum": self._sums[positive].to_state(),
-                "squares": self._squares[positive].to_state(),
-            }
-        return data
+    def _write(self) -> Form:
+        return {
+            name: {key: getattr(self, part)[positive].to_state() for part, key, _ in self.FIELDS}
+            for positive, name in enumerate(_CLASSES)
+        }
 
     @classmethod
-    def from_state(cls, data: dict[str, Any]) -> ScoreMoments:
-        """The state that :meth:`to_state` wrote.
+    def _keys(cls) -> frozenset[str]:
+        return frozenset({"exact", *_CLASSES})
 
-        Raises:
-            StateError: The data is not that of score moments.
-        """
-        data = fields_of(data, "moments", frozenset({"exact", *_CLASSES}))
-        new = cls()
-        new._exact = bool_field(data, "exact", "moments")
+    def _read(self, fields: Form) -> None:
         read = []
         for name in _CLASSES:
-            part = fields_of(data[name], f"moments.{name}", _PARTS)
+            path = f"{self.NAME}.{name}"
+            part = fields_of(fields[name], path, _PARTS)
             read.append(
-                [
-                    ExactSum.from_state(part[key], f"moments.{name}.{key}")
-                    for key in ("weight", "sum", "squares")
-                ]
+                [ExactSum.from_state(part[key], f"{path}.{key}") for _, key, _ in self.FIELDS]
             )
-        new._weights, new._sums, new._squares = zip(*read, strict=True)
-        for positive, name in enumerate(_CLASSES):
-            if new._exact and new._weights[positive].as_integer_ratio()[1] != 1:
-                refuse(f"moments.{name}.weight", "a whole weight", new.count(bool(positive)))
-            if new._weights[positive].value() > MOST_WEIGHT or not new._is_sound(bool(positive)):
-                raise StateError(f"moments.{name}: no events have these sums")
-        return new
+        self._weights, self._sums, self._squares = zip(*read, strict=True)
 
-    def _is_sound(self, positive: bool) -> bool:
-        """Whether some events have these sums: Σw · Σwx² ≥ (Σwx)², and 0 only with 0."""
+    def _refuse_unsound(self) -> None:
+        for positive, name in enumerate(_CLASSES):
+            if self._exact and self._weights[positive].as_integer_ratio()[1] != 1:
+                refuse(f"moments.{name}.weight", "a whole weight", self.count(bool(positive)))
+            sound = self._is_sound_without((bool(positive), 0.0))
+            if self._weights[positive].value() > MOST_WEIGHT or not sound:
+                raise StateError(f"moments.{name}: no events have these sums")
+
+    @classmethod
+    def scaled(cls, parts: Parts, unit: int) -> Form:
+        """Written form of Σ factor · sums / unit over written forms."""
+        # Rounding each sum separately could make a variance of 0 negative. All are
+        # multiplied by one number instead.
+        inverse, shift = inverse_of(unit)
+        form: Form = {"exact": False}
+        for name in _CLASSES:
+            form[name] = {
+                key: scaled_sum([(part[name][key], by) for part, by in parts], inverse, shift)
+                for _, key, _ in cls.FIELDS
+            }
+        return form
+
+    def _is_sound(self) -> bool:
+        return all(self._is_sound_without((positive, 0.0)) for positive in (False, True))
+
+    def _is_sound_without(self, terms: tuple[bool, float]) -> bool:
+        # Of the event's class: Σw · Σwx² ≥ (Σwx)², and 0 only with 0.
+        positive = terms[0]
         count = self._weights[positive].as_integer_ratio()[0]
         total = self._sums[positive].as_integer_ratio()[0]
         squares = self._squares[positive].as_integer_ratio()[0]
@@ -305,18 +275,8 @@ class ScoreMoments:
         return squares >= 0 and self._spread(positive)[0] >= 0
 
     def _check(self) -> None:
-        for part in self._all():
-            part._check()
-        for positive in (False, True):
-            assert self._is_sound(positive)
-            assert not self._exact or self._weights[positive].as_integer_ratio()[1] == 1
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ScoreMoments):
-            return NotImplemented
-        return self.to_state() == other.to_state()
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
+        super()._check()
+        assert not self._exact or all(w.as_integer_ratio()[1] == 1 for w in self._weights)
 
     def __repr__(self) -> str:
         return f"<ScoreMoments of {self.count(True)} positives, {self.count(False)} negatives>"

@@ -1,7 +1,8 @@
 """Registry of states: the one list of them that the rest of the package reads.
 
 A new state is one module and one row of :data:`STATES`. Its class keeps a
-mergeable sum over events and has, for a set of states
+mergeable sum over events (:class:`~streameval.states.sums.sum_vector.SumVector` has what
+such sums have in common) and has, for a set of states
 (:class:`~streameval.states.state_set.StateSet`), these methods beside its own reads.
 A method that raises changes nothing.
 
@@ -33,7 +34,7 @@ from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.joint import JointCounts, weighted_joint
-from streameval.states.joint_losses import JointLosses, weighted_joint_losses
+from streameval.states.joint_losses import JointLosses
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
@@ -41,7 +42,7 @@ from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
-from streameval.states.sums.weighted_sum import Form, Parts
+from streameval.states.sums.sum_vector import Form, Parts
 from streameval.states.weight_squares import WeightSquares
 
 _BINARY = frozenset({"binary"})
@@ -87,7 +88,7 @@ class StateRow:
     support: Callable[[Any], Weight]
     """The weight of the events that a state has counted."""
     weighted_sum: Callable[[Parts, int], Form] | None = None
-    """Written form of several states' events, scaled by
+    """Written form of several states' events, scaled as by ``SumVector.scaled`` or by
     :mod:`~streameval.states.sums.weighted_sum`.
 
     None only for a state that depends on the order of events.
@@ -175,7 +176,7 @@ STATES: dict[str, StateRow] = {
             how_to_feed=_SCORES,
             make=lambda plan: ScoreMoments(),
             support=lambda moments: moments.count(True) + moments.count(False),
-            weighted_sum=weighted_sum.moments,
+            weighted_sum=ScoreMoments.scaled,
             source="index",
             derive=lambda index, plan: ScoreMoments.from_blocks(index.group_blocks()),
         ),
@@ -213,7 +214,7 @@ STATES: dict[str, StateRow] = {
             how_to_feed=_SCORES,
             make=lambda plan: LossSquares(plan.bins),
             support=lambda squares: squares.weight,
-            weighted_sum=weighted_sum.loss_squares,
+            weighted_sum=LossSquares.scaled,
             source="index",
             derive=lambda index, plan: LossSquares.from_blocks(index.group_blocks(), plan.bins),
             certainty_of=frozenset({"probability", "class_probability"}),
@@ -227,7 +228,7 @@ STATES: dict[str, StateRow] = {
             how_to_feed=_LABELS,
             make=lambda plan: WeightSquares(),
             support=lambda weights: weights.total,
-            weighted_sum=weighted_sum.weight_squares,
+            weighted_sum=WeightSquares.scaled,
             certainty_of=frozenset({"confusion"}),
         ),
         StateRow(
@@ -238,7 +239,7 @@ STATES: dict[str, StateRow] = {
             how_to_feed=_SCORES,
             make=lambda plan: WeightSquares(),
             support=lambda weights: weights.total,
-            weighted_sum=weighted_sum.weight_squares,
+            weighted_sum=WeightSquares.scaled,
             certainty_of=frozenset(
                 {"index", "probability", "moments", "class_probability", "class_scores"}
             ),
@@ -270,7 +271,7 @@ STATES: dict[str, StateRow] = {
             how_to_feed="probabilities of every model",
             make=lambda plan: JointLosses(),
             support=lambda losses: losses.weight,
-            weighted_sum=weighted_joint_losses,
+            weighted_sum=JointLosses.scaled,
         ),
     )
 }

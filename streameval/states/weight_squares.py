@@ -6,22 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import StateError, shown
+from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import Weight, canonical_weight, weight_column
-from streameval.states.fields import (
-    MOST_WEIGHT,
-    bool_field,
-    fields_of,
-    never_counted,
-    removable_weight,
-)
-from streameval.states.sums.exact_sum import ExactSum, nearest_float
-
-_NAME = "weight_squares"
+from streameval.states.fields import MOST_WEIGHT, removable_weight
+from streameval.states.sums.exact_sum import ExactSum, inverse_of, nearest_float, scaled_sum
+from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
 
-class WeightSquares:
+class WeightSquares(SumVector):
     """Exact Σw and Σw² of the weights of events.
 
     Events of different weights tell less than as many events of equal weight. Kish's
@@ -47,6 +40,8 @@ class WeightSquares:
     """
 
     __slots__ = ("_exact", "_squares", "_sum")
+    NAME = "weight_squares"
+    FIELDS = (Field("_sum", "sum"), Field("_squares", "squares"))
 
     def __init__(self) -> None:
         self._exact = True
@@ -54,11 +49,6 @@ class WeightSquares:
         self._squares = ExactSum()
 
     # -- reading ---------------------------------------------------------
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole."""
-        return self._exact
 
     @property
     def total(self) -> Weight:
@@ -95,9 +85,10 @@ class WeightSquares:
             self._exact = self._exact and type(weight) is int
         self._add(weight, 1)
 
-    def _add(self, weight: Weight, sign: int) -> None:
-        self._sum.add(weight, sign)
-        self._squares.add_square(weight, sign)
+    def _add(self, terms: Weight, weight: Weight) -> None:
+        # The term is the event's weight, to be added or removed once.
+        self._sum.add(terms, weight)
+        self._squares.add_square(terms, weight)
 
     def update_many(self, first: Any, given: object = None, weight: object = None) -> None:
         """Count many events, to the same bits as :meth:`update` of each.
@@ -135,55 +126,23 @@ class WeightSquares:
                 the remaining sums cannot be those of any events. Nothing is changed.
         """
         whole = removable_weight(weight, self._exact)
-        self._add(whole, -1)
-        if not self._is_sound():
-            self._add(whole, 1)
-            raise never_counted("weight", weight)
+        self._remove(whole, 1, "weight", weight)
 
-    def merge(self, other: WeightSquares) -> None:
-        """Add the other's events; it is unchanged.
-
-        Raises:
-            StateError: The other is no such state.
-        """
-        if not isinstance(other, WeightSquares):
-            raise StateError(f"merge: expected WeightSquares, got {shown(other)}")
-        self._sum.merge(other._sum)
-        self._squares.merge(other._squares)
-        self._exact = self._exact and other._exact
-
-    def subtract(self, other: WeightSquares) -> None:
-        """Remove all of another that was merged; both exact."""
-        self._sum.subtract(other._sum)
-        self._squares.subtract(other._squares)
-
-    # -- written form ----------------------------------------------------
-
-    def copy(self) -> WeightSquares:
-        """An independent state of the same events."""
-        new = WeightSquares()
-        new.merge(self)
-        return new
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain data; equal content gives equal data."""
-        return {
-            "exact": self._exact,
-            "sum": self._sum.to_state(),
-            "squares": self._squares.to_state(),
-        }
+    def _refuse_unsound(self) -> None:
+        if self._sum.value() > MOST_WEIGHT or not self._is_sound():
+            raise StateError(f"{self.NAME}: no events have these sums")
 
     @classmethod
-    def from_state(cls, data: object) -> WeightSquares:
-        """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, _NAME, frozenset({"exact", "sum", "squares"}))
-        new = cls()
-        new._exact = bool_field(fields, "exact", _NAME)
-        new._sum = ExactSum.from_state(fields["sum"], f"{_NAME}.sum")
-        new._squares = ExactSum.from_state(fields["squares"], f"{_NAME}.squares")
-        if new._sum.value() > MOST_WEIGHT or not new._is_sound():
-            raise StateError(f"{_NAME}: no events have these sums")
-        return new
+    def scaled(cls, parts: Parts, unit: int) -> Form:
+        """Written form of Σ factor · sums / unit; squares are scaled by squares."""
+        inverse, shift = inverse_of(unit)
+        total = [(form["sum"], factor) for form, factor in parts]
+        squares = [(form["squares"], factor * factor) for form, factor in parts]
+        return {
+            "exact": False,
+            "sum": scaled_sum(total, inverse, shift),
+            "squares": scaled_sum(squares, inverse * inverse, 2 * shift),
+        }
 
     def _is_sound(self) -> bool:
         """Whether some events have these sums: 0 < Σw² ≤ (Σw)², and whole ones Σw ≤ Σw²."""
@@ -194,18 +153,6 @@ class WeightSquares:
         if self._exact and not (under == below == 1 and total <= squares):
             return False
         return squares * under * under <= total * total * below
-
-    def _check(self) -> None:
-        self._sum._check()
-        self._squares._check()
-        assert self._is_sound()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, WeightSquares):
-            return NotImplemented
-        return self.to_state() == other.to_state()
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
 
     def __repr__(self) -> str:
         return f"<WeightSquares of weight {self.total}>"

@@ -182,7 +182,7 @@ def test_exact_sum_takes_terms_out_again() -> None:
     assert total.as_integer_ratio() == (1, 2**1074)
     other = ExactSum()
     other.add(5e-324)
-    total.subtract(other)
+    total.merge(other, -1)
     assert total.to_state() == ExactSum().to_state() == {"numerator": 0, "shift": 0}
 
 

@@ -10,6 +10,7 @@ into limbs, and the limbs that share an exponent are summed in int64.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,26 @@ def nearest_float(numerator: int, denominator: int) -> float:
         return numerator / denominator
     except OverflowError:
         return -math.inf if numerator < 0 else math.inf
+
+
+# Bits of 1 / unit that scale exact sums.
+_INVERSE_BITS = 128
+
+
+def inverse_of(unit: int) -> tuple[int, int]:
+    """1 / unit to 128 bits, as a number over 2**shift."""
+    shift = _INVERSE_BITS + unit.bit_length()
+    return (1 << shift) // unit, shift
+
+
+def scaled_sum(
+    sums: Sequence[tuple[dict[str, int], int]], inverse: int, shift: int
+) -> dict[str, int]:
+    """Written form of Σ factor · sum, times inverse / 2**shift, of written sums and factors."""
+    total = ExactSum()
+    for form, factor in sums:
+        total._add(inverse * form["numerator"] * factor, shift + form["shift"])
+    return total.to_state()
 
 
 class ExactSum:
@@ -160,13 +181,9 @@ class ExactSum:
                     total += int(sums[group]) << (group + shift + digit_shift)
         self._add(total, -lowest)
 
-    def merge(self, other: ExactSum) -> None:
-        """Add the other sum; it is unchanged."""
-        self._add(other._numerator, other._shift)
-
-    def subtract(self, other: ExactSum) -> None:
-        """Take the other sum out; it is unchanged."""
-        self._add(-other._numerator, other._shift)
+    def merge(self, other: ExactSum, times: int = 1) -> None:
+        """Add the other sum so many times; it is unchanged."""
+        self._add(times * other._numerator, other._shift)
 
     def _add(self, numerator: int, shift: int) -> None:
         ahead = self._shift - shift

@@ -21,17 +21,14 @@ once; weights at scores are rounded once for each part.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from streameval.events.values import FloatArray, Label, Weight
 from streameval.states.ranking.coarse_score import coarse_column, least_level
 from streameval.states.sums.fixed_point import total_weight
-
-Form: TypeAlias = dict[str, Any]
-Parts: TypeAlias = Sequence[tuple[Form, int]]
-"""Written forms of one kind of state, each with its factor."""
+from streameval.states.sums.sum_vector import Form, Parts, total_over
 
 
 class _Sum:
@@ -54,18 +51,11 @@ class _Sum:
         return self._whole / unit + self._floats / unit
 
 
-def _total(terms: Sequence[tuple[Weight, int]], unit: int) -> float:
-    total = _Sum()
-    for weight, factor in terms:
-        total.add(weight, factor)
-    return total.over(unit)
-
-
 def _totals(parts: Parts, key: str, unit: int) -> list[float]:
     """The lists under a key, added up element by element."""
     columns = zip(*(form[key] for form, _ in parts), strict=True)
     factors = [factor for _, factor in parts]
-    return [_total(list(zip(column, factors, strict=True)), unit) for column in columns]
+    return [total_over(list(zip(column, factors, strict=True)), unit) for column in columns]
 
 
 def confusion(parts: Parts, unit: int) -> Form:
@@ -156,7 +146,7 @@ def index(parts: Parts, unit: int) -> Form:
 def _losses(parts: Parts, unit: int, hits: str) -> Form:
     form: Form = {"bins": parts[0][0]["bins"], "exact": False}
     for key in ("log_loss_units", "brier_units"):
-        form[key] = _total([(part[key], factor) for part, factor in parts], unit)
+        form[key] = total_over([(part[key], factor) for part, factor in parts], unit)
     for key in ("bin_weights", hits, "bin_probability_units"):
         form[key] = _totals(parts, key, unit)
     return form
@@ -164,7 +154,7 @@ def _losses(parts: Parts, unit: int, hits: str) -> Form:
 
 def probability(parts: Parts, unit: int) -> Form:
     """The weighted sum of forms of ``ProbabilitySums``."""
-    outside = _total([(form["outside"], factor) for form, factor in parts], unit)
+    outside = total_over([(form["outside"], factor) for form, factor in parts], unit)
     return {**_losses(parts, unit, "bin_positives"), "outside": outside}
 
 
@@ -180,64 +170,6 @@ def class_probability(parts: Parts, unit: int) -> Form:
         "ranks": sorted(ranks),
         "rank_weights": [ranks[rank].over(unit) for rank in sorted(ranks)],
     }
-
-
-def loss_squares(parts: Parts, unit: int) -> Form:
-    """The weighted sum of forms of ``LossSquares``."""
-    form: Form = {"bins": parts[0][0]["bins"], "exact": False}
-    for key in ("weight", "log_loss_squares", "brier_squares"):
-        form[key] = _total([(part[key], factor) for part, factor in parts], unit)
-    form["bin_gap_squares"] = _totals(parts, "bin_gap_squares", unit)
-    return form
-
-
-# Bits of 1 / unit that scale moments.
-_INVERSE_BITS = 128
-
-
-def moments(parts: Parts, unit: int) -> Form:
-    """The weighted sum of forms of ``ScoreMoments``."""
-    # Rounding each sum separately could make a variance of 0 negative. All are
-    # multiplied by one number instead.
-    inverse, shift = _inverse(unit)
-    form: Form = {"exact": False}
-    for name in ("negative", "positive"):
-        form[name] = {
-            key: _scaled([(part[name][key], factor) for part, factor in parts], inverse, shift)
-            for key in ("weight", "sum", "squares")
-        }
-    return form
-
-
-def _inverse(unit: int) -> tuple[int, int]:
-    """1 / unit to 128 bits, as a number over 2**shift."""
-    shift = _INVERSE_BITS + unit.bit_length()
-    return (1 << shift) // unit, shift
-
-
-def weight_squares(parts: Parts, unit: int) -> Form:
-    """The weighted sum of forms of ``WeightSquares``: squares are scaled by squares."""
-    inverse, shift = _inverse(unit)
-    total = [(form["sum"], factor) for form, factor in parts]
-    squares = [(form["squares"], factor * factor) for form, factor in parts]
-    return {
-        "exact": False,
-        "sum": _scaled(total, inverse, shift),
-        "squares": _scaled(squares, inverse * inverse, 2 * shift),
-    }
-
-
-def _scaled(sums: Sequence[tuple[dict[str, int], int]], inverse: int, shift: int) -> dict[str, int]:
-    """Σ factor · numerator / 2**own shift, times inverse / 2**shift, in lowest terms."""
-    deepest = max(part["shift"] for part, _ in sums)
-    numerator = inverse * sum(
-        (part["numerator"] * factor) << (deepest - part["shift"]) for part, factor in sums
-    )
-    shift += deepest
-    if not numerator:
-        return {"numerator": 0, "shift": 0}
-    halvings = min(shift, (numerator & -numerator).bit_length() - 1)
-    return {"numerator": numerator >> halvings, "shift": shift - halvings}
 
 
 def _add_zeros(
