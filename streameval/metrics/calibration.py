@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -26,11 +26,9 @@ from streameval.metrics.averages import exact_sum
 from streameval.metrics.probability import AnySums, missing_probability, no_probabilities
 from streameval.metrics.thresholds import (
     Counts,
+    CurveColumns,
     coarsened,
-    columns_of,
-    iterate_columns,
     plain,
-    to_dict_as,
 )
 from streameval.metrics.undefined import undefined_value
 from streameval.states.probability import ProbabilitySums
@@ -60,7 +58,7 @@ def filled_bins(sums: AnySums) -> list[Bin]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CalibrationCurve:
+class CalibrationCurve(CurveColumns):
     """One row for each bin with events.
 
     ``observed`` is the observed frequency, ``predicted`` the mean probability,
@@ -74,10 +72,7 @@ class CalibrationCurve:
     low: FloatArray
     high: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("calibration")
+    _name: ClassVar[str] = "calibration"
 
 
 def calibration_curve(sums: AnySums) -> CalibrationCurve:
