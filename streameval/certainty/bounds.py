@@ -48,9 +48,6 @@ def extreme_index(index: ScoreIndex, *, positives_first: bool) -> ScoreIndex:
 
     Both classes of a cell get scores that are in it, so that cells stay in order.
 
-    Cost:
-        O(cells).
-
     >>> index = ScoreIndex(max_scores=1024)
     >>> index.update_many([True, False] * 1000, [n / 4096 for n in range(2000)])
     >>> best, worst = (extreme_index(index, positives_first=first) for first in (True, False))
@@ -80,9 +77,6 @@ def extreme_class_scores(scores: ClassScores, *, own_first: bool) -> ClassScores
     """Scores of the same events where each column has its own class above the others in a cell.
 
     Or, without `own_first`, below them.
-
-    Cost:
-        O(cells).
     """
     form = scores.to_state()
     own = np.repeat(form["columns"] == form["true"], form["lengths"])
@@ -219,18 +213,9 @@ def without_bounds(metric: Metric) -> bool:
 def bounds_of(row: BoundedFunction, compute: Compute, state: Any) -> Bounds:
     """Bounds that contain what `compute` would give if all scores had been kept.
 
-    Args:
-        row: Of :data:`BOUNDED` or :data:`BOUNDED_CUTS`.
-        compute: The metric or the rule's value, with its parameters.
-        state: A :class:`~streameval.ScoreIndex` or a
-            :class:`~streameval.states.class_scores.ClassScores`.
-
     Returns:
         Two equal numbers while the state is exact; ``nan`` twice where the value is
         undefined whatever the order inside the cells.
-
-    Cost:
-        Three times the metric.
 
     >>> from streameval.metrics import roc_auc
     >>> index = ScoreIndex(max_scores=1024)

@@ -228,9 +228,6 @@ def summed(request: IntervalRequest) -> Ends:
     and where a class is rare and its low placements may be missing from the sample: the means of
     the ends of Newcombe's intervals of each AUC, whatever their dependence.
 
-    Cost:
-        O(classes · scores): 0.1 µs a score in each column, and 30 µs for each pair of classes.
-
     >>> from streameval import Evaluator
     >>> ev = Evaluator("multiclass")
     >>> for n in range(99):

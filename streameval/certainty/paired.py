@@ -113,13 +113,6 @@ def paired_delong(
         weight: How often each event occurred; None is once.
         level: Of the interval.
 
-    Returns:
-        The interval ± z·√Var and the p-value; ``nan`` with a reason where a class has fewer than
-        two events.
-
-    Cost:
-        O(n log n), about 0.5 µs an event.
-
     Source:
         DeLong, DeLong & Clarke-Pearson (1988); Sun & Xu (2014).
 
@@ -202,9 +195,6 @@ def mcnemar(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedT
         n: All events.
         level: Of the interval.
 
-    Returns:
-        Interval and p-value; ``nan`` with a reason where n is 0.
-
     Source:
         McNemar (1947); Bonett & Price (2012), Statistical Methods in Medical Research 21;
         Fagerland, Lydersen & Laake (2014), Statistics in Medicine 33.
@@ -247,9 +237,6 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
         wins_b: Events that b alone has right.
         n: All events since the start; none may have been removed.
         level: Of the interval.
-
-    Cost:
-        O(1).
 
     Source:
         Ville (1939); Robbins (1970); Howard et al. (2021), Annals of Statistics 49.
@@ -302,13 +289,6 @@ def paired_t(value: float, spread: float, n: int, *, level: float = 0.95) -> Pai
         n: The number of events.
         level: Of the interval.
 
-    Returns:
-        Interval and p-value; ``nan`` with a reason where there are fewer than four events, or
-        d is the same in all of them, to the resolution of its sums.
-
-    Cost:
-        O(1).
-
     Source:
         Student (1908); Diebold & Mariano (1995) for losses of forecasts.
 
@@ -356,13 +336,6 @@ def paired_bootstrap(
         replicates: How many.
         seed: Of the draws; the same cells give the same interval.
         freedom: Degrees of freedom of Student's t, 3 or more; infinite is the normal.
-
-    Returns:
-        Interval and p-value; ``nan`` with a reason where more than a tenth of the replicates are
-        undefined.
-
-    Cost:
-        O(replicates) times the cost of the difference.
 
     Source:
         Chamandy et al. (2012), "Estimating Uncertainty for Massive Data Streams", Google.
