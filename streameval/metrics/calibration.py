@@ -127,10 +127,14 @@ def expected_calibration_error(sums: AnySums, *, undefined: float | None = None)
     >>> expected_calibration_error(sums)
     0.25
     """
+    return _over_bins(_mean_gap, sums, undefined)
+
+
+def _over_bins(
+    gap: Callable[[list[Bin], Weight], float], sums: AnySums, undefined: float | None
+) -> float:
     reason = missing_probability(sums, "the calibration error")
-    if reason:
-        return undefined_value(reason, undefined)
-    return _mean_gap(filled_bins(sums), sums.weight)
+    return undefined_value(reason, undefined) if reason else gap(filled_bins(sums), sums.weight)
 
 
 def _mean_gap(bins: list[Bin], total: Weight) -> float:
@@ -164,10 +168,7 @@ def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> f
     >>> max_calibration_error(sums)
     0.25
     """
-    reason = missing_probability(sums, "the calibration error")
-    if reason:
-        return undefined_value(reason, undefined)
-    return _largest_gap(filled_bins(sums), sums.weight)
+    return _over_bins(_largest_gap, sums, undefined)
 
 
 def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
@@ -196,10 +197,7 @@ def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> fl
     >>> l2_calibration_error(sums)
     0.25
     """
-    reason = missing_probability(sums, "the calibration error")
-    if reason:
-        return undefined_value(reason, undefined)
-    return _root_mean_square_gap(filled_bins(sums), sums.weight)
+    return _over_bins(_root_mean_square_gap, sums, undefined)
 
 
 _NORMS: Mapping[str, Callable[[list[Bin], Weight], float]] = {
