@@ -337,7 +337,8 @@ def precision_at_recall(
     "recall",
     "precision",
     undefined="while no positive was seen, and\n        where no threshold reaches the precision",
-    source="recall_at_fixed_precision``, which returns 0\n        where no threshold reaches the precision",
+    source="recall_at_fixed_precision``, which returns 0\n"
+    "        where no threshold reaches the precision",
     least=(0.9, 0.6),
     values=(0.5, 1.0),
     note="\nThe value of the cut-point ``precision_at_least``.\n",
