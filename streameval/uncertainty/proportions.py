@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
-from streameval.certainty.interval import Ends, IntervalRequest, normal_quantile
 from streameval.events.values import Label
 from streameval.metrics.averages import one_class_counts, pooled_counts, pooled_parts
+from streameval.uncertainty.interval import Ends, IntervalRequest, normal_quantile
 
 Bounded: TypeAlias = Callable[[float, float, float], tuple[float, float]]
 """From successes, trials and level to the ends of a proportion."""

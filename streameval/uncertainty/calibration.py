@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
-from streameval.certainty.losses import NOT_KEPT, RESOLUTION, variance
-from streameval.certainty.proportions import clopper_pearson
 from streameval.events.values import FloatArray
 from streameval.metrics.calibration import CalibrationCurve, calibration_curve, filled_bins
 from streameval.states.sums.fixed_point import UNIT
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
+from streameval.uncertainty.losses import NOT_KEPT, RESOLUTION, variance
+from streameval.uncertainty.proportions import clopper_pearson
 
 _MOST_STEPS = 60
 _PRECISION = 1e-12

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
-from streameval.certainty.interval import Interval, normal_quantile
-from streameval.certainty.multiple_testing import benjamini_hochberg
 from streameval.errors import InputError, shown
+from streameval.uncertainty.interval import Interval, normal_quantile
+from streameval.uncertainty.multiple_testing import benjamini_hochberg
 
 Side: TypeAlias = Literal["below", "above"]
 
@@ -34,7 +34,7 @@ def difference(first: Interval, second: Interval) -> Interval:
     Source:
         Newcombe (1998), Statistics in Medicine 17, method 10; Zou & Donner (2008).
 
-    >>> from streameval.certainty.proportions import wilson
+    >>> from streameval.uncertainty.proportions import wilson
     >>> first = Interval(56 / 70, *wilson(56, 70, 0.95), 0.95, "wilson", 70)
     >>> second = Interval(48 / 80, *wilson(48, 80, 0.95), 0.95, "wilson", 80)
     >>> print(difference(first, second))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from streameval.certainty.delong import sequence
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends
-from streameval.certainty.proportions import beyond_log, ends_of_share, stirling_remainder
+from streameval.uncertainty.delong import sequence
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends
+from streameval.uncertainty.proportions import beyond_log, ends_of_share, stirling_remainder
 
 
 def beta_binomial(successes: float, trials: float, level: float) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
 
 FEWEST = 30
 """Events of each class from which DeLong's interval is chosen by default, and a sequence begins."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends
-from streameval.certainty.proportions import beta_fraction, beta_shares
 from streameval.events.values import Weight
 from streameval.states.loss_squares import LOG_LOSS_SCALE, LossSquares
 from streameval.states.sums.fixed_point import UNIT
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends
+from streameval.uncertainty.proportions import beta_fraction, beta_shares
 
 NOT_KEPT = "the spread of the losses is not kept: pass intervals=True to the Evaluator"
 

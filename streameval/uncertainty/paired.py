@@ -13,16 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.certainty.anytime import beta_binomial
-from streameval.certainty.bootstrap import REPLICATES
-from streameval.certainty.interval import normal_quantile
-from streameval.certainty.losses import (
-    LEAST_FREEDOM,
-    RESOLUTION,
-    student_p_value,
-    student_quantile,
-    variance,
-)
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray
@@ -30,6 +20,16 @@ from streameval.metrics.metric import Metric
 from streameval.states.joint import JointColumns
 from streameval.states.joint_losses import JointLosses
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.uncertainty.anytime import beta_binomial
+from streameval.uncertainty.bootstrap import REPLICATES
+from streameval.uncertainty.interval import normal_quantile
+from streameval.uncertainty.losses import (
+    LEAST_FREEDOM,
+    RESOLUTION,
+    student_p_value,
+    student_quantile,
+    variance,
+)
 
 EXACT_BELOW = 25
 """Fewer discordant pairs than this have McNemar's exact test, others the asymptotic one."""
@@ -226,7 +226,7 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
 
     The difference is δ·(2θ − 1), with δ the rate of discordant pairs and θ the chance that a
     wins one. Each has the confidence sequence
-    :func:`~streameval.certainty.anytime.beta_binomial`, nine tenths of α for θ and one for δ.
+    :func:`~streameval.uncertainty.anytime.beta_binomial`, nine tenths of α for θ and one for δ.
     The chance that an interval ever misses is at most
     1 − level, over all looks together. The p-value is the least α whose interval excludes 0:
     one over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the

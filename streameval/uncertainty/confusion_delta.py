@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
-from streameval.certainty.losses import student_quantile
-from streameval.certainty.proportions import score_ends
 from streameval.events.values import Label
 from streameval.metrics.averages import Rule, one_class_counts, whole_cells, whole_counts
 from streameval.metrics.class_metrics import RECALL
 from streameval.states.confusion import ConfusionCounts
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
+from streameval.uncertainty.losses import student_quantile
+from streameval.uncertainty.proportions import score_ends
 
 Floats = npt.NDArray[np.float64]
 

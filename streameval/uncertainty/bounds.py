@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from streameval.certainty.interval import Bounds
 from streameval.metrics.metric import Metric
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.coarse_score import BOUNDED_KEYS, next_score, wide_cells
 from streameval.states.score_index import ScoreIndex
+from streameval.uncertainty.interval import Bounds
 
 Compute: TypeAlias = Callable[[Any], float]
 """A metric, or the value of a cut-point rule, as a function of its state."""

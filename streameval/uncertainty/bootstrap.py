@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
 
 REPLICATES = 200
 """Replicates of an interval at the read: their standard deviation is known to 5 %."""
