@@ -24,8 +24,8 @@ import polars
 import streameval as se
 from benchmarks.memory import measured, peak
 from benchmarks.timing import Part, Row, interleaved
-from streameval.certainty.bounds import BOUNDED, bounds_of
 from streameval.events.values import BoolArray, FloatArray
+from streameval.uncertainty.bounds import BOUNDED, bounds_of
 
 _LIMIT = 65_536
 _CHUNK = 1_000_000

@@ -24,13 +24,13 @@ from typing import NamedTuple
 import numpy as np
 
 import streameval as se
-from streameval.certainty.anytime import beta_binomial
-from streameval.certainty.multiclass_auc import CLASS_AUCS
-from streameval.certainty.proportions import wilson
 from streameval.service.alerts.observations import Observation
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.settings import AlertSettings
 from streameval.service.snapshot import Value, When
+from streameval.uncertainty.anytime import beta_binomial
+from streameval.uncertainty.multiclass_auc import CLASS_AUCS
+from streameval.uncertainty.proportions import wilson
 
 HERE = Path(__file__).parent
 LEVEL = 0.95

@@ -22,12 +22,12 @@ from typer.main import get_command
 import streameval
 from docsite.markdown import code, table
 from streameval import metrics
-from streameval.certainty.methods import METHODS
 from streameval.cli.app import COMMANDS, app_of
 from streameval.metrics import METRICS, ROWS
 from streameval.metrics.metric import FAMILIES, Metric
 from streameval.plots import DISPLAYS
 from streameval.service.config.settings import RunSettings
+from streameval.uncertainty.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

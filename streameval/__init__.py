@@ -14,7 +14,6 @@ the states current; windows, slices and shards only choose which state is asked.
 from __future__ import annotations
 
 from streameval import metrics
-from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import (
     InputError,
     MetricError,
@@ -32,6 +31,7 @@ from streameval.states.confusion import ConfusionCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
+from streameval.uncertainty.interval import Bounds, Interval
 from streameval.windows import Bootstrap, Fading, Last, Panes
 
 __version__ = "0.1.0"

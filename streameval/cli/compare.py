@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from streameval.certainty.bootstrap import REPLICATES
-from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
 from streameval.cli.output import Format, check_target, say
@@ -27,6 +25,8 @@ from streameval.records.event_columns import Column, EventColumns, joined
 from streameval.records.feed import BadRecordError, Feed
 from streameval.records.request import MAX_SLICES, Request
 from streameval.records.sources import Source
+from streameval.uncertainty.bootstrap import REPLICATES
+from streameval.uncertainty.interval import checked_level
 
 
 @with_reading

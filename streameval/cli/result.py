@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.option_group import option_group
 from streameval.cli.output import (
@@ -47,6 +46,7 @@ from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import BadRecords
 from streameval.records.request import Dimensions
 from streameval.states.confusion import ConfusionCounts
+from streameval.uncertainty.interval import checked_level
 from streameval.windows.kinds import kind_of
 from streameval.windows.window import WindowSpec
 
@@ -105,7 +105,7 @@ class Details:
 
     @property
     def method(self) -> str:
-        """How intervals are computed; a name of :data:`streameval.certainty.methods.METHODS`."""
+        """How intervals are computed; a name of :data:`streameval.uncertainty.methods.METHODS`."""
         return "anytime" if self.anytime else "auto"
 
     @property

@@ -7,10 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streameval.certainty.differences import FALSE_DISCOVERIES, bound_p_value, difference
-from streameval.certainty.interval import Interval, checked_level, hash_of_values, same_values
-from streameval.certainty.multiple_testing import benjamini_hochberg
-from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, StateError, shown
 from streameval.evaluator.comparison import Comparison, Difference
 from streameval.evaluator.evaluator import Evaluator
@@ -19,6 +15,10 @@ from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
 from streameval.metrics.registry import USUAL_METRICS, metric_names
 from streameval.states.confusion import ConfusionCounts
+from streameval.uncertainty.differences import FALSE_DISCOVERIES, bound_p_value, difference
+from streameval.uncertainty.interval import Interval, checked_level, hash_of_values, same_values
+from streameval.uncertainty.multiple_testing import benjamini_hochberg
+from streameval.uncertainty.proportions import wilson
 
 __all__ = ["Change", "Changes", "ComparisonChanges", "changes", "comparison_changes"]
 
@@ -36,7 +36,7 @@ class Change:
     """``after - before``; without ends where there is no interval, with the reason."""
     flagged: bool
     """Whether the two differ: the interval excludes 0, or of slices the adjusted p-value is
-    at most :data:`~streameval.certainty.differences.FALSE_DISCOVERIES`."""
+    at most :data:`~streameval.uncertainty.differences.FALSE_DISCOVERIES`."""
 
     __eq__ = same_values
     __hash__ = hash_of_values
@@ -125,7 +125,7 @@ def changes(
     """What differs between two evaluators of different events.
 
     Intervals are of the difference of independent samples
-    (:func:`streameval.certainty.differences.difference`): no event may be in both, and none
+    (:func:`streameval.uncertainty.differences.difference`): no event may be in both, and none
     may depend on one of the other, as two models' predictions of the same events do. For those
     there is :class:`~streameval.Comparison`.
 

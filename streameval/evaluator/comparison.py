@@ -12,16 +12,6 @@ from typing import Any, Self, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.certainty.bootstrap import REPLICATES
-from streameval.certainty.interval import checked_level, hash_of_values, same_values
-from streameval.certainty.multiple_testing import benjamini_hochberg, holm
-from streameval.certainty.paired import (
-    MEAN_LOSSES,
-    PairedRequest,
-    Pairs,
-    no_test,
-    paired_test,
-)
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import (
@@ -44,6 +34,16 @@ from streameval.state_files.provenance import Provenance
 from streameval.states.joint import MAX_MODELS
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan
+from streameval.uncertainty.bootstrap import REPLICATES
+from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
+from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
+from streameval.uncertainty.paired import (
+    MEAN_LOSSES,
+    PairedRequest,
+    Pairs,
+    no_test,
+    paired_test,
+)
 from streameval.windows import window_spec
 from streameval.windows.last import Last
 from streameval.windows.window import Window
@@ -352,7 +352,7 @@ class ComparisonView:
         **params: Any,
     ) -> Difference:
         """:meth:`difference` of pairs that are read once for many; `required` as of
-        :func:`~streameval.certainty.paired.paired_test`."""
+        :func:`~streameval.uncertainty.paired.paired_test`."""
         if a == b:
             raise InputError("b", expected=f"another model than a={a!r}", got=shown(b))
         level = checked_level(level)

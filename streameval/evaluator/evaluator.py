@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
-from streameval.certainty.differences import sides
-from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
     check_arguments,
@@ -64,6 +62,8 @@ from streameval.states.class_events import plain_event
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.uncertainty.differences import sides
+from streameval.uncertainty.interval import Bounds, Interval
 from streameval.windows import Cumulative, window_note, window_spec
 from streameval.windows.replicated import Bootstrap, unit_keys
 from streameval.windows.window import WindowSpec

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.certainty.differences import Side
-from streameval.certainty.interval import Bounds, Interval
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
 from streameval.tables import Table as Table
 from streameval.tables import html_table as html_table
 from streameval.tables import markdown_table as markdown_table
 from streameval.tables import text_table as text_table
+from streameval.uncertainty.differences import Side
+from streameval.uncertainty.interval import Bounds, Interval
 
 
 class ReportRow(NamedTuple):
@@ -240,7 +240,7 @@ class SliceRow(NamedTuple):
     bounds: Bounds | None = None
     differs: Side | None = None
     """Where intervals were requested: the side on which it differs from all other events, by
-    :func:`streameval.certainty.differences.sides`."""
+    :func:`streameval.uncertainty.differences.sides`."""
 
 
 @dataclass(frozen=True, slots=True)

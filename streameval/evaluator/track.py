@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import InputError, shown
 from streameval.evaluator.reports import ReportRow, number
 from streameval.events.values import Weight
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
 from streameval.tables import html_table, markdown_table, text_table
+from streameval.uncertainty.interval import Bounds, Interval
 
 if TYPE_CHECKING:
     from streameval.evaluator.evaluator import Evaluator

@@ -23,17 +23,6 @@ from typing import (
     overload,
 )
 
-from streameval.certainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
-from streameval.certainty.delong import FEWEST
-from streameval.certainty.interval import (
-    Bounds,
-    Interval,
-    IntervalRequest,
-    Replicates,
-    checked_level,
-    normal_quantile,
-)
-from streameval.certainty.methods import interval
 from streameval.errors import InputError, MetricError, did_you_mean, listed, shown
 from streameval.evaluator.reports import (
     ClassificationReport,
@@ -76,6 +65,17 @@ from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.lock import Lock, new_lock
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
+from streameval.uncertainty.delong import FEWEST
+from streameval.uncertainty.interval import (
+    Bounds,
+    Interval,
+    IntervalRequest,
+    Replicates,
+    checked_level,
+    normal_quantile,
+)
+from streameval.uncertainty.methods import interval
 from streameval.windows.replicated import ReplicatedWindow
 from streameval.windows.window import PaneMark, Window
 
@@ -511,7 +511,7 @@ class View:
         Args:
             name: As in :meth:`value`.
             level: The share of such intervals that contain the true value.
-            method: A name of :data:`streameval.certainty.methods.METHODS`; by
+            method: A name of :data:`streameval.uncertainty.methods.METHODS`; by
                 default the metric's own.
             params: As in :meth:`value`.
 

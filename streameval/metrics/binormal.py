@@ -8,17 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from streameval.events.values import FloatArray
 from streameval.metrics.thresholds import (
+    CurveColumns,
     class_missing,
-    columns_of,
-    iterate_columns,
     threshold_column,
-    to_dict_as,
 )
 from streameval.metrics.undefined import undefined_value
 from streameval.states.moments import ScoreMoments
@@ -129,17 +127,14 @@ def binormal_auc(moments: ScoreMoments, *, undefined: float | None = None) -> fl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BinormalRoc:
+class BinormalRoc(CurveColumns):
     """False and true positive rates of the model; three columns of one length."""
 
     fpr: FloatArray
     tpr: FloatArray
     threshold: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("binormal_roc")
+    _name: ClassVar[str] = "binormal_roc"
 
 
 def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = None) -> BinormalRoc:

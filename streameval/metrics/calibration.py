@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -26,11 +26,9 @@ from streameval.metrics.averages import exact_sum
 from streameval.metrics.probability import AnySums, missing_probability, no_probabilities
 from streameval.metrics.thresholds import (
     Counts,
+    CurveColumns,
     coarsened,
-    columns_of,
-    iterate_columns,
     plain,
-    to_dict_as,
 )
 from streameval.metrics.undefined import undefined_value
 from streameval.states.probability import ProbabilitySums
@@ -60,7 +58,7 @@ def filled_bins(sums: AnySums) -> list[Bin]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CalibrationCurve:
+class CalibrationCurve(CurveColumns):
     """One row for each bin with events.
 
     ``observed`` is the observed frequency, ``predicted`` the mean probability,
@@ -74,10 +72,7 @@ class CalibrationCurve:
     low: FloatArray
     high: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("calibration")
+    _name: ClassVar[str] = "calibration"
 
 
 def calibration_curve(sums: AnySums) -> CalibrationCurve:
@@ -132,10 +127,14 @@ def expected_calibration_error(sums: AnySums, *, undefined: float | None = None)
     >>> expected_calibration_error(sums)
     0.25
     """
+    return _over_bins(_mean_gap, sums, undefined)
+
+
+def _over_bins(
+    gap: Callable[[list[Bin], Weight], float], sums: AnySums, undefined: float | None
+) -> float:
     reason = missing_probability(sums, "the calibration error")
-    if reason:
-        return undefined_value(reason, undefined)
-    return _mean_gap(filled_bins(sums), sums.weight)
+    return undefined_value(reason, undefined) if reason else gap(filled_bins(sums), sums.weight)
 
 
 def _mean_gap(bins: list[Bin], total: Weight) -> float:
@@ -169,10 +168,7 @@ def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> f
     >>> max_calibration_error(sums)
     0.25
     """
-    reason = missing_probability(sums, "the calibration error")
-    if reason:
-        return undefined_value(reason, undefined)
-    return _largest_gap(filled_bins(sums), sums.weight)
+    return _over_bins(_largest_gap, sums, undefined)
 
 
 def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
@@ -201,10 +197,7 @@ def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> fl
     >>> l2_calibration_error(sums)
     0.25
     """
-    reason = missing_probability(sums, "the calibration error")
-    if reason:
-        return undefined_value(reason, undefined)
-    return _root_mean_square_gap(filled_bins(sums), sums.weight)
+    return _over_bins(_root_mean_square_gap, sums, undefined)
 
 
 _NORMS: Mapping[str, Callable[[list[Bin], Weight], float]] = {

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,14 +26,12 @@ from streameval.metrics.calibration import calibration_curve, quantile_calibrati
 from streameval.metrics.score_profiles import gain_curve, score_distribution, threshold_metrics
 from streameval.metrics.thresholds import (
     Counts,
+    CurveColumns,
     class_missing,
     coarsened,
-    columns_of,
-    iterate_columns,
     plain,
     quotients,
     threshold_counts,
-    to_dict_as,
     widened,
 )
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
@@ -58,17 +56,14 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RocCurve:
+class RocCurve(CurveColumns):
     """False and true positive rates as the threshold falls; three columns of one length."""
 
     fpr: FloatArray
     tpr: FloatArray
     threshold: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("roc")
+    _name: ClassVar[str] = "roc"
 
 
 def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
@@ -114,7 +109,7 @@ def _roc_of(groups: ScoreGroups, drop_intermediate: bool) -> RocCurve:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrecisionRecallCurve:
+class PrecisionRecallCurve(CurveColumns):
     """Precision and recall as the threshold rises.
 
     ``precision`` and ``recall`` end with the point (1, 0), which has no
@@ -125,10 +120,7 @@ class PrecisionRecallCurve:
     recall: FloatArray
     threshold: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("precision_recall")
+    _name: ClassVar[str] = "precision_recall"
 
 
 def precision_recall_curve(
@@ -179,17 +171,14 @@ def _ends_of_level_runs(tp: Counts) -> Counts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DetCurve:
+class DetCurve(CurveColumns):
     """False positive and false negative rates as the threshold rises; columns of one length."""
 
     fpr: FloatArray
     fnr: FloatArray
     threshold: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("det")
+    _name: ClassVar[str] = "det"
 
 
 def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve:
@@ -230,7 +219,7 @@ def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrGainCurve:
+class PrGainCurve(CurveColumns):
     """Recall gain in [0, 1] against precision gain, as the threshold falls.
 
     Where no threshold gives a recall gain of exactly 0, the curve starts with
@@ -241,10 +230,7 @@ class PrGainCurve:
     precision_gain: FloatArray
     threshold: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("pr_gain")
+    _name: ClassVar[str] = "pr_gain"
 
 
 def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:

@@ -9,8 +9,9 @@ nan with a reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -46,6 +47,9 @@ __all__ = [
     "sensitivity_at_specificity",
     "specificity_at_sensitivity",
 ]
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def roc_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
@@ -272,32 +276,54 @@ def equal_error_rate(index: ScoreIndex, *, undefined: float | None = None) -> fl
     return float((first * above - last * before) / ((above - before) * Fraction(negatives)))
 
 
+_AT_LEAST = """The highest {value} of the thresholds that reach a {rate}.
+{note}
+Args:
+    index: Scores in any unit.
+    min_{option}: The {option} wanted, in [0, 1].
+    undefined: A number to return {undefined}.
+
+Returns:
+    A fraction in [0, 1]; nan with a reason {undefined}.
+
+Raises:
+    MetricError: ``min_{option}`` is not in [0, 1].
+
+Cost:
+    O(distinct scores).
+
+Source:
+    torchmetrics' ``binary_{source}.
+
+>>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+>>> {name}(index, {least[0]}), {name}(index, {least[1]})
+{values}
+"""
+
+
+def _best_at_least(value: str, rate: str, **texts: Any) -> Callable[[_Function], _Function]:
+    """Gives the docstring to a function that returns the best `value` where `rate` is reached."""
+
+    def documented(function: _Function) -> _Function:
+        texts.setdefault("note", "")
+        names = {"name": function.__name__, "option": rate.split()[0]}
+        function.__doc__ = _AT_LEAST.format(value=value, rate=rate, **names, **texts)
+        return function
+
+    return documented
+
+
+@_best_at_least(
+    "precision",
+    "recall",
+    undefined="while no positive was seen",
+    source="precision_at_fixed_recall``",
+    least=(0.5, 0.6),
+    values=(1.0, 0.6666666666666666),
+)
 def precision_at_recall(
     index: ScoreIndex, min_recall: float = 0.9, *, undefined: float | None = None
 ) -> float:
-    """The highest precision of the thresholds that reach a recall.
-
-    Args:
-        index: Scores in any unit.
-        min_recall: The recall wanted, in [0, 1].
-        undefined: A number to return while no positive was seen.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while no positive was seen.
-
-    Raises:
-        MetricError: ``min_recall`` is not in [0, 1].
-
-    Cost:
-        O(distinct scores).
-
-    Source:
-        torchmetrics' ``binary_precision_at_fixed_recall``.
-
-    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> precision_at_recall(index, 0.5), precision_at_recall(index, 0.6)
-    (1.0, 0.6666666666666666)
-    """
     least = _share_option("min_recall", min_recall)
     if not index.positives:
         return _needs_both(index, undefined)
@@ -307,106 +333,60 @@ def precision_at_recall(
     return float(quotients(tp[reached], tp[reached] + fp[reached]).max())
 
 
+@_best_at_least(
+    "recall",
+    "precision",
+    undefined="while no positive was seen, and\n        where no threshold reaches the precision",
+    source="recall_at_fixed_precision``, which returns 0\n"
+    "        where no threshold reaches the precision",
+    least=(0.9, 0.6),
+    values=(0.5, 1.0),
+    note="\nThe value of the cut-point ``precision_at_least``.\n",
+)
 def recall_at_precision(
     index: ScoreIndex, min_precision: float = 0.9, *, undefined: float | None = None
 ) -> float:
-    """The highest recall of the thresholds that reach a precision.
-
-    The value of the cut-point ``precision_at_least``.
-
-    Args:
-        index: Scores in any unit.
-        min_precision: The precision wanted, in [0, 1].
-        undefined: A number to return while no threshold reaches it.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while no positive was seen, and
-        where no threshold reaches the precision.
-
-    Raises:
-        MetricError: ``min_precision`` is not in [0, 1].
-
-    Cost:
-        O(distinct scores).
-
-    Source:
-        torchmetrics' ``binary_recall_at_fixed_precision``, which returns 0
-        where no threshold reaches the precision.
-
-    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> recall_at_precision(index, 0.9), recall_at_precision(index, 0.6)
-    (0.5, 1.0)
-    """
     cut = precision_cut(index, _share_option("min_precision", min_precision))
     return undefined_value(cut.reason, undefined) if cut.reason else cut.value
 
 
+@_best_at_least(
+    "sensitivity (TPR)",
+    "specificity (1 − FPR)",
+    undefined="while a class is missing",
+    source="sensitivity_at_specificity``",
+    least=(0.5, 0.9),
+    values=(1.0, 0.5),
+)
 def sensitivity_at_specificity(
     index: ScoreIndex, min_specificity: float = 0.9, *, undefined: float | None = None
 ) -> float:
-    """The highest sensitivity (TPR) of the thresholds that reach a specificity (1 − FPR).
-
-    Args:
-        index: Scores in any unit.
-        min_specificity: The specificity wanted, in [0, 1].
-        undefined: A number to return while a class is missing.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while a class is missing.
-
-    Raises:
-        MetricError: ``min_specificity`` is not in [0, 1].
-
-    Cost:
-        O(distinct scores).
-
-    Source:
-        torchmetrics' ``binary_sensitivity_at_specificity``.
-
-    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> sensitivity_at_specificity(index, 0.5), sensitivity_at_specificity(index, 0.9)
-    (1.0, 0.5)
-    """
-    least = _share_option("min_specificity", min_specificity)
-    if not index.positives * index.negatives:
-        return _needs_both(index, undefined)
-    counts = threshold_counts(index.groups())
-    reached = quotients(counts.negatives - counts.fp, counts.negatives) >= least
-    return plain(counts.tp[reached].max()) / counts.positives
+    return _rate_at_rate(index, "min_specificity", min_specificity, undefined)
 
 
+@_best_at_least(
+    "specificity (1 − FPR)",
+    "sensitivity (TPR)",
+    undefined="while a class is missing",
+    source="specificity_at_sensitivity``",
+    least=(0.5, 0.9),
+    values=(1.0, 0.5),
+)
 def specificity_at_sensitivity(
     index: ScoreIndex, min_sensitivity: float = 0.9, *, undefined: float | None = None
 ) -> float:
-    """The highest specificity (1 − FPR) of the thresholds that reach a sensitivity (TPR).
+    return _rate_at_rate(index, "min_sensitivity", min_sensitivity, undefined)
 
-    Args:
-        index: Scores in any unit.
-        min_sensitivity: The sensitivity wanted, in [0, 1].
-        undefined: A number to return while a class is missing.
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason while a class is missing.
-
-    Raises:
-        MetricError: ``min_sensitivity`` is not in [0, 1].
-
-    Cost:
-        O(distinct scores).
-
-    Source:
-        torchmetrics' ``binary_specificity_at_sensitivity``.
-
-    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> specificity_at_sensitivity(index, 0.5), specificity_at_sensitivity(index, 0.9)
-    (1.0, 0.5)
-    """
-    least = _share_option("min_sensitivity", min_sensitivity)
+def _rate_at_rate(index: ScoreIndex, option: str, least: float, undefined: float | None) -> float:
+    """The highest rate of one class among thresholds where that of the other reaches `least`."""
+    least = _share_option(option, least)
     if not index.positives * index.negatives:
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
-    reached = quotients(counts.tp, counts.positives) >= least
-    return plain((counts.negatives - counts.fp[reached]).max()) / counts.negatives
+    rates = (counts.tp, counts.positives), (counts.negatives - counts.fp, counts.negatives)
+    (best, total), reached = rates if option == "min_specificity" else rates[::-1]
+    return plain(best[quotients(*reached) >= least].max()) / total
 
 
 def _share_option(name: str, value: object) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,13 +17,11 @@ from streameval.events.values import FloatArray
 from streameval.metrics.class_metrics import F1, PRECISION, RECALL, SPECIFICITY
 from streameval.metrics.thresholds import (
     Counts,
+    CurveColumns,
     class_missing,
-    columns_of,
-    iterate_columns,
     number_option,
     quotients,
     threshold_counts,
-    to_dict_as,
     widened,
 )
 from streameval.metrics.undefined import NO_EVENTS
@@ -40,7 +38,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GainCurve:
+class GainCurve(CurveColumns):
     """Cumulative gain and lift as the threshold falls; columns of one length.
 
     ``share`` is the share of all events predicted positive, ``gain`` the share of the
@@ -53,10 +51,7 @@ class GainCurve:
     lift: FloatArray
     threshold: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("gain")
+    _name: ClassVar[str] = "gain"
 
 
 def gain_curve(index: ScoreIndex) -> GainCurve:
@@ -93,7 +88,7 @@ def gain_curve(index: ScoreIndex) -> GainCurve:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThresholdMetrics:
+class ThresholdMetrics(CurveColumns):
     """Metrics at every distinct score as the threshold, ascending; columns of one length.
 
     ``share`` is the share of the events predicted positive. A metric without a denominator
@@ -107,10 +102,7 @@ class ThresholdMetrics:
     f1: FloatArray
     share: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("threshold_metrics")
+    _name: ClassVar[str] = "threshold_metrics"
 
 
 def threshold_metrics(index: ScoreIndex) -> ThresholdMetrics:
@@ -156,7 +148,7 @@ def _parts(parts: Sequence[object], length: int) -> tuple[Counts, Counts]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoreDistribution:
+class ScoreDistribution(CurveColumns):
     """The histogram of the scores of each class; a row for each bin.
 
     ``low`` and ``high`` are a bin's edges; an inner edge belongs to the bin below it.
@@ -168,10 +160,7 @@ class ScoreDistribution:
     positives: Counts
     negatives: Counts
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("score_distribution")
+    _name: ClassVar[str] = "score_distribution"
 
 
 def score_distribution(

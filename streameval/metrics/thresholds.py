@@ -8,9 +8,9 @@ threshold falls through the distinct scores.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +23,12 @@ from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
 
 __all__ = [
+    "CurveColumns",
     "ThresholdCounts",
     "ThresholdTable",
     "class_missing",
     "coarsened",
     "column_list",
-    "columns_of",
-    "iterate_columns",
     "number_option",
     "pair_lead",
     "plain",
@@ -37,7 +36,6 @@ __all__ = [
     "threshold_column",
     "threshold_counts",
     "threshold_table",
-    "to_dict_as",
     "widened",
 ]
 
@@ -219,34 +217,32 @@ def column_list(column: Counts) -> list[Any]:
     return [value if math.isfinite(value) else None for value in column.tolist()]
 
 
-# The methods of every curve's record, assigned in its class body.
+class CurveColumns:
+    """The methods of every curve's record: a dataclass of columns and a reason."""
 
+    __slots__ = ()
+    _name: ClassVar[str]
+    """What ``to_dict`` calls the curve."""
 
-def columns_of(curve: Any) -> dict[str, Counts]:
-    """Column name to array, in the order of the fields."""
-    names = (field.name for field in fields(curve))
-    return {name: getattr(curve, name) for name in names if name != "reason"}
+    def columns(self) -> dict[str, Counts]:
+        """Column name to array, in the order of the fields."""
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names if name != "reason"}
 
+    def __iter__(self) -> Iterator[Counts]:
+        """The columns in the order of the fields, so that a curve unpacks into them."""
+        return iter(self.columns().values())
 
-def iterate_columns(curve: Any) -> Iterator[Counts]:
-    """The columns in the order of the fields, so that a curve unpacks into them."""
-    return iter(columns_of(curve).values())
-
-
-def to_dict_as(name: str) -> Callable[[Any], dict[str, Any]]:
-    """The method ``to_dict`` of the curve that is called `name`."""
-
-    def to_dict(curve: Any) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        record: dict[str, Any] = {"curve": name, "reason": curve.reason or None}
-        record.update((key, column_list(column)) for key, column in columns_of(curve).items())
+        reason: str = self.reason  # type: ignore[attr-defined]
+        record: dict[str, Any] = {"curve": self._name, "reason": reason or None}
+        record.update((key, column_list(column)) for key, column in self.columns().items())
         return record
-
-    return to_dict
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ThresholdTable:
+class ThresholdTable(CurveColumns):
     """Counts and rates at some thresholds, a row each; unpacks into its columns.
 
     ``tp``, ``fp``, ``fn`` and ``tn`` are weights of events; ``tpr`` and ``fpr``
@@ -261,10 +257,7 @@ class ThresholdTable:
     tpr: FloatArray
     fpr: FloatArray
     reason: str = ""
-
-    columns = columns_of
-    __iter__ = iterate_columns
-    to_dict = to_dict_as("thresholds")
+    _name: ClassVar[str] = "thresholds"
 
     def __len__(self) -> int:
         return len(self.threshold)

@@ -23,9 +23,6 @@ from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
-from streameval.certainty.calibration import calibration_band
-from streameval.certainty.interval import checked_level
-from streameval.certainty.proportions import distribution_gap
 from streameval.errors import InputError, MetricError, shown
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import SeriesRow, SliceReport, SliceRow
@@ -65,6 +62,9 @@ from streameval.plots.picture import (
     thinned,
 )
 from streameval.states.confusion import ConfusionCounts
+from streameval.uncertainty.calibration import calibration_band
+from streameval.uncertainty.interval import checked_level
+from streameval.uncertainty.proportions import distribution_gap
 
 Source: TypeAlias = Evaluator | View
 PaneRow: TypeAlias = SeriesRow | TrackRow

@@ -19,9 +19,6 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from streameval.certainty.differences import Side, sides
-from streameval.certainty.interval import Interval
-from streameval.certainty.paired import is_bootstrapped, needs_pairs
 from streameval.errors import MetricError
 from streameval.evaluator.comparison import (
     Comparison,
@@ -43,6 +40,9 @@ from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
 from streameval.service.store.begins import Begins, note_begins
 from streameval.service.store.positions import ReadPartition
+from streameval.uncertainty.differences import Side, sides
+from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
 from streameval.windows.kinds import KINDS
 
 log = logging.getLogger(__name__)

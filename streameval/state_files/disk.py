@@ -42,16 +42,9 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     process leaves no file. Where the file system does not support that, a
     kill may leave one ``.streameval-*.tmp``, which may be deleted.
 
-    Args:
-        path: A regular file, or nothing yet, in a directory that exists.
-        data: The whole content.
-
     Raises:
         StateError: The file cannot be written; path and reason are named, the
             old file is whole and no other file is left.
-
-    Cost:
-        One write of the data and two waits for the disk.
     """
     name = _name(path)
     try:
@@ -73,20 +66,9 @@ def read_file(
     The first 32 bytes and the size are checked before anything else is
     read, so that a foreign or absurdly large file costs nothing.
 
-    Args:
-        path: A regular file.
-        kind: The expected kind, as given to :func:`pack`.
-        max_bytes: Most bytes to read, and of the state; None: the machine's memory.
-
-    Returns:
-        The data, as :func:`~streameval.state_files.codec.unpack` returns it.
-
     Raises:
         StateError: The file cannot be read or is invalid; the message names it,
             the error and its position.
-
-    Cost:
-        The file's size in memory, and the header's values.
     """
     return read_one_of(path, (kind,), max_bytes=max_bytes).data
 
@@ -104,11 +86,7 @@ def read_one_of(
 
 
 def read_provenance(path: str | os.PathLike[str]) -> tuple[Any, bytes]:
-    """The provenance in a file, or None, and the checksum; nothing else is read or verified.
-
-    Raises:
-        StateError: As :func:`read_file`, as far as it is read.
-    """
+    """The provenance in a file, or None, and the checksum; nothing else is read or verified."""
 
     def parts() -> tuple[Any, bytes]:
         with open(path, "rb", opener=_open_without_waiting) as file:

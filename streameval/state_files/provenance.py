@@ -234,12 +234,7 @@ class Provenance:
         _add(borders, shard.first, shard.end)
 
     def add(self, other: Provenance, *, live: bool = False) -> None:
-        """Add the other's shards.
-
-        Args:
-            other: Unchanged.
-            live: Whether the other's evaluator holds events.
-        """
+        """Add the other's shards."""
         if live:
             self._live.add(other._own)
             self._known.update(other._own.known_by())
@@ -310,11 +305,7 @@ class Provenance:
             self._weak.discard(content)
 
     def overlap(self, other: Provenance) -> Overlap | None:
-        """What both hold, or None.
-
-        Cost:
-            Follows the smaller of the two, and what was merged in memory if the other was not.
-        """
+        """What both hold, or None."""
         if self is other or other._own in self._live:
             return Overlap("the events of an evaluator")
         if self._own in other._live or not self._live.isdisjoint(other._live):
@@ -488,11 +479,6 @@ class Collection:
 
     def replaced(self, name: str, provenance: Provenance, *, live: bool = False) -> str | None:
         """Why a state is left out; None where it is to be merged.
-
-        Args:
-            name: Of the state, for errors.
-            provenance: Of the state.
-            live: Whether it is in memory and holds events.
 
         Raises:
             StateError: Its events would count twice, or it holds an older epoch together with

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.delong import logit_interval, newcombe_interval, sequence_factor
 from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.uncertainty.delong import logit_interval, newcombe_interval, sequence_factor
 from tests.support.aneurysms import aneurysms
 
 KINDS = list(dict.fromkeys((PortableScoreIndex, se.ScoreIndex)))

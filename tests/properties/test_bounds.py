@@ -14,18 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.bounds import (
+from streameval.errors import InputError, MetricError, StateError
+from streameval.metrics import CUT_POINTS, METRICS, average_precision, roc_auc
+from streameval.metrics.registry import ROWS
+from streameval.states.ranking.coarse_score import LEAST_SCORES, MOST_LEVEL, coarse, wide_cells
+from streameval.states.score_index import ScoreIndex
+from streameval.uncertainty.bounds import (
     BOUNDED,
     BOUNDED_CUTS,
     bounds_of,
     extreme_index,
     without_bounds,
 )
-from streameval.errors import InputError, MetricError, StateError
-from streameval.metrics import CUT_POINTS, METRICS, average_precision, roc_auc
-from streameval.metrics.registry import ROWS
-from streameval.states.ranking.coarse_score import LEAST_SCORES, MOST_LEVEL, coarse, wide_cells
-from streameval.states.score_index import ScoreIndex
 from tests.support.bounded_streams import (
     attainable,
     class_scores_escaped,

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.confusion_delta import GRADIENTS, Gradient, gradient_of
-from streameval.certainty.interval import IntervalRequest
-from streameval.certainty.proportions import wilson
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import ROWS, find
 from streameval.states.confusion import ConfusionCounts
+from streameval.uncertainty.confusion_delta import GRADIENTS, Gradient, gradient_of
+from streameval.uncertainty.interval import IntervalRequest
+from streameval.uncertainty.proportions import wilson
 
 DELTA = [row for row in ROWS if row.family == "confusion"]
 

@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.multiclass_auc import CLASS_AUCS
 from streameval.errors import MetricError
 from streameval.metrics.multiclass import roc_auc_micro, roc_auc_ovo, roc_auc_ovr, roc_auc_pairs
 from streameval.metrics.probability import top_k_accuracy
 from streameval.metrics.registry import ROWS
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
+from streameval.uncertainty.multiclass_auc import CLASS_AUCS
 from tests.support.class_batch import class_batch
 
 LABELS = ["ant", "bee", "cow"]

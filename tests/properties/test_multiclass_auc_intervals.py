@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.delong import newcombe_interval
-from streameval.certainty.multiclass_auc import CLASS_AUCS
 from streameval.events.values import FloatArray, IntArray
 from streameval.metrics.registry import METRICS
 from streameval.states.class_scores import ClassScores
+from streameval.uncertainty.delong import newcombe_interval
+from streameval.uncertainty.multiclass_auc import CLASS_AUCS
 
 NAMES = sorted(CLASS_AUCS)
 LABELS = "abcd"
@@ -306,7 +306,7 @@ def test_most_intervals_hold_the_population_s_value(
 ) -> None:
     rng = np.random.default_rng(11)
 
-    def sample(size: int) -> Callable[[str], se.certainty.interval.Interval]:
+    def sample(size: int) -> Callable[[str], se.uncertainty.interval.Interval]:
         ev = se.Evaluator("multiclass", labels=list(range(len(shares))))
         true, proba = stream(rng, size, shares, shift)
         ev.update_many(true, proba=proba)

@@ -14,9 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import coverage
-from streameval.certainty.anytime import beta_binomial
-from streameval.certainty.differences import difference
-from streameval.certainty.proportions import wilson
 from streameval.errors import ConfigError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.service.alerts.observations import Observation, Observer
@@ -33,6 +30,9 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.snapshot import Checkpoint, Quarantine, Slice, Snapshot, Value
+from streameval.uncertainty.anytime import beta_binomial
+from streameval.uncertainty.differences import difference
+from streameval.uncertainty.proportions import wilson
 from tests.support.published_sample import published
 
 pytestmark = pytest.mark.backend_independent

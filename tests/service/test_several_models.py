@@ -17,7 +17,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 import streameval as se
-from streameval.certainty.multiple_testing import holm
 from streameval.errors import ConfigError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.slices import slice_name
@@ -32,6 +31,7 @@ from streameval.service.service import run_service
 from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, Value
 from streameval.service.store.begins import Begins
 from streameval.state_files.codec import decompressed
+from streameval.uncertainty.multiple_testing import holm
 from tests.support.command_runs import COMMAND, Command, in_process, own_process
 from tests.support.published_sample import published as sample
 from tests.support.serve_runs import serving

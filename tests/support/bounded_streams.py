@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from streameval.certainty.bounds import BOUNDED, BOUNDED_CUTS, BoundedFunction, bounds_of
 from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.registry import find
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.coarse_score import LEAST_SCORES, MOST_LEVEL, coarse
 from streameval.states.score_index import ScoreIndex
+from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, BoundedFunction, bounds_of
 
 HUGE = 1.7976931348623157e308
 POINTS = (0.0, 0.5, 1.0)

@@ -13,17 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.bootstrap import (
-    REPLICATES,
-    ResampledGroups,
-    resampled_confusions,
-    resampled_groups,
-)
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.registry import ROWS
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
+from streameval.uncertainty.bootstrap import (
+    REPLICATES,
+    ResampledGroups,
+    resampled_confusions,
+    resampled_groups,
+)
 
 SCORES_METRICS = [row.name for row in ROWS if row.states == ("index",)]
 

@@ -12,13 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.calibration import (
+from streameval.uncertainty.calibration import (
     Gap,
     calibration_band,
     expected_absolute,
     gap_sum_ends,
 )
-from streameval.certainty.proportions import clopper_pearson
+from streameval.uncertainty.proportions import clopper_pearson
 
 BOTH = ["expected_calibration_error", "max_calibration_error"]
 

@@ -12,13 +12,13 @@ import pytest
 from scipy import stats
 
 import streameval as se
-from streameval.certainty.multiple_testing import benjamini_hochberg, holm
-from streameval.certainty.paired import PAIRED_METHODS, mcnemar, paired_delong
 from streameval.errors import InputError, MetricError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.metrics.registry import METRICS
 from streameval.state_files.codec import decompressed
 from streameval.states.joint import JointCounts
+from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
+from streameval.uncertainty.paired import PAIRED_METHODS, mcnemar, paired_delong
 from tests.support.aneurysms import aneurysms
 
 MODELS = ("champion", "challenger")

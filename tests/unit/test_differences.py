@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.certainty.differences import (
+from streameval.errors import InputError
+from streameval.evaluator.changes import changes
+from streameval.evaluator.evaluator import Evaluator
+from streameval.uncertainty.differences import (
     bound_p_value,
     difference,
     part_p_value,
     sides,
 )
-from streameval.certainty.interval import Interval
-from streameval.certainty.proportions import wilson
-from streameval.errors import InputError
-from streameval.evaluator.changes import changes
-from streameval.evaluator.evaluator import Evaluator
+from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.proportions import wilson
 
 pytestmark = pytest.mark.backend_independent
 

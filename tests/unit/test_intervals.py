@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 import re
 
 import pytest
 
 import streameval as se
-from streameval.certainty.proportions import wilson
+from streameval.uncertainty.proportions import wilson
 
 
 def evaluator(**options: object) -> se.Evaluator:
@@ -149,3 +150,14 @@ def test_the_classification_report_shows_the_ends() -> None:
 def test_an_interval_is_of_one_number() -> None:
     with pytest.raises(se.MetricError, match=r"classification_report\(intervals=0.95\)"):
         classes().interval("f1", average=None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [se.Interval(0.5, 0.4, 0.6, 0.95, "wilson", 3), se.Bounds(0.1, 0.2)],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_pickle_that_names_the_former_module_is_read(value: object) -> None:
+    former = pickle.dumps(value, 0).replace(b"streameval.uncertainty", b"streameval.certainty")
+    assert b"streameval.certainty.interval" in former
+    assert pickle.loads(former) == value

@@ -11,12 +11,12 @@ import pytest
 from scipy import stats
 
 import streameval as se
-from streameval.certainty.losses import student_p_value
-from streameval.certainty.paired import paired_t
 from streameval.errors import InputError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.states.joint_losses import JointLosses
 from streameval.states.sums.fixed_point import UNIT
+from streameval.uncertainty.losses import student_p_value
+from streameval.uncertainty.paired import paired_t
 from tests.unit.test_comparison import MODELS, WINDOWS, drawn
 
 LOSSES = ("log_loss", "brier_score")

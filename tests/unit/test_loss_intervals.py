@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.losses import mean_ends, student_quantile, variance
 from streameval.states.loss_squares import LOG_LOSS_SCALE, LossSquares
 from streameval.states.probability import ProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
+from streameval.uncertainty.losses import mean_ends, student_quantile, variance
 from tests.support.window_model import Model, batches, binary_stream, class_stream, columns
 
 SUMS_ONLY = ["log_loss", "brier_score"]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from streameval.certainty.multiple_testing import benjamini_hochberg, holm
-from streameval.certainty.paired import (
+from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
+from streameval.uncertainty.paired import (
     EXACT_BELOW,
     _sums,
     anytime_difference,

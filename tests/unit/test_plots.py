@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import streameval as se
-from streameval.certainty.calibration import calibration_band
 from streameval.evaluator.reports import SeriesRow, SliceReport
 from streameval.metrics.curves import CURVES
+from streameval.uncertainty.calibration import calibration_band
 
 pytest.importorskip("matplotlib")
 

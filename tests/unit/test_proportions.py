@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 import streameval as se
-from streameval.certainty.anytime import beta_binomial
-from streameval.certainty.proportions import clopper_pearson, wilson
 from streameval.metrics.registry import ROWS
+from streameval.uncertainty.anytime import beta_binomial
+from streameval.uncertainty.proportions import clopper_pearson, wilson
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.95, 0.99, 0.9999])
 

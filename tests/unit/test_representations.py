@@ -10,8 +10,8 @@ import pytest
 
 import streameval as se
 import streameval.evaluator
-from streameval.certainty.paired import PairedRequest
 from streameval.metrics import Metric
+from streameval.uncertainty.paired import PairedRequest
 
 NUMBERS = {
     kind

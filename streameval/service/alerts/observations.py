@@ -14,10 +14,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from streameval.certainty.differences import bound_p_value, difference
-from streameval.certainty.interval import Interval
-from streameval.certainty.multiple_testing import benjamini_hochberg
-from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, StateError
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
@@ -51,6 +47,10 @@ from streameval.service.snapshot import (
     is_resampled,
     resampling_seconds,
 )
+from streameval.uncertainty.differences import bound_p_value, difference
+from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.multiple_testing import benjamini_hochberg
+from streameval.uncertainty.proportions import wilson
 from streameval.windows.panes import Panes
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,6 @@ from typing import Any, get_args
 
 import msgspec
 
-from streameval.certainty.interval import checked_level
-from streameval.certainty.methods import METHODS
-from streameval.certainty.paired import PAIRED_METHODS, is_bootstrapped, needs_pairs
 from streameval.errors import (
     InputError,
     MetricError,
@@ -53,6 +50,9 @@ from streameval.service.config.settings import (
 from streameval.service.decode.fields import record_fields
 from streameval.service.store.postgres import is_postgres
 from streameval.service.store.postgres import parse_address as store_address
+from streameval.uncertainty.interval import checked_level
+from streameval.uncertainty.methods import METHODS
+from streameval.uncertainty.paired import PAIRED_METHODS, is_bootstrapped, needs_pairs
 from streameval.windows.kinds import KINDS
 from streameval.windows.panes import Panes
 

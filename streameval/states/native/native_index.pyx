@@ -350,7 +350,7 @@ cdef class ScoreIndexKernel:
     cdef bint delong_ends(self, double factor, uint64_t fewest, double* ends) noexcept:
         """DeLong's interval on the logit scale, where it is to be relied on.
 
-        The bits of :func:`streameval.certainty.delong.reliable_delong`; False where that has to
+        The bits of :func:`streameval.uncertainty.delong.reliable_delong`; False where that has to
         be called: it has none either, or a number is large or not kept.
 
         Args:

@@ -15,12 +15,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     Args:
         p_values: In any order. ``nan`` is no test: it is not counted, and stays ``nan``.
 
-    Returns:
-        The adjusted values in the same order, in [0, 1].
-
-    Cost:
-        O(m log m).
-
     Source:
         Holm (1979), Scandinavian Journal of Statistics 6.
 
@@ -45,12 +39,6 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
     Args:
         p_values: In any order. ``nan`` is no test: it is not counted, and stays ``nan``.
-
-    Returns:
-        The adjusted values in the same order, in [0, 1].
-
-    Cost:
-        O(m log m).
 
     Source:
         Benjamini & Hochberg (1995), Journal of the Royal Statistical Society B 57.

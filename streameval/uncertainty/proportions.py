@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias, cast
 
-from streameval.certainty.interval import Ends, IntervalRequest, normal_quantile
 from streameval.events.values import Label
 from streameval.metrics.averages import one_class_counts, pooled_counts, pooled_parts
+from streameval.uncertainty.interval import Ends, IntervalRequest, normal_quantile
 
 Bounded: TypeAlias = Callable[[float, float, float], tuple[float, float]]
 """From successes, trials and level to the ends of a proportion."""
@@ -60,17 +60,6 @@ def wilson(successes: float, trials: float, level: float) -> tuple[float, float]
 
         (p̂ − p)² ≤ z²·p(1 − p)/n
 
-    Args:
-        successes: k, from 0 to `trials`.
-        trials: n > 0; Kish's effective size where weights are fractions.
-        level: As 0.95.
-
-    Returns:
-        The lower and the upper end, in [0, 1].
-
-    Cost:
-        O(1).
-
     Source:
         Wilson (1927); Brown, Cai & DasGupta (2001).
 
@@ -99,17 +88,6 @@ def clopper_pearson(successes: float, trials: float, level: float) -> tuple[floa
     Quantiles of two beta distributions: of Beta(k, n − k + 1) at (1 − level)/2 and of
     Beta(k + 1, n − k) at (1 + level)/2. Wider than Wilson's, whose coverage is `level` on
     average over p.
-
-    Args:
-        successes: k, from 0 to `trials`.
-        trials: n > 0.
-        level: As 0.95.
-
-    Returns:
-        The lower and the upper end, in [0, 1], to 1e-12.
-
-    Cost:
-        O(√n).
 
     Source:
         Clopper & Pearson (1934).
@@ -168,10 +146,6 @@ def stirling_remainder(x: float) -> float:
 
 def beta_shares(a: float, b: float, x: float) -> tuple[float, float, float]:
     """P(X < x) and P(X > x) for X of Beta(a, b), and x^a·(1 − x)^b/B(a, b).
-
-    Args:
-        a: Above 0; ``b`` too.
-        x: Between 0 and 1.
 
     >>> [round(share, 4) for share in beta_shares(2, 1, 0.5)]
     [0.25, 0.75, 0.25]

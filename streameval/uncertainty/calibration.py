@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
-from streameval.certainty.losses import NOT_KEPT, RESOLUTION, variance
-from streameval.certainty.proportions import clopper_pearson
 from streameval.events.values import FloatArray
 from streameval.metrics.calibration import CalibrationCurve, calibration_curve, filled_bins
 from streameval.states.sums.fixed_point import UNIT
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
+from streameval.uncertainty.losses import NOT_KEPT, RESOLUTION, variance
+from streameval.uncertainty.proportions import clopper_pearson
 
 _MOST_STEPS = 60
 _PRECISION = 1e-12
@@ -53,16 +53,9 @@ def gap_sum_ends(gaps: list[Gap], level: float) -> tuple[float, float]:
     the spread that puts it furthest out: the lower one that only bins with |D_b| > z·error_b
     have a gap, d_b = |D_b|; the upper one that each has, d_b² = max(D_b² − error_b², error_b²).
 
-    Args:
-        gaps: |D_b| of each bin with events.
-        level: As 0.95.
-
     Returns:
         The ends. The upper one may lie below Σ|D_b| where that is less than is to be expected
         without any gap.
-
-    Cost:
-        10 µs a bin.
 
     >>> ends = gap_sum_ends([Gap(0.02, 0.01), Gap(0.10, 0.01)], 0.95)
     >>> [round(end, 3) for end in ends]
@@ -129,12 +122,6 @@ def calibration_band(
         curve: What ``ev.curve("calibration")`` returns.
         level: As 0.95.
         n: Kish's effective size of all events; None where weights are counts.
-
-    Returns:
-        Lower and upper ends, one for each row of the curve.
-
-    Cost:
-        O(√n) a bin.
 
     >>> from streameval.metrics import calibration_curve
     >>> from streameval.states.probability import ProbabilitySums

@@ -11,18 +11,18 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from streameval.certainty.anytime import ANYTIME, anytime
-from streameval.certainty.bootstrap import bootstrap
-from streameval.certainty.calibration import calibration_ends
-from streameval.certainty.confusion_delta import delta
-from streameval.certainty.delong import delong, newcombe, reliable_delong
-from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
-from streameval.certainty.losses import loss_ends
-from streameval.certainty.multiclass_auc import summed
-from streameval.certainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.metrics.metric import FAMILIES, Metric
 from streameval.metrics.undefined import reason_of
+from streameval.uncertainty.anytime import ANYTIME, anytime
+from streameval.uncertainty.bootstrap import bootstrap
+from streameval.uncertainty.calibration import calibration_ends
+from streameval.uncertainty.confusion_delta import delta
+from streameval.uncertainty.delong import delong, newcombe, reliable_delong
+from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_ends
+from streameval.uncertainty.losses import loss_ends
+from streameval.uncertainty.multiclass_auc import summed
+from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
-from streameval.certainty.interval import Interval, normal_quantile
-from streameval.certainty.multiple_testing import benjamini_hochberg
 from streameval.errors import InputError, shown
+from streameval.uncertainty.interval import Interval, normal_quantile
+from streameval.uncertainty.multiple_testing import benjamini_hochberg
 
 Side: TypeAlias = Literal["below", "above"]
 
@@ -27,21 +27,14 @@ def difference(first: Interval, second: Interval) -> Interval:
     Each side uses the variance near its own end, so skewed intervals, such as those of
     proportions near 0 or 1, stay skewed.
 
-    Args:
-        first: The minuend. Its events must not be among those of `second`.
-        second: The subtrahend, of the same level.
-
     Returns:
         ``first - second``; ``nan`` ends, with a reason, where one of the two has none. `n` is
         the events of both.
 
-    Raises:
-        InputError: The levels differ.
-
     Source:
         Newcombe (1998), Statistics in Medicine 17, method 10; Zou & Donner (2008).
 
-    >>> from streameval.certainty.proportions import wilson
+    >>> from streameval.uncertainty.proportions import wilson
     >>> first = Interval(56 / 70, *wilson(56, 70, 0.95), 0.95, "wilson", 70)
     >>> second = Interval(48 / 80, *wilson(48, 80, 0.95), 0.95, "wilson", 80)
     >>> print(difference(first, second))
@@ -73,9 +66,6 @@ def bound_p_value(interval: Interval, *, below: float | None, above: float | Non
         below: The bound, where values below it are beyond.
         above: The bound, where values above it are beyond; one of the two.
 
-    Returns:
-        In [0, 1]; ``nan`` where there is no interval.
-
     >>> interval = Interval(0.7, 0.6, 0.8, 0.95, "wilson", 84)
     >>> round(bound_p_value(interval, below=0.8, above=None), 6)
     0.025
@@ -103,10 +93,6 @@ def part_p_value(part: Interval, whole: Interval) -> float:
     part is like the rest. Two intervals that overlap prove nothing: with equal errors they
     part at 2.8 standard errors of the difference instead of 1.96, and those of the part and
     the whole are of the same events.
-
-    Args:
-        part: Its events are among those of `whole`.
-        whole: Of all events.
 
     Returns:
         In [0, 1]; ``nan`` where one of the two has no interval, or the part is the whole.
@@ -142,16 +128,8 @@ def sides(
     the expected share of false ones among those that are named at `rate`, however many parts
     there are.
 
-    Args:
-        parts: Slices of one dimension or several.
-        whole: All events.
-        rate: The largest expected share of false ones among those that are named.
-
     Returns:
         For each part ``"below"``, ``"above"``, or None where it is not named.
-
-    Cost:
-        O(m log m).
 
     >>> whole = Interval(0.75, 0.722, 0.776, 0.95, "wilson", 1000)
     >>> low = Interval(0.60, 0.502, 0.691, 0.95, "wilson", 100)

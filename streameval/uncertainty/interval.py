@@ -162,13 +162,6 @@ def no_ends(reason: str) -> Ends:
 def checked_level(level: object, field: str = "level") -> float:
     """The level of an interval as a float.
 
-    Args:
-        level: As given.
-        field: What it was given as, for the error.
-
-    Raises:
-        InputError: It is not a number between 0 and 1.
-
     >>> checked_level(95)
     Traceback (most recent call last):
     streameval.errors.InputError: level: expected a number between 0 and 1, got 95; pass 0.95

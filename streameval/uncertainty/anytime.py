@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from streameval.certainty.delong import sequence
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends
-from streameval.certainty.proportions import beyond_log, ends_of_share, stirling_remainder
+from streameval.uncertainty.delong import sequence
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends
+from streameval.uncertainty.proportions import beyond_log, ends_of_share, stirling_remainder
 
 
 def beta_binomial(successes: float, trials: float, level: float) -> tuple[float, float]:
@@ -20,17 +20,6 @@ def beta_binomial(successes: float, trials: float, level: float) -> tuple[float,
     With probability `level` or more, the intervals after the first event, the second
     and so on *all* contain the true proportion, so an analysis may stop when one of them
     settles its question. It is about 1.5 to 2 times as wide as Wilson's.
-
-    Args:
-        successes: k of all events since a start, from 0 to `trials`.
-        trials: n > 0.
-        level: 1 − α.
-
-    Returns:
-        The lower and the upper end, in [0, 1], to 1e-12.
-
-    Cost:
-        O(1): about 15 evaluations.
 
     Source:
         Robbins (1970); Howard, Ramdas, McAuliffe & Sekhon (2021).

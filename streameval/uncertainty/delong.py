@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
 
 FEWEST = 30
 """Events of each class from which DeLong's interval is chosen by default, and a sequence begins."""
@@ -25,12 +25,6 @@ def logit_interval(won: float, lost: float, margin: float) -> tuple[float, float
         won: A, between 0 and 1.
         lost: 1 − A, not rounded to 0 where A is rounded to 1.
         margin: z times the standard error.
-
-    Returns:
-        The lower and the upper end.
-
-    Cost:
-        O(1).
 
     Source:
         Pepe (2003), section 5.2; Qin & Hotilovac (2008) compare it with others.
@@ -68,12 +62,6 @@ def newcombe_interval(
         positives: P, at least 1; Kish's effective size where weights are fractions.
         negatives: N, likewise.
         level: As 0.95.
-
-    Returns:
-        The lower and the upper end, in [0, 1], to 1e-12.
-
-    Cost:
-        O(1): about 100 evaluations.
 
     Source:
         Newcombe (2006), part 2.
@@ -116,10 +104,6 @@ def sequence_factor(size: float, level: float) -> float:
     With about the probability `level` or more, the intervals after each event of a stream *all*
     contain the true value. They are narrowest for their size at t* = :data:`SEQUENCE_SIZE`: for
     95 % the factor is 3.0 there, 5.7 at t = 60 and 3.5 at 10⁵, where z is 1.96.
-
-    Args:
-        size: t > 0.
-        level: 1 − α.
 
     Source:
         Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024), asymptotic confidence sequences

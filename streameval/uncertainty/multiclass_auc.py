@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.certainty.delong import FEWEST, logit_interval, newcombe_interval
-from streameval.certainty.interval import Ends, IntervalRequest, normal_quantile
 from streameval.events.values import FloatArray
 from streameval.metrics.multiclass import pair_auc
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import won_share
 from streameval.states.ranking.sorted_runs import WeightArray, count_at_or_below
+from streameval.uncertainty.delong import FEWEST, logit_interval, newcombe_interval
+from streameval.uncertainty.interval import Ends, IntervalRequest, normal_quantile
 
 RARE = 10
 """A class is rare where another has more than so many times its events."""
@@ -227,9 +227,6 @@ def summed(request: IntervalRequest) -> Ends:
     Where a class has fewer than 30 events, where the value is 0 or 1, where no placement differs
     and where a class is rare and its low placements may be missing from the sample: the means of
     the ends of Newcombe's intervals of each AUC, whatever their dependence.
-
-    Cost:
-        O(classes · scores): 0.1 µs a score in each column, and 30 µs for each pair of classes.
 
     >>> from streameval import Evaluator
     >>> ev = Evaluator("multiclass")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends
-from streameval.certainty.proportions import beta_fraction, beta_shares
 from streameval.events.values import Weight
 from streameval.states.loss_squares import LOG_LOSS_SCALE, LossSquares
 from streameval.states.sums.fixed_point import UNIT
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends
+from streameval.uncertainty.proportions import beta_fraction, beta_shares
 
 NOT_KEPT = "the spread of the losses is not kept: pass intervals=True to the Evaluator"
 
@@ -25,10 +25,6 @@ LEAST_FREEDOM = 3.0
 
 def student_quantile(level: float, freedom: float) -> float:
     """t with P(−t < T < t) = `level` for Student's T.
-
-    Args:
-        level: In (0, 1).
-        freedom: Degrees of freedom, 3 or more; need not be whole.
 
     Returns:
         The quantile to 3·10⁻⁵ relative.
@@ -63,10 +59,6 @@ def student_quantile(level: float, freedom: float) -> float:
 def student_p_value(t: float, freedom: float) -> float:
     """The chance that the absolute value of Student's T exceeds `t`.
 
-    Args:
-        t: 0 or more.
-        freedom: Degrees of freedom, above 0; need not be whole.
-
     Returns:
         Correct to 10⁻⁹ relative up to 10⁶ degrees of freedom, however small it is, and to
         10⁻⁷ up to 10⁹; 1 for t below 10⁻⁸.
@@ -93,15 +85,6 @@ def student_p_value(t: float, freedom: float) -> float:
 def variance(weight: Weight, units: Weight, squares: Weight, scale: int = 1) -> float:
     """Σ w·x² / Σ w − (Σ w·x / Σ w)² of sums in units of 2**-60: one subtraction, one division.
 
-    Args:
-        weight: Σ w, above 0.
-        units: Σ w·x in units.
-        squares: Σ w·x² / `scale` in units.
-        scale: What squares were divided by.
-
-    Returns:
-        At least 0.
-
     >>> variance(2, 3 * UNIT, 5 * UNIT)
     0.25
     """
@@ -123,9 +106,6 @@ def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
         spread: The variance of the terms in the sample, divided by n.
         n: Number of terms, or Kish's effective size.
         level: As 0.95.
-
-    Returns:
-        The ends; none, and why, where n is too small for terms of that spread.
 
     >>> ends = mean_ends(0.2, 0.01, 100, 0.95)
     >>> round(ends.low, 4), round(ends.high, 4)

@@ -13,16 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.certainty.anytime import beta_binomial
-from streameval.certainty.bootstrap import REPLICATES
-from streameval.certainty.interval import normal_quantile
-from streameval.certainty.losses import (
-    LEAST_FREEDOM,
-    RESOLUTION,
-    student_p_value,
-    student_quantile,
-    variance,
-)
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray
@@ -30,6 +20,16 @@ from streameval.metrics.metric import Metric
 from streameval.states.joint import JointColumns
 from streameval.states.joint_losses import JointLosses
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.uncertainty.anytime import beta_binomial
+from streameval.uncertainty.bootstrap import REPLICATES
+from streameval.uncertainty.interval import normal_quantile
+from streameval.uncertainty.losses import (
+    LEAST_FREEDOM,
+    RESOLUTION,
+    student_p_value,
+    student_quantile,
+    variance,
+)
 
 EXACT_BELOW = 25
 """Fewer discordant pairs than this have McNemar's exact test, others the asymptotic one."""
@@ -113,13 +113,6 @@ def paired_delong(
         weight: How often each event occurred; None is once.
         level: Of the interval.
 
-    Returns:
-        The interval ± z·√Var and the p-value; ``nan`` with a reason where a class has fewer than
-        two events.
-
-    Cost:
-        O(n log n), about 0.5 µs an event.
-
     Source:
         DeLong, DeLong & Clarke-Pearson (1988); Sun & Xu (2014).
 
@@ -202,9 +195,6 @@ def mcnemar(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedT
         n: All events.
         level: Of the interval.
 
-    Returns:
-        Interval and p-value; ``nan`` with a reason where n is 0.
-
     Source:
         McNemar (1947); Bonett & Price (2012), Statistical Methods in Medical Research 21;
         Fagerland, Lydersen & Laake (2014), Statistics in Medicine 33.
@@ -236,7 +226,7 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
 
     The difference is δ·(2θ − 1), with δ the rate of discordant pairs and θ the chance that a
     wins one. Each has the confidence sequence
-    :func:`~streameval.certainty.anytime.beta_binomial`, nine tenths of α for θ and one for δ.
+    :func:`~streameval.uncertainty.anytime.beta_binomial`, nine tenths of α for θ and one for δ.
     The chance that an interval ever misses is at most
     1 − level, over all looks together. The p-value is the least α whose interval excludes 0:
     one over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the
@@ -247,9 +237,6 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
         wins_b: Events that b alone has right.
         n: All events since the start; none may have been removed.
         level: Of the interval.
-
-    Cost:
-        O(1).
 
     Source:
         Ville (1939); Robbins (1970); Howard et al. (2021), Annals of Statistics 49.
@@ -302,13 +289,6 @@ def paired_t(value: float, spread: float, n: int, *, level: float = 0.95) -> Pai
         n: The number of events.
         level: Of the interval.
 
-    Returns:
-        Interval and p-value; ``nan`` with a reason where there are fewer than four events, or
-        d is the same in all of them, to the resolution of its sums.
-
-    Cost:
-        O(1).
-
     Source:
         Student (1908); Diebold & Mariano (1995) for losses of forecasts.
 
@@ -356,13 +336,6 @@ def paired_bootstrap(
         replicates: How many.
         seed: Of the draws; the same cells give the same interval.
         freedom: Degrees of freedom of Student's t, 3 or more; infinite is the normal.
-
-    Returns:
-        Interval and p-value; ``nan`` with a reason where more than a tenth of the replicates are
-        undefined.
-
-    Cost:
-        O(replicates) times the cost of the difference.
 
     Source:
         Chamandy et al. (2012), "Estimating Uncertainty for Massive Data Streams", Google.

@@ -26,13 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
-from streameval.certainty.losses import student_quantile
-from streameval.certainty.proportions import score_ends
 from streameval.events.values import Label
 from streameval.metrics.averages import Rule, one_class_counts, whole_cells, whole_counts
 from streameval.metrics.class_metrics import RECALL
 from streameval.states.confusion import ConfusionCounts
+from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
+from streameval.uncertainty.losses import student_quantile
+from streameval.uncertainty.proportions import score_ends
 
 Floats = npt.NDArray[np.float64]
 
@@ -370,9 +370,6 @@ def delta(request: IntervalRequest) -> Ends:
 
     A metric with two finite ends has Wilson's interval of a share with the same variance. One
     with a single end has a normal interval on the logarithm of its distance from there.
-
-    Cost:
-        O(classes²), at 20 ns a cell of the full matrix; O(1) for a metric of one class.
     """
     table, gradient = gradient_of(request)
     if len(table.true) < 2:

@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from streameval.certainty.interval import Bounds
 from streameval.metrics.metric import Metric
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.coarse_score import BOUNDED_KEYS, next_score, wide_cells
 from streameval.states.score_index import ScoreIndex
+from streameval.uncertainty.interval import Bounds
 
 Compute: TypeAlias = Callable[[Any], float]
 """A metric, or the value of a cut-point rule, as a function of its state."""
@@ -47,9 +47,6 @@ def extreme_index(index: ScoreIndex, *, positives_first: bool) -> ScoreIndex:
     """An index of the same events where each cell has one class above the other.
 
     Both classes of a cell get scores that are in it, so that cells stay in order.
-
-    Cost:
-        O(cells).
 
     >>> index = ScoreIndex(max_scores=1024)
     >>> index.update_many([True, False] * 1000, [n / 4096 for n in range(2000)])
@@ -80,9 +77,6 @@ def extreme_class_scores(scores: ClassScores, *, own_first: bool) -> ClassScores
     """Scores of the same events where each column has its own class above the others in a cell.
 
     Or, without `own_first`, below them.
-
-    Cost:
-        O(cells).
     """
     form = scores.to_state()
     own = np.repeat(form["columns"] == form["true"], form["lengths"])
@@ -219,18 +213,9 @@ def without_bounds(metric: Metric) -> bool:
 def bounds_of(row: BoundedFunction, compute: Compute, state: Any) -> Bounds:
     """Bounds that contain what `compute` would give if all scores had been kept.
 
-    Args:
-        row: Of :data:`BOUNDED` or :data:`BOUNDED_CUTS`.
-        compute: The metric or the rule's value, with its parameters.
-        state: A :class:`~streameval.ScoreIndex` or a
-            :class:`~streameval.states.class_scores.ClassScores`.
-
     Returns:
         Two equal numbers while the state is exact; ``nan`` twice where the value is
         undefined whatever the order inside the cells.
-
-    Cost:
-        Three times the metric.
 
     >>> from streameval.metrics import roc_auc
     >>> index = ScoreIndex(max_scores=1024)
