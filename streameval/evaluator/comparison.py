@@ -24,14 +24,7 @@ from streameval.certainty.paired import (
 )
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import (
-    Table,
-    html_table,
-    json_number,
-    markdown_table,
-    number,
-    text_table,
-)
+from streameval.evaluator.reports import Table, Tabular, json_number, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.event import EventBatch, Task
@@ -134,7 +127,7 @@ class SliceDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceDifferences:
+class SliceDifferences(Tabular):
     """A difference for each slice, flagged by Benjamini and Hochberg's rule.
 
     Of the flagged slices at most a share ``rate`` is expected to be so by chance. Iterating
@@ -177,17 +170,7 @@ class SliceDifferences:
 
     def table(self) -> Table:
         """The slices as cells."""
-        return Table(*self._cells())
-
-    def __str__(self) -> str:
-        return text_table(*self._cells())
-
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(*self._cells())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+        return self._table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +183,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonReport:
+class ComparisonReport(Tabular):
     """Metrics × models, each challenger with its difference from the first model."""
 
     task: str
@@ -244,17 +227,7 @@ class ComparisonReport:
 
     def table(self) -> Table:
         """The models' values and differences as cells."""
-        return Table(*self._cells())
-
-    def __str__(self) -> str:
-        return text_table(*self._cells())
-
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(*self._cells())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+        return self._table()
 
 
 class ComparisonView:
