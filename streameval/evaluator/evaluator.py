@@ -9,12 +9,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from streameval.certainty.differences import sides
-from streameval.certainty.interval import Bounds, Interval
+from streameval.certainty.interval import Interval
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
     check_arguments,
@@ -24,9 +24,6 @@ from streameval.evaluator.options import (
     replicated,
 )
 from streameval.evaluator.reports import (
-    ClassificationReport,
-    Report,
-    SeriesRow,
     SliceReport,
     SliceRow,
 )
@@ -38,29 +35,19 @@ from streameval.evaluator.slices import (
     unit_value,
 )
 from streameval.evaluator.track import Track, consume
-from streameval.evaluator.view import View, ViewContext, compiled_interval, locked
+from streameval.evaluator.view import Readings, View, ViewContext, compiled_interval, locked
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, EventFields, Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight, check_same_length
-from streameval.metrics.calibration import CalibrationCurve
-from streameval.metrics.curves import (
-    DetCurve,
-    PrecisionRecallCurve,
-    PrGainCurve,
-    RocCurve,
-)
-from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.metric import undefined_number
-from streameval.metrics.names import CutPointName, MetricName
+from streameval.metrics.names import MetricName
 from streameval.metrics.registry import METRICS, find, metric_names
-from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
 from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
 from streameval.state_files.disk import read_one_of, write_atomically
 from streameval.state_files.provenance import FEW_EVENTS, Provenance
 from streameval.states.class_events import plain_event
-from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.score_index import compiled
 from streameval.states.state_set import StatePlan, StateSet
@@ -111,7 +98,7 @@ else:
 
 
 @compiled_methods
-class Evaluator(EvaluatorWay):
+class Evaluator(EvaluatorWay, Readings):
     """Evaluates a classifier from the stream of its predictions.
 
     Args:
@@ -191,6 +178,7 @@ class Evaluator(EvaluatorWay):
         "_state_set",
         "_total",
         "_update",
+        "_window",
         "_windows",
     )
 
@@ -280,6 +268,7 @@ class Evaluator(EvaluatorWay):
     def _find_fast_paths(self) -> None:
         """Find how an event is counted where all of them are counted in one window."""
         window = self._windows.total
+        self._window = window
         self._total = View(window, self._context)
         alone = self._windows.alone
         self._state_set: StateSet | None = window.state_set if alone and window.plain else None
@@ -307,11 +296,6 @@ class Evaluator(EvaluatorWay):
             self._options["time_unit"],
             windows.needs_time,
         )
-
-    @property
-    def task(self) -> Task:
-        """``"binary"`` or ``"multiclass"``."""
-        return self._total.task
 
     def update(
         self,
@@ -553,24 +537,6 @@ class Evaluator(EvaluatorWay):
                 self._readers[name] = read
         return value
 
-    @overload
-    def value(
-        self, name: str, *, average: None, undefined: float | None = None, **params: Any
-    ) -> dict[Label, float]: ...
-    @overload
-    def value(
-        self, name: MetricName | str, *, undefined: float | None = None, **params: Any
-    ) -> float: ...
-    def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
-        """A metric with parameters; see :meth:`streameval.evaluator.view.View.value`.
-
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update_many(["a", "b", "a"], ["a", "b", "b"])
-        >>> ev.value("fbeta", beta=2, average="macro") == ev.value("fbeta_macro", beta=2)
-        True
-        """
-        return self._total.value(name, undefined=undefined, **params)
-
     def interval(
         self, name: str, *, level: float = 0.95, method: str = "auto", **params: Any
     ) -> Interval:
@@ -593,100 +559,6 @@ class Evaluator(EvaluatorWay):
             if len(self._readers) > _MOST_READERS:
                 self._readers.clear()  # of ever other levels
             self._readers[name, level, method] = read
-
-    def bounds(self, name: str, **params: Any) -> Bounds:
-        """Certain bounds of a value; see :meth:`streameval.evaluator.view.View.bounds`.
-
-        >>> ev = Evaluator(max_scores=1024)
-        >>> ev.update_many([n % 3 == 0 for n in range(9000)], score=[n / 9e3 for n in range(9000)])
-        >>> bounds = ev.bounds("roc_auc")
-        >>> bounds.low < ev["roc_auc"] < bounds.high, round(bounds.width, 4)
-        (True, 0.0026)
-        >>> ev.bounds("log_loss").width
-        0.0
-        """
-        return self._total.bounds(name, **params)
-
-    def report(
-        self,
-        metrics: Iterable[str | tuple[str, Mapping[str, Any]]] | None = None,
-        *,
-        intervals: float | None = None,
-        method: str = "auto",
-    ) -> Report:
-        """The values of many metrics at once; see :meth:`streameval.evaluator.view.View.report`."""
-        return self._total.report(metrics, intervals=intervals, method=method)
-
-    def classification_report(
-        self,
-        *,
-        labels: Iterable[object] | None = None,
-        target_names: Iterable[str] | None = None,
-        digits: int = 4,
-        intervals: float | None = None,
-    ) -> ClassificationReport:
-        """Precision, recall, F1 and support of each class, and their averages.
-
-        See :meth:`streameval.evaluator.view.View.classification_report`.
-
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update_many(["a", "b"], ["a", "b"], weight=[4, 6])
-        >>> print(ev.classification_report(intervals=0.95))
-                             precision            recall          f1-score  support
-        a                       1.0000            1.0000            1.0000        4
-                      [0.5101, 1.0000]  [0.5101, 1.0000]  [...]
-        ...
-        """
-        return self._total.classification_report(
-            labels=labels, target_names=target_names, digits=digits, intervals=intervals
-        )
-
-    @overload
-    def curve(self, name: Literal["roc"], **params: Any) -> RocCurve: ...
-    @overload
-    def curve(self, name: Literal["precision_recall"], **params: Any) -> PrecisionRecallCurve: ...
-    @overload
-    def curve(self, name: Literal["det"], **params: Any) -> DetCurve: ...
-    @overload
-    def curve(self, name: Literal["pr_gain"], **params: Any) -> PrGainCurve: ...
-    @overload
-    def curve(self, name: Literal["gain"], **params: Any) -> GainCurve: ...
-    @overload
-    def curve(self, name: Literal["threshold_metrics"], **params: Any) -> ThresholdMetrics: ...
-    @overload
-    def curve(self, name: Literal["score_distribution"], **params: Any) -> ScoreDistribution: ...
-    @overload
-    def curve(self, name: Literal["calibration"], **params: Any) -> CalibrationCurve: ...
-    @overload
-    def curve(self, name: str, **params: Any) -> Any: ...
-    def curve(self, name: str, **params: Any) -> Any:
-        """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""
-        return self._total.curve(name, **params)
-
-    def one_vs_rest(self, label: Label) -> View:
-        """One class against the rest; see :meth:`streameval.evaluator.view.View.one_vs_rest`.
-
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update("cat", proba={"cat": 0.75, "dog": 0.25})
-        >>> ev.update("dog", proba={"cat": 0.5, "dog": 0.5})
-        >>> ev.one_vs_rest("cat")["roc_auc"]
-        1.0
-        """
-        return self._total.one_vs_rest(label)
-
-    def thresholds(self, name: CutPointName | str, **params: Any) -> CutPoint:
-        """The best cut-point by a rule; see :meth:`streameval.evaluator.view.View.thresholds`."""
-        return self._total.thresholds(name, **params)
-
-    @property
-    def confusion(self) -> ConfusionCounts:
-        """The confusion counts under the user's labels; a copy."""
-        return self._total.confusion
-
-    @property
-    def labels(self) -> list[Label]:
-        """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        return self._total.labels
 
     @locked
     def slices(self) -> dict[SliceKey, View]:
@@ -763,18 +635,6 @@ class Evaluator(EvaluatorWay):
                 defined = defined[:front] + defined[len(defined) - back :]
             undefined = []
         return SliceReport(metric, total, (*defined, *undefined), len(rows) - len(kept))
-
-    def series(self, metric: str, *, intervals: float | None = None) -> list[SeriesRow]:
-        """A metric for each retained pane: start, end, value, reason, support, interval.
-
-        Args:
-            metric: A name of :data:`streameval.metrics.METRICS`.
-            intervals: The level of the confidence interval of each; None: without.
-
-        Raises:
-            MetricError: An unknown metric, or the window is not of panes.
-        """
-        return self._total.series(metric, intervals=intervals)
 
     @property
     def total(self) -> View:
