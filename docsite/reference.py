@@ -87,10 +87,14 @@ _METHODS = {"ScoreIndex": "streameval.states.ranking.portable_index.PortableScor
 """The class with the methods of a public name that is chosen when it is imported."""
 
 
+_INHERITING = {"streameval.Comparison", "streameval.Evaluator"}
+"""Classes that share methods with one that has no page of its own."""
+
+
 def _identifier(name: str, level: int = 2) -> str:
     methods = _METHODS.get(name.rpartition(".")[2])
     found = f"::: {name}\n    options:\n      heading_level: {level}\n"
-    if name.startswith("streameval.plots."):
+    if name.startswith("streameval.plots.") or name in _INHERITING:
         found += "      inherited_members: true\n"
     found += "\n"
     if methods:

@@ -23,13 +23,7 @@ from streameval.errors import InputError, StateError, listed, shown
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.merging import merge
-from streameval.evaluator.reports import (
-    html_table,
-    json_number,
-    markdown_table,
-    number,
-    text_table,
-)
+from streameval.evaluator.reports import Tabular, json_number, number
 from streameval.evaluator.track import Track
 from streameval.events.time import duration, event_time, iso_time
 from streameval.metrics.registry import USUAL_METRICS
@@ -58,7 +52,7 @@ class FoldRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PrequentialResult:
+class PrequentialResult(Tabular):
     """The result of a prequential run.
 
     Adding the counts of all folds and dividing once (``pooled``) is not the
@@ -137,20 +131,13 @@ class PrequentialResult:
         ]
 
     def __str__(self) -> str:
-        table = text_table(*self._cells())
+        table = Tabular.__str__(self)
         if len(self.folds) <= 1:
             return table
         return (
             f"{table}\npooled: the {len(self.folds)} folds' counts added, then divided once; "
             "mean of folds: each fold's value, averaged"
         )
-
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(*self._cells())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
 
 
 def _known(evaluator: Evaluator) -> list[str]:

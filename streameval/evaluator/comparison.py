@@ -7,29 +7,25 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
+from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import (
-    Table,
-    html_table,
-    json_number,
-    markdown_table,
-    number,
-    text_table,
-)
+from streameval.evaluator.reports import Table, Tabular, json_number, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
+from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, Task
+from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
-from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
-from streameval.state_files.disk import read_one_of, read_provenance, write_atomically
+from streameval.state_files.codec import Unpacked, unpack_one_of
+from streameval.state_files.disk import read_one_of, read_provenance
 from streameval.state_files.provenance import Provenance
 from streameval.states.joint import MAX_MODELS
 from streameval.states.joint_losses import columns_of_losses, losses_of
@@ -134,7 +130,7 @@ class SliceDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceDifferences:
+class SliceDifferences(Tabular):
     """A difference for each slice, flagged by Benjamini and Hochberg's rule.
 
     Of the flagged slices at most a share ``rate`` is expected to be so by chance. Iterating
@@ -177,17 +173,7 @@ class SliceDifferences:
 
     def table(self) -> Table:
         """The slices as cells."""
-        return Table(*self._cells())
-
-    def __str__(self) -> str:
-        return text_table(*self._cells())
-
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(*self._cells())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+        return self._table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +186,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonReport:
+class ComparisonReport(Tabular):
     """Metrics × models, each challenger with its difference from the first model."""
 
     task: str
@@ -244,17 +230,7 @@ class ComparisonReport:
 
     def table(self) -> Table:
         """The models' values and differences as cells."""
-        return Table(*self._cells())
-
-    def __str__(self) -> str:
-        return text_table(*self._cells())
-
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(*self._cells())
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+        return self._table()
 
 
 class ComparisonView:
@@ -442,7 +418,15 @@ class ComparisonView:
         return ComparisonReport(self._context.plan.task, level, tuple(rows), self._context.notes)
 
 
-class Comparison:
+class _Model(NamedTuple):
+    """What counts the events of one model."""
+
+    name: str
+    intake: BinaryIntake | ClassIntake
+    windows: SlicedWindows
+
+
+class Comparison(MergeableEvaluation):
     """Evaluates two or more classifiers on the same events, and their differences.
 
     Each model has an :class:`Evaluator` of its own, so that any metric of it is read as there;
@@ -492,17 +476,22 @@ class Comparison:
     accuracy of challenger less champion: 0.3333 [-0.2083, 0.7083], p = 0.5
     """
 
+    _kind = _KIND
+    _called = "a Comparison"
+
     __slots__ = (
         "__weakref__",
         "_context",
         "_evaluators",
-        "_intakes",
         "_joint",
         "_keeps_losses",
         "_keeps_scores",
+        "_models",
         "_paired_scores",
         "_provenance",
+        "_scores_only",
         "_slicer",
+        "_windows",
     )
 
     def __init__(
@@ -538,12 +527,16 @@ class Comparison:
         first, *others = evaluators.values()
         for other in others:
             other.share_lock(first)
-        self._context = first._context
+        # The windows of every model hold the same events.
+        self._context, self._windows, self._slicer = first._context, first._windows, first._slicer
+        self._scores_only = first._scores_only
         for option, expected in _REFUSED.items():
             exempt = option == "max_scores" and not paired_scores
             if first.options.get(option) is not None and not exempt:
                 raise InputError(option, expected=expected, got="one")
-        self._intakes = [(name, evaluator._intake) for name, evaluator in evaluators.items()]
+        self._models = [
+            _Model(name, one._context.intake, one._windows) for name, one in evaluators.items()
+        ]
         plan = self._context.plan
         kept = self._context.kept
         # Differences of mean losses need no scores of single events.
@@ -568,11 +561,11 @@ class Comparison:
                 "kappa_temporal depends on the order of events: leave it out of metrics="
             )
         options = first.options
-        self._slicer = Slicer(options["slices"], options["max_slices"])
+        slicer = Slicer(options["slices"], options["max_slices"])
         spec = window_spec(options["window"])
         states = {"joint", "joint_losses"} if self._keeps_losses else {"joint"}
         joint = StatePlan("comparison", frozenset(states))
-        self._joint = SlicedWindows(spec, joint, self._slicer, options["time_unit"])
+        self._joint = SlicedWindows(spec, joint, slicer, options["time_unit"])
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -603,16 +596,6 @@ class Comparison:
     @property
     def _first(self) -> Evaluator:
         return next(iter(self._evaluators.values()))
-
-    @property
-    def wants_scores(self) -> bool:
-        """Whether scores or probabilities are kept, beside the predicted labels."""
-        return self._context.plan.keeps_scores
-
-    @property
-    def takes_probabilities(self) -> bool:
-        """Whether scores of several classes are probabilities; see :class:`Evaluator`."""
-        return self._context.plan.probabilities
 
     # Counting
 
@@ -655,16 +638,16 @@ class Comparison:
         try:
             events = [
                 self._valid(name, intake.event, y_true, given[name], weight)
-                for name, intake in self._intakes
+                for name, intake, _ in self._models
             ]
             self._expect()
-            counted = list(zip(self._evaluators.values(), events, strict=True))
+            counted = list(zip(self._models, events, strict=True))
             if heavy and events[0][3]:
-                for evaluator, event in counted:
-                    evaluator._windows.total.current().check(*event)
-            for evaluator, event in counted:
+                for model, event in counted:
+                    model.windows.total.current().check(*event)
+            for model, event in counted:
                 # Only the first can refuse: weight, time and slices are the same for all.
-                evaluator._windows.add(event, event_time, slices)
+                model.windows.add(event, event_time, slices)
         except InputError:
             self._forget()
             raise
@@ -728,14 +711,14 @@ class Comparison:
         try:
             batches = [
                 self._valid(name, intake.batch, y_true, given[name], weight)
-                for name, intake in self._intakes
+                for name, intake, _ in self._models
             ]
             self._expect()
             counting = []
             if len(batches[0]):
                 counting = [
-                    evaluator._windows.prepare_many(batch, event_time, slices)
-                    for evaluator, batch in zip(self._evaluators.values(), batches, strict=True)
+                    model.windows.prepare_many(batch, event_time, slices)
+                    for model, batch in zip(self._models, batches, strict=True)
                 ]
                 joint = self._joint_batch(batches)
                 counting.append(self._joint.prepare_many(joint, event_time, slices))
@@ -773,14 +756,14 @@ class Comparison:
         try:
             events = [
                 self._valid(name, intake.event, y_true, given[name], weight)
-                for name, intake in self._intakes
+                for name, intake, _ in self._models
             ]
         finally:
             self._forget()
         undone = [self._joint.remove(self._joint_event(events), event_time, slices)]
         try:
-            for evaluator, event in zip(self._evaluators.values(), events, strict=True):
-                undone.append(evaluator._windows.remove(event, event_time, slices))
+            for model, event in zip(self._models, events, strict=True):
+                undone.append(model.windows.remove(event, event_time, slices))
         except InputError:
             # Joint cells without probabilities do not tell every event from another.
             for undo in reversed(undone):
@@ -789,8 +772,8 @@ class Comparison:
 
     def _given(self, y_pred: object, score: object, proba: object) -> dict[str, dict[str, Any]]:
         """From each model to its part of each argument that is given."""
-        if score is None and proba is None and self._first._scores_only:
-            raise self._first._score_missing()
+        if score is None and proba is None and self._scores_only:
+            raise self._score_missing()
         given: dict[str, dict[str, Any]] = {name: {} for name in self._evaluators}
         for field_name, values in (("y_pred", y_pred), ("score", score), ("proba", proba)):
             if values is not None:
@@ -821,18 +804,18 @@ class Comparison:
 
     def _expect(self) -> None:
         """Have every model know the new labels of all of them, or raise InputError."""
-        pending = dict.fromkeys(label for _, intake in self._intakes for label in intake.pending)
+        pending = dict.fromkeys(label for _, intake, _ in self._models for label in intake.pending)
         if pending:
-            for _, intake in self._intakes:
+            for _, intake, _ in self._models:
                 intake.expect(pending)
 
     def _learn(self) -> None:
-        for _, intake in self._intakes:
+        for _, intake, _ in self._models:
             if intake.pending:
                 intake.learn()
 
     def _forget(self) -> None:
-        for _, intake in self._intakes:
+        for _, intake, _ in self._models:
             intake.forget()
 
     def _joint_event(self, events: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
@@ -888,12 +871,10 @@ class Comparison:
     @locked
     def slices(self) -> dict[SliceKey, ComparisonView]:
         """Every slice's key and its view, sorted."""
+        models = {name: evaluator.slices() for name, evaluator in self._evaluators.items()}
         return {
             key: ComparisonView(
-                {
-                    name: View(evaluator._windows.slices[key], evaluator._context)
-                    for name, evaluator in self._evaluators.items()
-                },
+                {name: views[key] for name, views in models.items()},
                 self._joint.slices[key],
                 self._context,
             )
@@ -960,11 +941,6 @@ class Comparison:
         return SliceDifferences(metric, rate, tuple(rows))
 
     @property
-    def arrivals(self) -> dict[str, int]:
-        """Counts of events by arrival, as of an evaluator."""
-        return self._first.arrivals
-
-    @property
     def reference(self) -> Evaluator:
         """The first model's evaluator, for reading: only the comparison counts events."""
         return self._first
@@ -973,21 +949,6 @@ class Comparison:
     def evaluators(self) -> Mapping[str, Evaluator]:
         """Every model's evaluator, for reading, as :attr:`reference`."""
         return MappingProxyType(self._evaluators)
-
-    def shared_events(self, other: Comparison) -> str:
-        """What events both are known to hold; as of an evaluator."""
-        overlap = self._provenance.overlap(other._provenance)
-        return "" if overlap is None or overlap.by_chance else overlap.what
-
-    @property
-    def retained(self) -> dict[str, Any]:
-        """What the windows of one model keep, as of an evaluator."""
-        return self._first.retained
-
-    @property
-    def newest(self) -> int | None:
-        """As of an evaluator."""
-        return self._first.newest
 
     @property
     def keeps(self) -> frozenset[str]:
@@ -1007,35 +968,15 @@ class Comparison:
         new._take(emptied, self._paired_scores)
         return new
 
-    @locked
-    def delta(self, *, newest: int | None = None) -> Self:
-        """An empty comparison for further events of this stream; see :meth:`Evaluator.delta`."""
-        new = self.emptied()
+    def _follow(self, other: Self, newest: int | None) -> None:
         for name, evaluator in self._evaluators.items():
-            new._evaluators[name].follow(evaluator, newest)
-        new._joint.follow(self._joint, newest)
-        return new
-
-    @property
-    def slices_overflowed(self) -> int:
-        """As of an evaluator."""
-        return self._first.slices_overflowed
+            evaluator.follow(other._evaluators[name], newest)
+        self._joint.follow(other._joint, newest)
 
     # Other comparisons, and files
 
-    def merge(self, other: Comparison, *, allow_overlap: bool = False) -> None:
-        """Add another shard's events; the operand is unchanged.
-
-        Args:
-            other: The shard.
-            allow_overlap: As of :meth:`Evaluator.merge`.
-
-        Raises:
-            StateError: The two were set up differently, or both hold a shard, as of
-                :meth:`Evaluator.merge`.
-        """
-        if not isinstance(other, Comparison):
-            raise StateError(f"expected a Comparison to merge, got {type(other).__name__}")
+    def _check_kind(self, other: Self) -> None:
+        super()._check_kind(other)
         if self.models != other.models:
             raise StateError(
                 f"comparisons of different models cannot be merged: {', '.join(self.models)} here "
@@ -1045,68 +986,19 @@ class Comparison:
             raise StateError(
                 f"paired_scores is {self._paired_scores} here and {other._paired_scores} there"
             )
-        first, second = sorted((self._context.lock, other._context.lock), key=id)
-        with first, second:
-            if not allow_overlap:
-                self._provenance.check(other._provenance)
-            elif other is self:
-                other = self.copy()
-            pairs = [(one, other._evaluators[name]) for name, one in self._evaluators.items()]
-            for mine, theirs in pairs:
-                mine.check_events(theirs)
-            for mine, theirs in pairs:
-                mine.add_events(theirs)
-            self._joint.merge(other._joint)
-            self._provenance.add(other._provenance, live=not other.is_empty)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no event has been counted."""
-        return self._first.is_empty
-
-    @property
-    @locked
-    def provenance(self) -> dict[str, Any]:
-        """The shards whose events this holds; as of an evaluator."""
-        return self._provenance.to_data()
-
-    @locked
-    def name_shard(
-        self, shard: str, *, epoch: int = 0, sequence: tuple[int, int] | None = None
-    ) -> None:
-        """Name the shard that these events are; see :meth:`Evaluator.name_shard`."""
-        self._provenance.name(shard, epoch, sequence)
-
-    @locked
-    def copy(self) -> Self:
-        """An independent comparison of the same events."""
-        new = type(self).from_state(self.to_state())
-        new._provenance = self._provenance.copy(live=not self.is_empty)
-        return new
-
-    @locked
-    def to_bytes(self, *, provenance: bool = False) -> bytes:
-        """The state as bytes: the same for the same events in any order.
-
-        Args:
-            provenance: With the shards that it holds, as :meth:`save` writes them.
-        """
-        known = self._provenance if provenance else Provenance()
-        data = known.pack(self.to_state(), kind=_KIND)
-        self._provenance.note_written(data)
-        return data
+    def _add(self, other: Self) -> None:
+        pairs = [(one, other._evaluators[name]) for name, one in self._evaluators.items()]
+        for mine, theirs in pairs:
+            mine.check_events(theirs)
+        for mine, theirs in pairs:
+            mine.add_events(theirs)
+        self._joint.merge(other._joint)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The comparison that :meth:`to_bytes` wrote, as of an evaluator; raises StateError."""
         return cls.from_parts(unpack_one_of(data, (_KIND,)), in_memory=True)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state with its provenance to a file, atomically; raises StateError."""
-        data = self.to_bytes(provenance=True)
-        write_atomically(path, compressed(data))
-        if not self.is_empty:
-            self._provenance.note_saved(data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -1155,12 +1047,12 @@ class Comparison:
         if joint.keys() != keys:
             raise StateError(f"joint: expected the parts {', '.join(keys)}")
         new._joint.restore(joint)
-        if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
+        if any(one.windows.in_order() != new._joint.in_order() for one in new._models):
             raise StateError("joint: expected the slices of the models")
         for key, window in (((), new._joint.total), *new._joint.slices.items()):
             states = window.current()
-            for one in evaluators:
-                own = (one._windows.slices[key] if key else one._windows.total).state_set
+            for model in new._models:
+                own = (model.windows.slices[key] if key else model.windows.total).state_set
                 if own is not None and own.has_whole_weights and states.has_whole_weights:
                     for name in own.plan.direct:
                         most, got = states.support("joint"), own.support(name)
@@ -1174,25 +1066,8 @@ class Comparison:
                 raise StateError("joint: expected no scores, as paired_scores is false")
         return new
 
-    @classmethod
-    def from_parts(cls, unpacked: Unpacked, *, in_memory: bool = False) -> Self:
-        """The comparison of a file's parts, as of an evaluator; raises StateError."""
-        new = cls.from_state(unpacked.data)
-        new._provenance = Provenance.of(
-            unpacked, empty=new.is_empty, by_chance=in_memory and new._first.holds_few
-        )
-        return new
-
-    @locked
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (self.to_bytes(), self._provenance.pickled(live=not self.is_empty))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Comparison):
-            return NotImplemented
-        return self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]
+        return _unpickled, self._pickled()
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.models)}>"
@@ -1225,10 +1100,7 @@ def _type_of(unpacked: Unpacked) -> type[Evaluation]:
 
 
 def _unpickled(data: bytes, provenance: Any) -> Comparison:
-    new = Comparison.from_state(unpack_one_of(data, (_KIND,)).data)
-    if provenance is not None:
-        new._provenance = Provenance.from_data(provenance)
-    return new
+    return Comparison._from_pickled(data, provenance)
 
 
 def reference_of(evaluation: Evaluation) -> Evaluator:

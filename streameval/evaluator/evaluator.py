@@ -9,11 +9,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
+from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.options import (
     check_arguments,
     checked_options,
@@ -22,9 +23,6 @@ from streameval.evaluator.options import (
     replicated,
 )
 from streameval.evaluator.reports import (
-    ClassificationReport,
-    Report,
-    SeriesRow,
     SliceReport,
     SliceRow,
 )
@@ -36,34 +34,24 @@ from streameval.evaluator.slices import (
     unit_value,
 )
 from streameval.evaluator.track import Track, consume
-from streameval.evaluator.view import View, ViewContext, compiled_interval, locked
+from streameval.evaluator.view import Readings, View, ViewContext, compiled_interval, locked
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, EventFields, Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight, check_same_length
-from streameval.metrics.calibration import CalibrationCurve
-from streameval.metrics.curves import (
-    DetCurve,
-    PrecisionRecallCurve,
-    PrGainCurve,
-    RocCurve,
-)
-from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.metric import undefined_number
-from streameval.metrics.names import CutPointName, MetricName
+from streameval.metrics.names import MetricName
 from streameval.metrics.registry import METRICS, find, metric_names
-from streameval.metrics.score_profiles import GainCurve, ScoreDistribution, ThresholdMetrics
-from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
-from streameval.state_files.disk import read_one_of, write_atomically
-from streameval.state_files.provenance import FEW_EVENTS, Provenance
+from streameval.state_files.codec import unpack_one_of
+from streameval.state_files.disk import read_one_of
+from streameval.state_files.provenance import Provenance
 from streameval.states.backend import compiled
 from streameval.states.class_events import plain_event
-from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.uncertainty.differences import sides
-from streameval.uncertainty.interval import Bounds, Interval
+from streameval.uncertainty.interval import Interval
 from streameval.windows import Cumulative, window_note, window_spec
 from streameval.windows.replicated import Bootstrap, unit_keys
 from streameval.windows.window import WindowSpec
@@ -111,7 +99,7 @@ else:
 
 
 @compiled_methods
-class Evaluator(EvaluatorWay):
+class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
     """Evaluates a classifier from the stream of its predictions.
 
     Args:
@@ -178,6 +166,9 @@ class Evaluator(EvaluatorWay):
     <Evaluator: binary, positive 'spam', 4 events; accuracy 0.75, f1 0.8, roc_auc 1>
     """
 
+    _kind = EVALUATOR_KIND
+    _called = "an Evaluator"
+
     __slots__ = (
         "__weakref__",
         "_context",
@@ -191,6 +182,7 @@ class Evaluator(EvaluatorWay):
         "_state_set",
         "_total",
         "_update",
+        "_window",
         "_windows",
     )
 
@@ -280,6 +272,7 @@ class Evaluator(EvaluatorWay):
     def _find_fast_paths(self) -> None:
         """Find how an event is counted where all of them are counted in one window."""
         window = self._windows.total
+        self._window = window
         self._total = View(window, self._context)
         alone = self._windows.alone
         self._state_set: StateSet | None = window.state_set if alone and window.plain else None
@@ -307,11 +300,6 @@ class Evaluator(EvaluatorWay):
             self._options["time_unit"],
             windows.needs_time,
         )
-
-    @property
-    def task(self) -> Task:
-        """``"binary"`` or ``"multiclass"``."""
-        return self._total.task
 
     def update(
         self,
@@ -387,16 +375,6 @@ class Evaluator(EvaluatorWay):
                 remedy='requires bootstrap=streameval.Bootstrap(unit="user")',
             )
         return self._replicated
-
-    def _score_missing(self) -> InputError:
-        several = self.task != "binary" and self._context.plan.probabilities
-        given = "proba=" if several else "score="
-        return InputError(
-            given.rstrip("="),
-            expected="a score, since only metrics of scores are kept",
-            got="labels only",
-            remedy=f"pass {given}, or add metrics of labels to metrics=",
-        )
 
     @locked
     def update_many(
@@ -553,24 +531,6 @@ class Evaluator(EvaluatorWay):
                 self._readers[name] = read
         return value
 
-    @overload
-    def value(
-        self, name: str, *, average: None, undefined: float | None = None, **params: Any
-    ) -> dict[Label, float]: ...
-    @overload
-    def value(
-        self, name: MetricName | str, *, undefined: float | None = None, **params: Any
-    ) -> float: ...
-    def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
-        """A metric with parameters; see :meth:`streameval.evaluator.view.View.value`.
-
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update_many(["a", "b", "a"], ["a", "b", "b"])
-        >>> ev.value("fbeta", beta=2, average="macro") == ev.value("fbeta_macro", beta=2)
-        True
-        """
-        return self._total.value(name, undefined=undefined, **params)
-
     def interval(
         self, name: str, *, level: float = 0.95, method: str = "auto", **params: Any
     ) -> Interval:
@@ -594,100 +554,6 @@ class Evaluator(EvaluatorWay):
                 self._readers.clear()  # of ever other levels
             self._readers[name, level, method] = read
 
-    def bounds(self, name: str, **params: Any) -> Bounds:
-        """Certain bounds of a value; see :meth:`streameval.evaluator.view.View.bounds`.
-
-        >>> ev = Evaluator(max_scores=1024)
-        >>> ev.update_many([n % 3 == 0 for n in range(9000)], score=[n / 9e3 for n in range(9000)])
-        >>> bounds = ev.bounds("roc_auc")
-        >>> bounds.low < ev["roc_auc"] < bounds.high, round(bounds.width, 4)
-        (True, 0.0026)
-        >>> ev.bounds("log_loss").width
-        0.0
-        """
-        return self._total.bounds(name, **params)
-
-    def report(
-        self,
-        metrics: Iterable[str | tuple[str, Mapping[str, Any]]] | None = None,
-        *,
-        intervals: float | None = None,
-        method: str = "auto",
-    ) -> Report:
-        """The values of many metrics at once; see :meth:`streameval.evaluator.view.View.report`."""
-        return self._total.report(metrics, intervals=intervals, method=method)
-
-    def classification_report(
-        self,
-        *,
-        labels: Iterable[object] | None = None,
-        target_names: Iterable[str] | None = None,
-        digits: int = 4,
-        intervals: float | None = None,
-    ) -> ClassificationReport:
-        """Precision, recall, F1 and support of each class, and their averages.
-
-        See :meth:`streameval.evaluator.view.View.classification_report`.
-
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update_many(["a", "b"], ["a", "b"], weight=[4, 6])
-        >>> print(ev.classification_report(intervals=0.95))
-                             precision            recall          f1-score  support
-        a                       1.0000            1.0000            1.0000        4
-                      [0.5101, 1.0000]  [0.5101, 1.0000]  [...]
-        ...
-        """
-        return self._total.classification_report(
-            labels=labels, target_names=target_names, digits=digits, intervals=intervals
-        )
-
-    @overload
-    def curve(self, name: Literal["roc"], **params: Any) -> RocCurve: ...
-    @overload
-    def curve(self, name: Literal["precision_recall"], **params: Any) -> PrecisionRecallCurve: ...
-    @overload
-    def curve(self, name: Literal["det"], **params: Any) -> DetCurve: ...
-    @overload
-    def curve(self, name: Literal["pr_gain"], **params: Any) -> PrGainCurve: ...
-    @overload
-    def curve(self, name: Literal["gain"], **params: Any) -> GainCurve: ...
-    @overload
-    def curve(self, name: Literal["threshold_metrics"], **params: Any) -> ThresholdMetrics: ...
-    @overload
-    def curve(self, name: Literal["score_distribution"], **params: Any) -> ScoreDistribution: ...
-    @overload
-    def curve(self, name: Literal["calibration"], **params: Any) -> CalibrationCurve: ...
-    @overload
-    def curve(self, name: str, **params: Any) -> Any: ...
-    def curve(self, name: str, **params: Any) -> Any:
-        """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""
-        return self._total.curve(name, **params)
-
-    def one_vs_rest(self, label: Label) -> View:
-        """One class against the rest; see :meth:`streameval.evaluator.view.View.one_vs_rest`.
-
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update("cat", proba={"cat": 0.75, "dog": 0.25})
-        >>> ev.update("dog", proba={"cat": 0.5, "dog": 0.5})
-        >>> ev.one_vs_rest("cat")["roc_auc"]
-        1.0
-        """
-        return self._total.one_vs_rest(label)
-
-    def thresholds(self, name: CutPointName | str, **params: Any) -> CutPoint:
-        """The best cut-point by a rule; see :meth:`streameval.evaluator.view.View.thresholds`."""
-        return self._total.thresholds(name, **params)
-
-    @property
-    def confusion(self) -> ConfusionCounts:
-        """The confusion counts under the user's labels; a copy."""
-        return self._total.confusion
-
-    @property
-    def labels(self) -> list[Label]:
-        """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        return self._total.labels
-
     @locked
     def slices(self) -> dict[SliceKey, View]:
         """Every slice's key and its view, sorted; the total is the evaluator itself.
@@ -700,15 +566,6 @@ class Evaluator(EvaluatorWay):
         return {
             key: View(self._windows.slices[key], self._context) for key in self._windows.in_order()
         }
-
-    @property
-    @locked
-    def slices_overflowed(self) -> int:
-        """Number of assignments to an ``(other)`` slice because ``max_slices`` was reached.
-
-        One for each event and dimension; in a merge, one for each slice.
-        """
-        return self._slicer.overflowed
 
     @locked
     def slice_report(
@@ -764,94 +621,18 @@ class Evaluator(EvaluatorWay):
             undefined = []
         return SliceReport(metric, total, (*defined, *undefined), len(rows) - len(kept))
 
-    def series(self, metric: str, *, intervals: float | None = None) -> list[SeriesRow]:
-        """A metric for each retained pane: start, end, value, reason, support, interval.
-
-        Args:
-            metric: A name of :data:`streameval.metrics.METRICS`.
-            intervals: The level of the confidence interval of each; None: without.
-
-        Raises:
-            MetricError: An unknown metric, or the window is not of panes.
-        """
-        return self._total.series(metric, intervals=intervals)
-
     @property
     def total(self) -> View:
         """The view of all events, beside those of :meth:`slices`."""
         return self._total
-
-    @property
-    @locked
-    def arrivals(self) -> dict[str, int]:
-        """Counts of events by arrival: on time, late and kept, late and dropped.
-
-        Empty for windows that do not use event time.
-
-        >>> from streameval import Panes
-        >>> ev = Evaluator(window=Panes("1h", lateness="10m"), time_unit="s")
-        >>> for time in (3000, 7300, 7100, 3500):
-        ...     ev.update(True, True, event_time=time)
-        >>> ev.arrivals
-        {'on_time': 2, 'late_kept': 1, 'late_dropped': 1}
-        """
-        timeline = self._windows.timeline
-        return {} if timeline is None else timeline.counts()
-
-    @property
-    @locked
-    def retained(self) -> dict[str, Any]:
-        """What the window keeps and the most that it ever will, and how many slices there are.
-
-        >>> from streameval import Last
-        >>> ev = Evaluator(window=Last(100))
-        >>> ev.update(True, score=0.9)
-        >>> ev.retained
-        {'events': 1, 'events_at_most': 100}
-        """
-        return self._windows.retained()
-
-    def merge(self, other: Evaluator, *, allow_overlap: bool = False) -> None:
-        """Add another shard's events; the operand is unchanged.
-
-        Args:
-            other: The shard.
-            allow_overlap: Also count events that are counted here already, see
-                :attr:`provenance`.
-
-        Raises:
-            StateError: The two were set up differently (every setting that differs is named),
-                or both hold a shard, or a sequence of one, whose events would count twice.
-
-        Cost:
-            Beside that of the states a few set operations: the content of an evaluator in
-            memory is not compared, see :attr:`provenance`.
-
-        >>> shard = Evaluator()
-        >>> shard.update(True, True)
-        >>> total = Evaluator()
-        >>> total.merge(shard)
-        >>> total.merge(shard)
-        Traceback (most recent call last):
-        streameval.errors.StateError: expected each shard once, got the events of an evaluator ...
-        """
-        if not isinstance(other, Evaluator):
-            raise StateError(f"expected an Evaluator to merge, got {type(other).__name__}")
-        # In one order for either operand, so that two threads cannot deadlock.
-        first, second = sorted((self._lock, other._lock), key=id)
-        with first, second:
-            if not allow_overlap:
-                self._provenance.check(other._provenance)
-            elif other is self:
-                other = self.copy()
-            self.add_events(other)
-            self._provenance.add(other._provenance, live=not other._holds_none())
 
     def add_events(self, other: Evaluator) -> None:
         """Add another's events, of whatever shards; raises what :meth:`check_events` does."""
         self.check_events(other)
         self._intake.merge(other._intake)  # type: ignore[arg-type]
         self._windows.merge(other._windows)
+
+    _add = add_events
 
     def check_events(self, other: Evaluator) -> None:
         """Raise StateError for other settings, or events that cannot be added."""
@@ -867,128 +648,21 @@ class Evaluator(EvaluatorWay):
             )
         self._windows.check_merge(other._windows)
 
-    @property
-    @locked
-    def is_empty(self) -> bool:
-        """Whether no event has been counted."""
-        return self._holds_none()
-
-    def _holds_none(self) -> bool:
-        # Called in every merge, so without the lock again and with the first state that says no.
-        windows = self._windows
-        if windows.timeline is not None:
-            # The first number that a window retains is that of the parts with events.
-            return windows.timeline.is_empty and not next(iter(windows.retained().values()))
-        states = windows.total.current()
-        for row in states.plan.rows:  # noqa: SIM110 -- a generator takes as long as the rest
-            if states.support(row.name):  # derives no state
-                return False
-        return True
-
-    @property
-    @locked
-    def provenance(self) -> dict[str, Any]:
-        """The shards whose events this holds, so that no merge counts one twice.
-
-        ``contents``: the identities of states that were read and have no name, which are the
-        checksums of their bytes. ``shards``: name, epoch and, in turn, first and end of each
-        sequence. Events that were counted in memory belong to none until they are saved or
-        pickled, which gives them an identity. Before that the same evaluator, its :meth:`copy`
-        and its :meth:`to_bytes` (the newest 64) are refused again, in this process.
-
-        >>> ev = Evaluator()
-        >>> ev.update(True, True)
-        >>> ev.name_shard("eu-1", epoch=2, sequence=(0, 1000))
-        >>> ev.provenance
-        {'contents': [], 'shards': [['eu-1', 2, 0, 1000]]}
-        >>> len(from_bytes(ev.to_bytes()).provenance["contents"])
-        1
-        """
-        return self._provenance.to_data()
-
-    def shared_events(self, other: Evaluator) -> str:
-        """What events both are known to hold, in words; empty where none are known.
-
-        >>> ev = Evaluator()
-        >>> ev.update(True, True)
-        >>> ev.shared_events(from_bytes(ev.to_bytes())), bool(ev.shared_events(ev))
-        ('', True)
-        """
-        overlap = self._provenance.overlap(other._provenance)
-        return "" if overlap is None or overlap.by_chance else overlap.what
-
-    @locked
-    def name_shard(
-        self, shard: str, *, epoch: int = 0, sequence: tuple[int, int] | None = None
-    ) -> None:
-        """Name the shard that this evaluator's events are, for files and merges.
-
-        Two states of one shard merge only where their sequences do not overlap. A newer epoch
-        replaces older ones where states are merged together, for a shard that is evaluated
-        again. Once more with a longer sequence extends it.
-
-        Args:
-            shard: A name without blanks, such as ``"eu-1"`` or ``"2026-03-01/part-0007"``.
-            epoch: A whole number, larger in each new evaluation of the shard.
-            sequence: First position of the events, and the next after the last one; None: the
-                whole shard.
-
-        Raises:
-            InputError: A bad value, or another epoch than one that is held already.
-        """
-        self._provenance.name(shard, epoch, sequence)
-
-    @locked
-    def copy(self) -> Self:
-        """An independent evaluator of the same events."""
-        new = type(self).from_state(self.to_state())
-        new._provenance = self._provenance.copy(live=not self.is_empty)
-        return new
-
     def emptied(self) -> Self:
         """A new evaluator set up in the same way, without events."""
         return type(self)._blank(self._options)
-
-    @locked
-    def delta(self, *, newest: int | None = None) -> Self:
-        """An empty evaluator for further events of this stream, to be merged into this one.
-
-        It accepts and refuses the same events as this one: it has its labels, and its open
-        slices count towards ``max_slices``. Merge it before this one counts anything else.
-
-        Args:
-            newest: Windows of event time: a moment in microseconds since 1970
-                that the stream has reached, by which events are late. None:
-                the first event decides.
-
-        >>> ev = Evaluator(positive="spam")
-        >>> ev.update("ham", "spam")
-        >>> delta = ev.delta()
-        >>> delta.update_many(["spam", "ham"], ["spam", "ham"])
-        >>> ev.merge(delta)
-        >>> ev["accuracy"]
-        0.6666666666666666
-        """
-        new = self.emptied()
-        new.follow(self, newest)
-        return new
 
     def follow(self, other: Evaluator, newest: int | None) -> None:
         """Take over labels, open slices and timeline of another, without its events."""
         self.learn_labels([other])
         self._windows.follow(other._windows, newest)
 
+    _follow = follow
+
     def learn_labels(self, others: Iterable[Evaluator]) -> None:
         """Take over the labels that others know."""
         for other in others:
             self._intake.learn_from(other._intake)  # type: ignore[arg-type]
-
-    @property
-    @locked
-    def newest(self) -> int | None:
-        """Windows of event time: the latest moment seen, in microseconds since 1970."""
-        timeline = self._windows.timeline
-        return None if timeline is None else timeline.latest
 
     @property
     @locked
@@ -1105,45 +779,6 @@ class Evaluator(EvaluatorWay):
             given["bootstrap"] = Bootstrap(**given["bootstrap"])
         return cls(**given, window=window)
 
-    @property
-    def wants_scores(self) -> bool:
-        """Whether scores or probabilities are kept, beside the predicted labels."""
-        return self._context.plan.keeps_scores
-
-    @property
-    def takes_probabilities(self) -> bool:
-        """Whether scores of several classes are probabilities; see ``probabilities``."""
-        return self._context.plan.probabilities
-
-    @locked
-    def to_bytes(self, *, provenance: bool = False) -> bytes:
-        """The state as bytes: the same for the same events in any order.
-
-        The format is written down in docs/state-format.md.
-
-        Args:
-            provenance: With the shards that it holds, as :meth:`save` writes them: the bytes are
-                then the same for the same events and shards.
-        """
-        known = self._provenance if provenance else Provenance()
-        data = known.pack(self.to_state(), kind=EVALUATOR_KIND)
-        self._provenance.note_written(data)
-        return data
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, atomically: a crash leaves the old file or the new one.
-
-        Its :attr:`provenance` is written too; without one, the file's checksum becomes its
-        identity.
-
-        Raises:
-            StateError: The file cannot be written.
-        """
-        data = self.to_bytes(provenance=True)
-        write_atomically(path, compressed(data))
-        if not self.is_empty:
-            self._provenance.note_saved(data)
-
     @locked
     def to_state(self) -> dict[str, Any]:
         """Plain canonical data: what :meth:`to_bytes` packs."""
@@ -1176,40 +811,13 @@ class Evaluator(EvaluatorWay):
             new._intake.restore_labels(new._windows.total.current().labels())
         return new
 
-    @classmethod
-    def from_parts(cls, unpacked: Unpacked, *, in_memory: bool = False) -> Self:
-        """The evaluator of a file's parts, with its provenance; raises StateError.
-
-        Args:
-            unpacked: The parts.
-            in_memory: Whether they are of bytes in memory: few events may have equal ones.
-        """
-        new = cls.from_state(unpacked.data)
-        new._provenance = Provenance.of(
-            unpacked, empty=new.is_empty, by_chance=in_memory and new.holds_few
-        )
-        return new
-
     @property
     def holds_few(self) -> bool:
         """Whether the weight of its events is below that of which equal bytes prove nothing."""
-        timeline = self._windows.timeline
-        if timeline is not None and sum(timeline.counts().values()) >= FEW_EVENTS:
-            return False
-        states = self._windows.total.current()
-        return all(states.support(row.name) < FEW_EVENTS for row in states.plan.rows)
+        return self._holds_few()
 
-    @locked
     def __reduce__(self) -> tuple[Callable[[bytes, Any], Evaluator], tuple[bytes, Any]]:
-        # Not from_bytes: the identity is that of the evaluator, whose content others may have.
-        return _unpickled, (self.to_bytes(), self._provenance.pickled(live=not self.is_empty))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Evaluator):
-            return NotImplemented
-        return self.to_bytes() == other.to_bytes()
-
-    __hash__ = None  # type: ignore[assignment]
+        return _unpickled, self._pickled()
 
     def __repr__(self) -> str:
         words, values = self._total._summary()
@@ -1298,10 +906,7 @@ def _without(items: list[Any], others: list[Any]) -> list[Any]:
 
 
 def _unpickled(data: bytes, provenance: Any) -> Evaluator:
-    new = Evaluator.from_state(unpack_one_of(data, (EVALUATOR_KIND,)).data)
-    if provenance is not None:
-        new._provenance = Provenance.from_data(provenance)
-    return new
+    return Evaluator._from_pickled(data, provenance)
 
 
 def from_bytes(data: bytes) -> Evaluator:

@@ -71,8 +71,39 @@ def json_number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+_SUPPORT = frozenset({"support"})
+"""The columns of tables of values that are aligned to the right."""
+
+
+class Tabular:
+    """Writes the header and the rows that ``_cells`` returns as text, Markdown and HTML."""
+
+    __slots__ = ()
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        raise NotImplementedError
+
+    def _right(self, header: Sequence[str]) -> frozenset[str]:
+        """The columns that text and Markdown align to the right."""
+        return frozenset()
+
+    def _table(self) -> Table:
+        header, rows = self._cells()
+        return Table(header, rows, self._right(header))
+
+    def __str__(self) -> str:
+        return self._table().to_text()
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return self._table().to_markdown()
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Tabular):
     """Metrics with their values, reasons and support.
 
     Iterating gives its :class:`ReportRow` s; ``report["accuracy"]`` is a value.
@@ -120,24 +151,17 @@ class Report:
 
     def table(self) -> Table:
         """The rows as cells."""
-        return Table(*self._cells(), right=_SUPPORT)
+        return self._table()
 
-    def __str__(self) -> str:
-        return text_table(*self._cells(), right=_SUPPORT)
-
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(*self._cells(), right=_SUPPORT)
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+    def _right(self, header: Sequence[str]) -> frozenset[str]:
+        return _SUPPORT
 
 
 _COLUMNS = ("precision", "recall", "f1-score", "support")
 
 
 @dataclass(frozen=True, slots=True)
-class ClassificationReport:
+class ClassificationReport(Tabular):
     """The table of classes, as scikit-learn's ``classification_report``.
 
     ``rows`` maps a class or an average to its four numbers; an undefined
@@ -219,14 +243,10 @@ class ClassificationReport:
         return [form.format(one.low, one.high) if one.defined else "" for one in intervals]
 
     def __str__(self) -> str:
-        return text_table(*self._cells(beneath=True), right=frozenset(_COLUMNS))
+        return self.table(beneath=True).to_text()
 
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(*self._cells(), right=frozenset(_COLUMNS))
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+    def _right(self, header: Sequence[str]) -> frozenset[str]:
+        return frozenset(_COLUMNS)
 
 
 class SliceRow(NamedTuple):
@@ -244,7 +264,7 @@ class SliceRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SliceReport:
+class SliceReport(Tabular):
     """A metric for each slice, worst first; undefined values last."""
 
     metric: str
@@ -275,22 +295,15 @@ class SliceReport:
 
     def table(self) -> Table:
         """The total and the slices as cells."""
-        return Table(*self._cells(), right=_SUPPORT)
+        return self._table()
 
     def __str__(self) -> str:
         tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""
-        return text_table(*self._cells(), right=_SUPPORT) + tail
+        # Not super(), which knows the class as it was before it had slots.
+        return Tabular.__str__(self) + tail
 
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(*self._cells(), right=_SUPPORT)
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())
-
-
-_SUPPORT = frozenset({"support"})
-"""The columns of tables of values that are aligned to the right."""
+    def _right(self, header: Sequence[str]) -> frozenset[str]:
+        return _SUPPORT
 
 
 def value_cells(

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from streameval.errors import InputError, shown
-from streameval.evaluator.reports import ReportRow, number
+from streameval.evaluator.reports import Report, ReportRow, Tabular, number
+from streameval.events.event import Task
 from streameval.events.values import Weight
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
-from streameval.tables import html_table, markdown_table, text_table
 from streameval.uncertainty.interval import Bounds, Interval
-
-if TYPE_CHECKING:
-    from streameval.evaluator.evaluator import Evaluator
 
 _ARGUMENTS = ("y_true", "y_pred", "score", "proba", "weight", "event_time", "slices", "unit")
 
 
+class Countable(Protocol):
+    """What counts events: an evaluator or a track."""
+
+    @property
+    def update(self) -> Callable[..., None]: ...
+    @property
+    def update_many(self) -> Callable[..., None]: ...
+
+
+class Tracked(Countable, Protocol):
+    """What a track reads: an evaluator."""
+
+    @property
+    def task(self) -> Task: ...
+    @property
+    def report(self) -> Callable[..., Report]: ...
+
+
 def consume(
-    evaluator: Evaluator | Track, events: Iterable[object], fields: tuple[str, ...], batch: int
+    evaluator: Countable, events: Iterable[object], fields: tuple[str, ...], batch: int
 ) -> int:
     """Count the events of an iterable; see :meth:`streameval.Evaluator.consume`."""
     for name in fields:
@@ -70,7 +85,7 @@ def _arguments(event: object, fields: tuple[str, ...], position: int) -> dict[st
     )
 
 
-def _count(evaluator: Evaluator | Track, events: list[dict[str, Any]], before: int) -> int:
+def _count(evaluator: Countable, events: list[dict[str, Any]], before: int) -> int:
     """Count events of the same arguments: at once, or one by one up to the one refused."""
     if not events:
         return 0
@@ -108,7 +123,7 @@ class TrackRow(NamedTuple):
     bounds: Bounds | None = None
 
 
-class Track:
+class Track(Tabular):
     """Metrics of an evaluator after every so many events, for a stream without times.
 
     Count events through the track, with :meth:`update`, :meth:`update_many` or :meth:`consume`;
@@ -133,7 +148,7 @@ class Track:
     __slots__ = ("_evaluator", "_events", "_every", "_names", "_rows")
 
     def __init__(
-        self, evaluator: Evaluator, every: int, metrics: Iterable[str] | None = None
+        self, evaluator: Tracked, every: int, metrics: Iterable[str] | None = None
     ) -> None:
         if type(every) is not int or every < 1:
             raise InputError("every", expected="a number of events above 0", got=shown(every))
@@ -267,17 +282,8 @@ class Track:
         ]
         return list(columns), [list(line) for line in zip(*texts, strict=True)]
 
-    def __str__(self) -> str:
-        header, rows = self._cells()
-        return text_table(header, rows, right=frozenset(header))
+    def _right(self, header: Sequence[str]) -> frozenset[str]:
+        return frozenset(header)
 
     def __repr__(self) -> str:
         return f"<Track: {self._events} events, a row every {self._every}>"
-
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        header, rows = self._cells()
-        return markdown_table(header, rows, right=frozenset(header))
-
-    def _repr_html_(self) -> str:
-        return html_table(*self._cells())

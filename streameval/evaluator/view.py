@@ -376,20 +376,13 @@ class _Unchanging:
         return self._state_set
 
 
-class View:
-    """Metrics, reports and curves of the events in one window.
+class Readings:
+    """What an evaluator and its views read of the events in one window."""
 
-    Made by an :class:`~streameval.Evaluator`; read-only, and always current.
+    __slots__ = ()
 
-    Threads:
-        As :class:`~streameval.Evaluator`; they share one lock.
-    """
-
-    __slots__ = ("_context", "_window")
-
-    def __init__(self, window: Window, context: ViewContext) -> None:
-        self._window = window
-        self._context = context
+    _context: ViewContext
+    _window: Window
 
     @property
     def task(self) -> Task:
@@ -402,62 +395,6 @@ class View:
         """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
         intake = self._context.intake
         return list(intake.labels) if isinstance(intake, BinaryIntake) else intake.known()
-
-    @property
-    def threshold(self) -> float | None:
-        """Binary: ``score >= threshold`` is predicted positive; None where no label is kept."""
-        intake = self._context.intake
-        if not isinstance(intake, BinaryIntake) or not self._context.plan.serves("confusion"):
-            return None
-        return intake.threshold
-
-    @property
-    @locked
-    def support(self) -> Weight:
-        """Weight of the events counted."""
-        state_set = self._window.current()
-        return max(map(state_set.support, self._context.plan.keeps), default=0)
-
-    def __getitem__(self, name: MetricName | str) -> float:
-        context = self._context
-        with context.lock:
-            state_set = self._window.current()
-            known = context.readers.get(name) if isinstance(name, str) else None
-            reader = known or context.reader(name, state_set)
-            value = reader(state_set)
-            return value if value == value else self._named(value)
-
-    def shortcut(self, name: str) -> Callable[[], float] | None:
-        """The metric as a function of nothing, for callers that read after every event.
-
-        It reads the window as it then is. Where it returns nan, the view has the reason or a
-        newer function. None before the first event, when it is unknown what will be fed.
-
-        Args:
-            name: A metric that this view has answered with a number.
-        """
-        context, window = self._context, self._window
-        of_state_set = context.readers.get(name)
-        if of_state_set is None:
-            return None
-        metric = find(name, context.plan.task)
-        function = metric.bind(positive=context.positive, undefined=context.undefined)
-        quick = None
-        if context.undefined is None:
-            quick = compiled_reader(metric.name, window, binary=context.plan.binary)
-            if quick is None and window.reader is not None and not metric.also:
-                quick = window.reader(metric.name, metric.state, function)
-            if quick is not None and not math.isnan(quick()):
-                return quick
-        state_set, current = window.state_set, window.current
-        if not metric.also and metric.state in ("confusion", "index", "class_scores"):
-            if window.plain:
-                return functools.partial(function, getattr(state_set, metric.state))
-            if quick is None and state_set is not None:
-                return functools.partial(of_state_set, state_set)
-        if quick is None:
-            return lambda: of_state_set(current())
-        return functools.partial(_first_number, quick, of_state_set, current)
 
     @overload
     def value(
@@ -484,6 +421,12 @@ class View:
         Raises:
             MetricError: An unknown name or parameter, or the evaluator was
                 not fed what the metric needs.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update_many(["a", "b", "a"], ["a", "b", "b"])
+        >>> ev.value("fbeta", beta=2, average="macro") == ev.value("fbeta_macro", beta=2)
+        True
         """
         context = self._context
         metric = find(name, context.plan.task, params.pop("average", ...))
@@ -599,6 +542,15 @@ class View:
 
         Cost:
             Three times the value's.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(max_scores=1024)
+        >>> ev.update_many([n % 3 == 0 for n in range(9000)], score=[n / 9e3 for n in range(9000)])
+        >>> bounds = ev.bounds("roc_auc")
+        >>> bounds.low < ev["roc_auc"] < bounds.high, round(bounds.width, 4)
+        (True, 0.0026)
+        >>> ev.bounds("log_loss").width
+        0.0
         """
         context = self._context
         state_set = self._window.current()
@@ -628,35 +580,6 @@ class View:
             return Bounds(value, value)
         function = metric.bind(undefined=context.undefined, **params)
         return bounds_of(BOUNDED[metric.name], function, getattr(state_set, metric.state))
-
-    @locked
-    def _summary(self) -> tuple[str, str]:
-        """The task, window and events; and the main metrics that can be answered, with values."""
-        context = self._context
-        state_set = self._window.current()
-        task = "binary" if context.plan.binary else "multiclass"
-        notes = context.notes
-        words = [f"{task}, positive {shown(notes['positive'])}" if "positive" in notes else task]
-        if "window" in notes:
-            window = dict(notes["window"])
-            sizes = " ".join(f"{key} {value}" for key, value in window.items() if key != "kind")
-            words.append(f"window {window['kind']} ({sizes})")
-        words.append(f"{count_text(self.support)} events")
-        values: list[str] = []
-        names = context.kept or USUAL_METRICS["representation", task]
-        for name in names if self.support else ():
-            metric = find(name, task)
-            if len(values) < _SHOWN_VALUES and self._can_answer(metric, state_set):
-                value = float(context.bound(metric, {})(state_set))
-                values.append(f"{name} {value:.4g}")
-        return ", ".join(words), ", ".join(values)
-
-    def __repr__(self) -> str:
-        return f"<View: {'; '.join(filter(None, self._summary()))}>"
-
-    def _repr_html_(self) -> str:
-        words, _ = self._summary()
-        return f"<p>{html.escape(words)}</p>{self.report()._repr_html_()}"
 
     @locked
     def report(
@@ -757,6 +680,15 @@ class View:
             MetricError: No predicted labels were fed; as many `target_names` as classes are
                 expected, and from 0 to 17 `digits`.
             InputError: The level is not between 0 and 1, or a label is twice in `labels`.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update_many(["a", "b"], ["a", "b"], weight=[4, 6])
+        >>> print(ev.classification_report(intervals=0.95))
+                             precision            recall          f1-score  support
+        a                       1.0000            1.0000            1.0000        4
+                      [0.5101, 1.0000]  [0.5101, 1.0000]  [...]
+        ...
         """
         level = None if intervals is None else checked_level(intervals)
         if type(digits) is not int or not 0 <= digits <= 17:
@@ -881,6 +813,13 @@ class View:
 
         Cost:
             O(scores of the class's column).
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update("cat", proba={"cat": 0.75, "dog": 0.25})
+        >>> ev.update("dog", proba={"cat": 0.5, "dog": 0.5})
+        >>> ev.one_vs_rest("cat")["roc_auc"]
+        1.0
         """
         context = self._context
         if context.plan.binary:
@@ -919,7 +858,15 @@ class View:
 
     @locked
     def series(self, metric: str, *, intervals: float | None = None) -> list[SeriesRow]:
-        """A metric for each retained pane; see :meth:`streameval.Evaluator.series`."""
+        """A metric for each retained pane: start, end, value, reason, support, interval.
+
+        Args:
+            metric: A name of :data:`streameval.metrics.METRICS`.
+            intervals: The level of the confidence interval of each; None: without.
+
+        Raises:
+            MetricError: An unknown metric, or the window is not of panes.
+        """
         level = None if intervals is None else checked_level(intervals)
         context = self._context
         row = find(metric, context.plan.task)
@@ -934,6 +881,120 @@ class View:
             value = self._row(row, panes.state_set_from(mark.start), level, pane=mark.start)
             series.append(SeriesRow(iso_time(mark.start), iso_time(mark.end), *value[1:]))
         return series
+
+    @property
+    @locked
+    def confusion(self) -> ConfusionCounts:
+        """The confusion counts under the user's labels; a copy."""
+        state_set = self._window.current()
+        self._context.require("confusion", ("confusion",), state_set)
+        counts: ConfusionCounts = state_set.confusion
+        names = self._context.names()
+        if not names:
+            return counts.copy()
+        # Rows ascend by name, whichever label is the positive one.
+        return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
+
+
+class View(Readings):
+    """Metrics, reports and curves of the events in one window.
+
+    Made by an :class:`~streameval.Evaluator`; read-only, and always current.
+
+    Threads:
+        As :class:`~streameval.Evaluator`; they share one lock.
+    """
+
+    __slots__ = ("_context", "_window")
+
+    def __init__(self, window: Window, context: ViewContext) -> None:
+        self._window = window
+        self._context = context
+
+    @property
+    def threshold(self) -> float | None:
+        """Binary: ``score >= threshold`` is predicted positive; None where no label is kept."""
+        intake = self._context.intake
+        if not isinstance(intake, BinaryIntake) or not self._context.plan.serves("confusion"):
+            return None
+        return intake.threshold
+
+    @property
+    @locked
+    def support(self) -> Weight:
+        """Weight of the events counted."""
+        state_set = self._window.current()
+        return max(map(state_set.support, self._context.plan.keeps), default=0)
+
+    def __getitem__(self, name: MetricName | str) -> float:
+        context = self._context
+        with context.lock:
+            state_set = self._window.current()
+            known = context.readers.get(name) if isinstance(name, str) else None
+            reader = known or context.reader(name, state_set)
+            value = reader(state_set)
+            return value if value == value else self._named(value)
+
+    def shortcut(self, name: str) -> Callable[[], float] | None:
+        """The metric as a function of nothing, for callers that read after every event.
+
+        It reads the window as it then is. Where it returns nan, the view has the reason or a
+        newer function. None before the first event, when it is unknown what will be fed.
+
+        Args:
+            name: A metric that this view has answered with a number.
+        """
+        context, window = self._context, self._window
+        of_state_set = context.readers.get(name)
+        if of_state_set is None:
+            return None
+        metric = find(name, context.plan.task)
+        function = metric.bind(positive=context.positive, undefined=context.undefined)
+        quick = None
+        if context.undefined is None:
+            quick = compiled_reader(metric.name, window, binary=context.plan.binary)
+            if quick is None and window.reader is not None and not metric.also:
+                quick = window.reader(metric.name, metric.state, function)
+            if quick is not None and not math.isnan(quick()):
+                return quick
+        state_set, current = window.state_set, window.current
+        if not metric.also and metric.state in ("confusion", "index", "class_scores"):
+            if window.plain:
+                return functools.partial(function, getattr(state_set, metric.state))
+            if quick is None and state_set is not None:
+                return functools.partial(of_state_set, state_set)
+        if quick is None:
+            return lambda: of_state_set(current())
+        return functools.partial(_first_number, quick, of_state_set, current)
+
+    @locked
+    def _summary(self) -> tuple[str, str]:
+        """The task, window and events; and the main metrics that can be answered, with values."""
+        context = self._context
+        state_set = self._window.current()
+        task = "binary" if context.plan.binary else "multiclass"
+        notes = context.notes
+        words = [f"{task}, positive {shown(notes['positive'])}" if "positive" in notes else task]
+        if "window" in notes:
+            window = dict(notes["window"])
+            sizes = " ".join(f"{key} {value}" for key, value in window.items() if key != "kind")
+            words.append(f"window {window['kind']} ({sizes})")
+        words.append(f"{count_text(self.support)} events")
+        values: list[str] = []
+        names = context.kept or USUAL_METRICS["representation", task]
+        for name in names if self.support else ():
+            metric = find(name, task)
+            if len(values) < _SHOWN_VALUES and self._can_answer(metric, state_set):
+                value = float(context.bound(metric, {})(state_set))
+                values.append(f"{name} {value:.4g}")
+        return ", ".join(words), ", ".join(values)
+
+    def __repr__(self) -> str:
+        return f"<View: {'; '.join(filter(None, self._summary()))}>"
+
+    def _repr_html_(self) -> str:
+        words, _ = self._summary()
+        return f"<p>{html.escape(words)}</p>{self.report()._repr_html_()}"
 
     @locked
     def pane_reports(
@@ -1008,16 +1069,3 @@ class View:
             if end - length_us < mark.end <= end:
                 merged.merge(panes.state_set_from(mark.start))
         return View(cast(Window, _Unchanging(merged)), self._context)
-
-    @property
-    @locked
-    def confusion(self) -> ConfusionCounts:
-        """The confusion counts under the user's labels; a copy."""
-        state_set = self._window.current()
-        self._context.require("confusion", ("confusion",), state_set)
-        counts: ConfusionCounts = state_set.confusion
-        names = self._context.names()
-        if not names:
-            return counts.copy()
-        # Rows ascend by name, whichever label is the positive one.
-        return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
