@@ -215,6 +215,15 @@ def _write_nameless(directory: str, temporary: str, data: bytes, mode: int | Non
     return True
 
 
+def sync(path: str | os.PathLike[str]) -> None:
+    """Flush a file or directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _fill(file: BinaryIO, data: bytes, mode: int | None) -> None:
     if mode is not None:
         with suppress(OSError, AttributeError):  # not every system keeps permissions

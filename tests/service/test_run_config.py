@@ -18,7 +18,8 @@ from streameval.errors import ConfigError, InputError
 from streameval.service.config.address import parse_address
 from streameval.service.config.evaluators import evaluator_of, main_metrics, window_spec_of
 from streameval.service.config.load import load_settings, resolved, settings_from_text
-from streameval.service.config.secrets import resolved_secrets, secret
+from streameval.service.config.resolved import resolved_secrets
+from streameval.service.config.secrets import secret
 from streameval.service.config.settings import JoinSettings, RunSettings, WindowSettings
 from streameval.service.sources.inbox import HttpSettings
 from streameval.windows import Fading, Panes

@@ -14,7 +14,8 @@ import pytest
 
 from streameval.errors import ConfigError
 from streameval.service.alerts.observations import Observation
-from streameval.service.alerts.rules import AlertBook, Transition
+from streameval.service.alerts.rules import AlertBook
+from streameval.service.alerts.transition import Transition
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import AlertSettings, WebhookSettings
 from streameval.service.snapshot import Value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import pkgutil
 import re
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -108,6 +109,79 @@ def broken_rules(path: Path, names: list[str]) -> list[str]:
 
 def test_imports_go_down() -> None:
     assert [rule for path in modules() for rule in broken_rules(path, imports(path))] == []
+
+
+ALLOWED_CIRCLES = [
+    {"streameval.evaluator.evaluator", "streameval.evaluator.track"},
+    {"streameval.states.native.native_index", "streameval.states.score_index"},
+]
+
+COMPILED_IMPORT = re.compile(
+    r"^ *(?:from (streameval[\w.]*) c?import|c?import (streameval[\w.]*))", re.M
+)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path, known: Collection[str]) -> set[str]:
+    """Modules of the package that one imports: in functions, for annotations, by importlib too."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".pyx":
+        names = {one or other for one, other in COMPILED_IMPORT.findall(source)}
+    else:
+        names = set(imports(path))
+        for node in ast.walk(ast.parse(source)):
+            match node:
+                # A compiled module is imported by its last name.
+                case ast.Call(func, [ast.Constant(str(name)), *_]) if ast.unparse(func).endswith(
+                    ("import_module", "compiled")
+                ):
+                    names |= {name, *(one for one in known if one.endswith(f".native.{name}"))}
+    # Of a name in a module, the module.
+    return {
+        found
+        for name in names
+        for found in (name, name.rpartition(".")[0])
+        if found in known and (found == name or name not in known)
+    } - {module_name(path)}
+
+
+def circles(arrows: Mapping[str, Iterable[str]]) -> list[set[str]]:
+    """Sets of modules of which each imports every other, directly or not."""
+
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [start]
+        while waiting:
+            new = set(arrows[waiting.pop()]) - found
+            found |= new
+            waiting += new
+        return found
+
+    each = {module: reached(module) for module in arrows}
+    found: list[set[str]] = []
+    for module, others in each.items():
+        circle = {other for other in others if module in each[other]}
+        if circle and circle not in found:
+            found.append(circle)
+    return found
+
+
+def test_no_modules_import_each_other() -> None:
+    paths = {module_name(path): path for path in ROOT.rglob("*.py*") if path.suffix in _SOURCES}
+    arrows = {module: imported_modules(path, paths) for module, path in paths.items()}
+    assert len(arrows) > 200
+    assert sorted(map(sorted, circles(arrows))) == sorted(map(sorted, ALLOWED_CIRCLES))
+
+
+_SOURCES = (".py", ".pyx")
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["b"], "d": []}) == [{"b", "c"}]
 
 
 def test_every_layer_exists() -> None:

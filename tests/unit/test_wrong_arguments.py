@@ -6,6 +6,7 @@ A raw TypeError, AttributeError or KeyError shows where the code failed, not wha
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 import streameval as se
 from streameval.errors import InputError, MetricError, StreamevalError
+from tests.support import golden_errors
 
 
 class Silent:
@@ -249,6 +251,16 @@ def test_the_usual_mistakes_have_a_sentence() -> None:
         "without learn_one and predict_one; the predictions of a model that learns from batches "
         "go into Evaluator.update_many"
     )
+
+
+def test_texts_and_codes_of_typical_errors_are_those_written_down() -> None:
+    """``python -m tests.support.golden_errors`` writes the file again."""
+    frozen = json.loads(golden_errors.FILE.read_text(encoding="utf-8"))
+    told = {name: golden_errors.told(name) for name in golden_errors.CALLS}
+    assert all(told.values())
+    assert {
+        name: told.get(name) for name in {**frozen, **told} if told.get(name) != frozen.get(name)
+    } == {}
 
 
 def test_one_name_stands_for_a_list_of_one() -> None:

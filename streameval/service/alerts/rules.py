@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,8 @@ from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import duration, iso_time
 from streameval.service.alerts.observations import Observation, Observer
+from streameval.service.alerts.transition import Event, Transition
+from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import (
     LAG,
     RUN_METRICS,
@@ -31,64 +33,13 @@ from streameval.service.config.settings import (
 from streameval.service.snapshot import AlertState, Snapshot, State, Value, When, finite
 from streameval.service.store.dialect import Connection
 
-if TYPE_CHECKING:
-    from streameval.service.alerts.webhook import Webhook
-
 log = logging.getLogger(__name__)
-
-Event: TypeAlias = Literal["firing", "resolved"]
 
 _NO_SETTINGS = RunSettings()
 _NOT_COMPUTED = Observation(Value(None, 0, "not computed"))
 
 _MOST_UNSENT = 1000
 """Transitions kept for a webhook that does not answer; older ones are dropped."""
-
-
-class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert began to fire, or its value is within the bound again."""
-
-    number: int
-    """Ascending through the whole run, restarts included."""
-    event: Event
-    name: str
-    metric: str
-    window: str
-    slice: dict[str, str | int]
-    value: float | None
-    """None where it is infinite."""
-    bound: str
-    support: float
-    at: str
-    when: When = "value"
-    against: str = ""
-    model: str = ""
-    """Whose metric it is; empty: of the only or first model."""
-    level: float | None = None
-    low: float | None = None
-    high: float | None = None
-    method: str = ""
-    slices: list[str] = []
-    """Of an alert on any slice: those beyond the bound."""
-
-    @property
-    def text(self) -> str:
-        """One sentence for people."""
-        where = f" in window {self.window}" if self.window else ""
-        where += "".join(f", {key}={value}" for key, value in self.slice.items())
-        if self.slices:
-            more = f" and {len(self.slices) - 3} more" if len(self.slices) > 3 else ""
-            where += f", slices {'; '.join(self.slices[:3])}{more}"
-        value = "infinite" if self.value is None else f"{self.value:.6g}"
-        if self.method and self.when != "value":
-            ends = ("infinite" if end is None else f"{end:.6g}" for end in (self.low, self.high))
-            value += f" [{', '.join(ends)}]"
-        against = f" against {self.against}" if self.against else ""
-        model = f" of {self.model}" if self.model else ""
-        return (
-            f"{self.event}: {self.name}: {self.metric}{model} is {value}{against} "
-            f"({self.bound} fires){where}, support {self.support:g}"
-        )
 
 
 class Judgement(NamedTuple):

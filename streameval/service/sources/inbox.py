@@ -37,7 +37,7 @@ from streameval.service.sources.raw import (
     Source,
 )
 from streameval.service.store.private_files import private_directory, private_file
-from streameval.service.store.store import sync
+from streameval.state_files.disk import sync
 
 InboxKind: TypeAlias = Literal["predictions", "labels"]
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.events.values import IntArray
-from streameval.service.sources.kafka import KafkaProperties, KafkaSettings
+from streameval.service.sources.kafka_topics import KafkaProperties, KafkaTopics
 from streameval.service.sources.raw import (
     BadEvent,
     Kind,
@@ -111,7 +111,7 @@ class KafkaSource:
 
     def __init__(
         self,
-        settings: KafkaSettings,
+        settings: KafkaTopics,
         positions: Mapping[str, Position],
         *,
         clock: Callable[[], float] = time.monotonic,

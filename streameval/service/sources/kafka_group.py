@@ -23,12 +23,6 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from streameval.errors import ConfigError, SourceError
-from streameval.service.sources.kafka import (
-    COOPERATIVE,
-    STRATEGY,
-    KafkaProperties,
-    KafkaSettings,
-)
 from streameval.service.sources.kafka_consumer import (
     OFFSET_END,
     Consumer,
@@ -38,6 +32,12 @@ from streameval.service.sources.kafka_consumer import (
     TopicPartition,
     partition_name,
     quiet_logger,
+)
+from streameval.service.sources.kafka_topics import (
+    COOPERATIVE,
+    STRATEGY,
+    KafkaProperties,
+    KafkaTopics,
 )
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
 from streameval.service.sources.turns import PredictionsFirst
@@ -104,7 +104,7 @@ class KafkaGroup:
 
     def __init__(
         self,
-        settings: KafkaSettings,
+        settings: KafkaTopics,
         units: HeldUnits,
         *,
         owner: str,

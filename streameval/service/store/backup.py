@@ -31,9 +31,9 @@ from streameval.service.store.store import (
     read_store,
     restoring,
     shown_path,
-    sync,
     worded,
 )
+from streameval.state_files.disk import sync
 
 _TRIES = 20
 

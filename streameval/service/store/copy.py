@@ -21,8 +21,8 @@ from streameval.service.store.store import (
     each_unit,
     open_store,
     read_store,
-    sync,
 )
+from streameval.state_files.disk import sync
 
 _COPIED = {
     "meta": ("key", "value"),

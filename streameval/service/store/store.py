@@ -38,6 +38,7 @@ from streameval.service.store.postgres import (
     read_postgres,
 )
 from streameval.service.store.private_files import private_file, tighten
+from streameval.state_files.disk import sync
 
 if TYPE_CHECKING:
     from streameval.service.config.settings import RunSettings
@@ -473,15 +474,6 @@ def finish_restore(path: str, lock: StoreLock) -> None:
         raise StoreError(
             f"{path}: a restore cannot be finished: {error.filename}: {error.strerror}"
         ) from None
-
-
-def sync(path: str | os.PathLike[str]) -> None:
-    """Flush a file or directory to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:

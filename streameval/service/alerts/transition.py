@@ -1,0 +1,57 @@
+"""What an alert reports: it began to fire, or is resolved."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from streameval.service.snapshot import When
+
+Event: TypeAlias = Literal["firing", "resolved"]
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert began to fire, or its value is within the bound again."""
+
+    number: int
+    """Ascending through the whole run, restarts included."""
+    event: Event
+    name: str
+    metric: str
+    window: str
+    slice: dict[str, str | int]
+    value: float | None
+    """None where it is infinite."""
+    bound: str
+    support: float
+    at: str
+    when: When = "value"
+    against: str = ""
+    model: str = ""
+    """Whose metric it is; empty: of the only or first model."""
+    level: float | None = None
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
+    slices: list[str] = []
+    """Of an alert on any slice: those beyond the bound."""
+
+    @property
+    def text(self) -> str:
+        """One sentence for people."""
+        where = f" in window {self.window}" if self.window else ""
+        where += "".join(f", {key}={value}" for key, value in self.slice.items())
+        if self.slices:
+            more = f" and {len(self.slices) - 3} more" if len(self.slices) > 3 else ""
+            where += f", slices {'; '.join(self.slices[:3])}{more}"
+        value = "infinite" if self.value is None else f"{self.value:.6g}"
+        if self.method and self.when != "value":
+            ends = ("infinite" if end is None else f"{end:.6g}" for end in (self.low, self.high))
+            value += f" [{', '.join(ends)}]"
+        against = f" against {self.against}" if self.against else ""
+        model = f" of {self.model}" if self.model else ""
+        return (
+            f"{self.event}: {self.name}: {self.metric}{model} is {value}{against} "
+            f"({self.bound} fires){where}, support {self.support:g}"
+        )

@@ -1,0 +1,76 @@
+"""Every secret of a run's settings, resolved and checked before a store or source is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+
+import msgspec
+
+from streameval.errors import ConfigError
+from streameval.service.config.secrets import check_token, is_web_address, secret
+from streameval.service.config.settings import RunSettings, WebhookSettings
+
+
+def resolved_secrets(
+    settings: RunSettings, environment: Mapping[str, str] = os.environ
+) -> Callable[[str, str], str]:
+    """Look up every secret that the settings name, before a store or source is opened.
+
+    Returns:
+        A function from ``env:NAME`` or ``file:PATH``, and its key, to the value, as
+        :func:`secret`. Each is read once, because a pipe can be read only once.
+
+    Raises:
+        ConfigError: One does not exist, or is too short a token or no address. The
+            message holds the key and never a value.
+
+    >>> from streameval.service.config.settings import ServeSettings
+    >>> resolved_secrets(RunSettings(serve=ServeSettings(token="env:TOKEN")), {})
+    Traceback (most recent call last):
+    streameval.errors.ConfigError: serve.token: expected the variable TOKEN in the environment, ...
+    """
+    resolve = cache(partial(secret, environment=environment))
+    resolve(settings.store, "store")
+    if settings.serve.token is not None:
+        token = resolve(settings.serve.token, "serve.token")
+        if settings.serve.enabled:
+            check_token(token)
+    if settings.webhook is not None:
+        webhook_target(settings.webhook, resolve)
+    for table, source in settings.sources.items():
+        for name, text in source.secrets().items():
+            resolve(text, f"{table}.{name}")
+    return resolve
+
+
+def with_store(settings: RunSettings, resolve: Callable[[str, str], str]) -> RunSettings:
+    """The settings with the address of their store, which may hold a password, resolved."""
+    return msgspec.structs.replace(settings, store=resolve(settings.store, "store"))
+
+
+def webhook_target(
+    settings: WebhookSettings, resolve: Callable[[str, str], str] = secret
+) -> tuple[str, str | None]:
+    """The address and the token of a webhook, resolved and checked.
+
+    Args:
+        settings: The webhook's.
+        resolve: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
+
+    Raises:
+        ConfigError: A secret does not exist, or is no address or token.
+
+    >>> webhook_target(WebhookSettings(url="env:URL"), lambda value, key: "http://hooks.example/x")
+    ('http://hooks.example/x', None)
+    """
+    url = resolve(settings.url, "webhook.url")
+    if not is_web_address(url):
+        raise ConfigError("webhook.url: expected an address http://… or https://…, got other text")
+    if settings.token is None:
+        return url, None
+    token = resolve(settings.token, "webhook.token")
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigError("webhook.token: expected printable ASCII text, got other text")
+    return url, token
