@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import fsum
 from typing import Any, NamedTuple, TypeGuard
 
@@ -31,7 +31,7 @@ from streameval.states.confusion_parts.confusion_form import (
     write_form,
 )
 from streameval.states.confusion_parts.label_index import INDEX_BITS, LabelIndex
-from streameval.states.confusion_parts.label_sums import LabelSums, label_sums
+from streameval.states.confusion_parts.label_sums import ConfusionCells, LabelSums, new_cells
 from streameval.states.confusion_parts.pair_counts import PairWeights, bool_pairs, code_pairs
 from streameval.states.fields import (
     MOST_WEIGHT,
@@ -161,210 +161,6 @@ class ClassCounts(NamedTuple):
     """Weight predicted as the class: the column sums."""
 
 
-_MASK = (1 << INDEX_BITS) - 1
-
-
-class CellTable:
-    """Weight of each (true, predicted) pair of indices, with sums that follow it.
-
-    Args:
-        index: The labels' indices. Shared with the owning confusion, which adds
-            and removes labels.
-
-    Attributes:
-        cells: From ``i << INDEX_BITS | j`` to the weight. One int and not a
-            tuple: smaller, and quicker to make and to look up. Code that writes a
-            cell directly must call :meth:`sum_up`. Compiled sums may have counted what is not
-            in ``_cells`` yet; a reading of ``cells`` brings them there.
-        exact: Whether every weight is an int.
-        quick: The compiled sums' way to count an event of weight 1 under its
-            labels, the cell included; it returns False, nothing done, for new labels.
-            None while there are no such sums.
-        whole: Integers of which the float weights are a multiple, each rounded; None where
-            there are none, and from the next event on.
-
-    Cost:
-        An event O(1). The sums are made at the first read, in
-        O(classes + cells), and then kept current; with float weights they are
-        made anew after each event.
-
-    >>> index = LabelIndex()
-    >>> cat, dog = index.add("cat"), index.add("dog")
-    >>> table = CellTable(index)
-    >>> table.add([(0, 0, 3), (1, 0, 2)])
-    >>> table.total, table.correct, table.margins().predicted
-    (5, 3, [5, 0])
-    """
-
-    __slots__ = (
-        "_cells",
-        "_correct",
-        "_label_index",
-        "_sums",
-        "_total",
-        "exact",
-        "quick",
-        "whole",
-    )
-
-    def __init__(self, index: LabelIndex) -> None:
-        self._label_index = index
-        self._cells: dict[int, Weight] = {}
-        self.exact = True
-        # Of integer weights; with floats summed at each read. Where there are sums
-        # they keep both, and these two are behind.
-        self._total: Weight = 0
-        self._correct: Weight = 0
-        self._sums: LabelSums | None = None
-        self.quick: Callable[[object, object], bool] | None = None
-        self.whole: ConfusionCounts | None = None
-
-    @property
-    def cells(self) -> dict[int, Weight]:
-        """The weight of each pair."""
-        if self._sums is not None:
-            self._sums.settle()
-        return self._cells
-
-    # Counting
-
-    def add(self, cells: Collection[tuple[int, int, Weight]]) -> None:
-        """Count cells; a float among the weights makes it a float table before they count."""
-        if float in {type(weight) for _, _, weight in cells}:
-            self.promote()
-        for i, j, weight in cells:
-            self.add_one(i, j, weight)
-
-    def add_one(self, i: int, j: int, weight: Weight) -> None:
-        """Count one cell, as :meth:`add` does."""
-        if self.exact and type(weight) is float:
-            self.promote()
-        code = i << INDEX_BITS | j
-        if self.exact:
-            self.cells[code] = self.cells.get(code, 0) + weight
-            self.sum_up(i, j, weight)
-        else:
-            self.cells[code] = self.cells.get(code, 0.0) + weight
-            self._sums = self.whole = None
-
-    def sum_up(self, i: int, j: int, weight: Weight) -> None:
-        """Add an integer weight, in its cell already, to the sums."""
-        if self._sums is None:
-            self._total += weight
-            if i == j:
-                self._correct += weight
-            return
-        try:
-            self._sums.count(i, j, weight)
-        except OverflowError:
-            # Too large for these sums: others are made, of the cells as they are now.
-            self._forget_sums()
-            self.margins()
-
-    def take(self, i: int, j: int, weight: Weight) -> Weight:
-        """Remove an integer weight from a cell of an exact table.
-
-        Returns:
-            The remaining weight; below 0 where the cell held less, and nothing is changed.
-        """
-        code = i << INDEX_BITS | j
-        left = self.cells.get(code, 0) - weight
-        if left >= 0:
-            if left:
-                self.cells[code] = left
-            else:
-                del self.cells[code]
-            self.sum_up(i, j, -weight)
-        return left
-
-    def promote(self) -> None:
-        """Make every weight a float, for good."""
-        if self.exact:
-            self.exact = False
-            self._forget_sums()
-            for code, weight in self.cells.items():
-                self.cells[code] = float(weight)
-
-    # Reading
-
-    def coded(self) -> Iterator[tuple[int, int, Weight]]:
-        """(true index, predicted index, weight) of the pairs that occur."""
-        return ((code >> INDEX_BITS, code & _MASK, weight) for code, weight in self.cells.items())
-
-    @property
-    def total(self) -> Weight:
-        """Weight of all events."""
-        if not self.exact:
-            return fsum(self.cells.values())
-        return self._total if self._sums is None else self._sums.total
-
-    @property
-    def correct(self) -> Weight:
-        """Weight of the events predicted rightly."""
-        if self._sums is None and self.exact:
-            return self._correct
-        return self.margins().hits
-
-    def margins(self) -> LabelSums:
-        """The sums with row sums, column sums and diagonal; the ratios may be behind."""
-        if self._sums is None:
-            classes = len(self._label_index.labels)
-            self._sums = label_sums(classes, self.coded, exact=self.exact)
-            self.quick = self._sums.short_way(self._label_index.index, self._cells)
-        return self._sums
-
-    def current_sums(self) -> LabelSums:
-        """The sums with up-to-date ratios, which the next events recompute at once."""
-        sums = self._sums
-        if sums is None:
-            sums = self.margins()
-        if sums.touched:
-            sums.recompute()
-        sums.watched = True
-        return sums
-
-    # The object
-
-    def grow(self) -> None:
-        """Extend the sums to the labels that were added."""
-        if self._sums is not None:
-            self._sums.grow(len(self._label_index.labels))
-
-    def copy(self, index: LabelIndex) -> CellTable:
-        """An independent table over a copy of the same labels."""
-        twin = CellTable(index)
-        twin._cells = self.cells.copy()
-        twin.exact = self.exact
-        if self.exact:
-            twin._total = self.total
-            twin._correct = self.correct
-        twin.whole = None if self.whole is None else self.whole.copy()
-        return twin
-
-    def __getstate__(self) -> object:
-        # The sums follow from the rest, and compiled ones cannot be pickled.
-        twin = self.copy(self._label_index)
-        return None, {name: getattr(twin, name) for name in self.__slots__}
-
-    def _forget_sums(self) -> None:
-        sums, self._sums, self.quick = self._sums, None, None
-        # Cached readers of a metric still hold them.
-        if sums is not None:
-            sums.settle()
-            sums.retire()
-
-    def _check(self) -> None:
-        """Assert every invariant."""
-        kind = int if self.exact else float
-        assert all(type(weight) is kind and weight > 0 for weight in self.cells.values())
-        if self.exact:
-            assert self.total == sum(self.cells.values())
-            assert self.correct == sum(weight for i, j, weight in self.coded() if i == j)
-        if self._sums is not None:
-            classes = len(self._label_index.labels)
-            self._sums._check(LabelSums(classes, self.coded(), exact=self.exact))
-
-
 # Compared by identity: a weight of another type that equals 1 takes the slow
 # path, where it is validated.
 _ONE = 1
@@ -373,6 +169,8 @@ _ONE = 1
 # The labels of a binary task.
 _CLASSES: list[Label] = [0, 1]
 _ROOM = 1 << 61
+# No label has it.
+_NO_INDEX = MAX_CLASSES
 
 _MOST_PRINTED = 20
 """Classes of a matrix that is printed."""
@@ -394,11 +192,10 @@ class ConfusionCounts:
             InputError. None adds labels as they occur.
 
     Cost:
-        About 0.3 µs for an event of weight 1 whose pair is known, however many
-        classes there are. What is summed over rows, columns or classes is
-        derived at the first read, in O(K + cells), and from then on kept
-        current by each event in O(1). With float weights it is derived anew on
-        the first read after an event, so that it follows from the cells alone.
+        About 0.1 µs for an event of weight 1 whose labels are known, however many
+        classes there are. What is summed over rows, columns or classes is kept
+        current by each event in O(1). With float weights it is computed on the first
+        read after an event, in O(K + cells), so that it follows from the cells alone.
 
     >>> counts = ConfusionCounts()
     >>> counts.update("cat", "cat")
@@ -413,7 +210,7 @@ class ConfusionCounts:
     dog                 2    0
     """
 
-    __slots__ = ("_index", "_label_index", "_table")
+    __slots__ = ("_cells", "_index", "_label_index")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
         self._label_index = LabelIndex(
@@ -421,7 +218,7 @@ class ConfusionCounts:
         )
         # The same dict as that of _label_index, which saves update() a look-up.
         self._index = self._label_index.index
-        self._table = CellTable(self._label_index)
+        self._cells = new_cells(self._index)
 
     @classmethod
     def from_matrix(cls, matrix: object, labels: Iterable[object]) -> ConfusionCounts:
@@ -456,28 +253,10 @@ class ConfusionCounts:
                 a label outside the closed list; more than 100,000 labels; a
                 weight that is not above 0. Nothing is counted.
         """
-        table = self._table
-        if weight is _ONE and table.exact:
-            quick = table.quick
-            if quick is not None and quick(y_true, y_pred):
-                return
-            try:
-                i = self._index[y_true]
-                j = self._index[y_pred]
-                # Not `cells`: one more is one more, whatever is to be added beside it.
-                table._cells[i << INDEX_BITS | j] += 1
-            except (KeyError, TypeError):
-                pass  # a new label or pair, or no label at all
-            else:
-                if table._sums is not None:
-                    table.sum_up(i, j, 1)
-                else:  # as sum_up(), written out because a call costs 40 ns
-                    table._total += 1
-                    if i == j:
-                        table._correct += 1
-                return
         if weight is not _ONE:
             weight = canonical_weight(weight)
+        elif self._cells.count_known(y_true, y_pred):
+            return
         try:
             i = self._index[y_true]
             j = self._index[y_pred]
@@ -486,8 +265,7 @@ class ConfusionCounts:
             predicted = canonical_label(y_pred, "y_pred")
             self.check(true, predicted)
             i, j = self._label_index.add(true), self._label_index.add(predicted)
-            table.grow()
-        table.add_one(i, j, weight)
+        self._count_one(i, j, weight)
 
     def check(self, y_true: Label, y_pred: Label, weight: Weight = 1) -> None:
         """Raise what :meth:`update` of a validated event would raise; nothing is counted.
@@ -611,26 +389,20 @@ class ConfusionCounts:
         """
         index = self._index
         if 0 in index and 1 in index:
-            self._table.add([(index[i], index[j], weight) for i, j, weight in pairs])
+            self._count([(index[i], index[j], weight) for i, j, weight in pairs])
         else:
             self._add(_CLASSES, _CLASSES, pairs, None)
 
     def pairs(self) -> tuple[Weight, Weight, Weight, Weight]:
         """The weights of (0, 0), (0, 1), (1, 0) and (1, 1): what :meth:`add_pairs` added."""
-        index, cells = self._index, self._table.cells
-        # No cell has the row or the column of a label that does not occur.
-        low, high = index.get(0, _MASK), index.get(1, _MASK)
-        return (
-            cells.get(low << INDEX_BITS | low, 0),
-            cells.get(low << INDEX_BITS | high, 0),
-            cells.get(high << INDEX_BITS | low, 0),
-            cells.get(high << INDEX_BITS | high, 0),
-        )
+        low, high = self._index.get(0, _NO_INDEX), self._index.get(1, _NO_INDEX)
+        cell = self._cells.cell
+        return cell(low, low), cell(low, high), cell(high, low), cell(high, high)
 
     @property
     def has_room(self) -> bool:
         """Whether weights are whole, and no batch of weight 1 makes one pass 62 bits."""
-        return self._table.exact and self._table.total < _ROOM
+        return self._cells.exact and self._cells.total < _ROOM
 
     def add_whole(self, y_true: Label, y_pred: Label, weight: int) -> None:
         """Count validated labels with a weight of any size; a negative one takes it back.
@@ -645,7 +417,7 @@ class ConfusionCounts:
         elif weight < 0:
             self._take(i, j, -weight)
         else:
-            self._table.add_one(i, j, weight)
+            self._count_one(i, j, weight)
 
     def add_multiples(self, parts: Iterable[tuple[ConfusionCounts, int]]) -> None:
         """Count all of others, whose weights are whole, so many times; negative to take back.
@@ -655,7 +427,7 @@ class ConfusionCounts:
         """
         for other, factor in parts:
             labels = other._label_index.labels
-            cells = [(i, j, weight * factor) for i, j, weight in other._table.coded()]
+            cells = [(i, j, weight * factor) for i, j, weight in other._cells.coded()]
             if factor > 0:
                 self._add(labels, labels, cells, None)
             else:
@@ -676,9 +448,8 @@ class ConfusionCounts:
         >>> counts.labels
         []
         """
-        table = self._table
-        if weight is not _ONE or not table.exact:
-            weight = removable_weight(weight, table.exact)
+        if weight is not _ONE or not self.exact:
+            weight = removable_weight(weight, self.exact)
         left: Weight = -1
         try:
             i = self._index[y_true]
@@ -692,14 +463,12 @@ class ConfusionCounts:
             raise never_counted("event", (y_true, y_pred, weight))
 
     def _take(self, i: int, j: int, weight: Weight) -> Weight:
-        """As :meth:`CellTable.take`; labels without an event are removed."""
-        left = self._table.take(i, j, weight)
+        """As :meth:`ConfusionCells.take`; labels without an event are removed."""
+        left = self._cells.take(i, j, weight)
         if not left:
-            margins = self._table.margins()
             for k in {i, j}:
-                if not any(margins.of_class(k)):
+                if not any(self._cells.of_class(k)):
                     self._label_index.remove(k)
-                    margins.lose_places()
         return left
 
     def check_merge(self, other: ConfusionCounts) -> None:
@@ -727,7 +496,7 @@ class ConfusionCounts:
             )
         labels = other._label_index.labels
         try:
-            self._add(labels, labels, list(other._table.coded()), None)
+            self._add(labels, labels, list(other._cells.coded()), None)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
 
@@ -740,7 +509,7 @@ class ConfusionCounts:
     def subtract(self, other: ConfusionCounts) -> None:
         """Remove all of another that was merged; both exact. Cost: O(cells of other)."""
         index, labels = self._index, other._label_index.labels
-        for i, j, weight in other._table.coded():
+        for i, j, weight in other._cells.coded():
             self._take(index[labels[i]], index[labels[j]], weight)
 
     def copy(self) -> ConfusionCounts:
@@ -748,8 +517,22 @@ class ConfusionCounts:
         twin = ConfusionCounts()
         twin._label_index = self._label_index.copy()
         twin._index = twin._label_index.index
-        twin._table = self._table.copy(twin._label_index)
+        twin._cells = self._cells.copy(twin._index)
         return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (tuple(self._form()), None if self.whole is self else self.whole)
+
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        """Read a pickle of an earlier version."""
+        table = state[1]["_table"]
+        self._label_index = state[1]["_label_index"]
+        self._index = self._label_index.index
+        self._cells = new_cells(self._index)
+        mask = (1 << INDEX_BITS) - 1
+        cells = table._cells.items()
+        self._count([(code >> INDEX_BITS, code & mask, weight) for code, weight in cells])
+        self.stands_for(table.whole)
 
     def renamed(self, names: Mapping[Label, Label]) -> ConfusionCounts:
         """A copy under other labels, ``exact`` or not as this one is. Cost: as :meth:`copy`.
@@ -768,8 +551,8 @@ class ConfusionCounts:
             None if closed is None else [new for old, new in names.items() if old in closed]
         )
         twin._filled(form._replace(labels=[names[label] for label in form.labels]))
-        whole = self._table.whole
-        return twin if whole is None else twin.stands_for(whole.renamed(names))
+        whole = self.whole
+        return twin if whole is self else twin.stands_for(whole.renamed(names))
 
     # copy.copy() would share the tables within.
     __copy__ = copy
@@ -785,27 +568,28 @@ class ConfusionCounts:
     @property
     def exact(self) -> bool:
         """Whether every weight was whole, so that all sums are integers."""
-        return self._table.exact
+        return self._cells.exact
 
     @property
     def whole(self) -> ConfusionCounts:
         """The counts that a ratio is computed of: integers where these are a multiple of some."""
-        return self._table.whole or self
+        return self if self.exact else self._cells.whole or self
 
-    def stands_for(self, whole: ConfusionCounts) -> ConfusionCounts:
+    def stands_for(self, whole: ConfusionCounts | None) -> ConfusionCounts:
         """This one, whose float weights are a multiple of whole ones, until it changes."""
-        self._table.whole = whole
+        if not self.exact:
+            self._cells.whole = whole
         return self
 
     @property
     def total(self) -> Weight:
         """Weight of all events. Cost: O(1); O(cells) with float weights."""
-        return self._table.total
+        return self._cells.total
 
     @property
     def correct(self) -> Weight:
         """Weight of the events predicted rightly. Cost: O(1); O(cells) with float weights."""
-        return self._table.correct
+        return self._cells.hits
 
     @property
     def sums(self) -> LabelSums:
@@ -815,7 +599,7 @@ class ConfusionCounts:
             O(1) for each class touched since the last read; O(K + cells)
             the first time and, with float weights, after each event.
         """
-        return self.whole._table.current_sums()
+        return self.whole._cells.sums()
 
     def cell(self, y_true: object, y_pred: object) -> Weight:
         """Weight of the events of one label predicted as another; 0 for labels never seen.
@@ -825,7 +609,7 @@ class ConfusionCounts:
         """
         i = self._find(y_true, "y_true")
         j = self._find(y_pred, "y_pred")
-        return 0 if i is None or j is None else self._table.cells.get(i << INDEX_BITS | j, 0)
+        return 0 if i is None or j is None else self._cells.cell(i, j)
 
     def cells(self) -> Iterator[tuple[Label, Label, Weight]]:
         """(true label, predicted label, weight) of pairs that occur, in the order of ``labels``.
@@ -867,26 +651,20 @@ class ConfusionCounts:
         >>> ConfusionCounts.from_matrix([[2, 0], [1, 4]], ["a", "b"]).per_class()
         ClassCounts(labels=['a', 'b'], correct=[2, 4], true=[2, 5], predicted=[3, 4])
         """
-        margins = self._table.margins()
         labels = self.labels
-        order = [self._index.get(label) for label in labels]
-        correct, true, predicted = margins.correct, margins.true, margins.predicted
-        return ClassCounts(
-            labels,
-            [0 if k is None else correct[k] for k in order],
-            [0 if k is None else true[k] for k in order],
-            [0 if k is None else predicted[k] for k in order],
-        )
+        index, of_class = self._index, self._cells.of_class
+        of = [of_class(index[label]) if label in index else (0, 0, 0) for label in labels]
+        return ClassCounts(labels, *([one[n] for one in of] for n in range(3)))
 
     def true_count(self, label: object) -> Weight:
         """Weight of the label's events (its support); 0 for a label never seen."""
         k = self._find(label, "label")
-        return 0 if k is None else self._table.margins().of_class(k)[1]
+        return 0 if k is None else self._cells.of_class(k)[1]
 
     def predicted_count(self, label: object) -> Weight:
         """Weight predicted as the label; 0 for a label never seen."""
         k = self._find(label, "label")
-        return 0 if k is None else self._table.margins().of_class(k)[2]
+        return 0 if k is None else self._cells.of_class(k)[2]
 
     def binary(self, positive: object) -> BinaryCounts:
         """One label against the rest; all zeros but ``tn`` for a label never seen.
@@ -902,12 +680,11 @@ class ConfusionCounts:
         if k is None:
             return BinaryCounts(0, 0, 0, self.total)
         if self.exact:
-            margins = self._table.margins()
-            tp, true, predicted = margins.of_class(k)
-            tn = margins.total - true - predicted + tp
+            tp, true, predicted = self._cells.of_class(k)
+            tn = self.total - true - predicted + tp
             return BinaryCounts(tp, predicted - tp, true - tp, tn)
         parts: dict[tuple[bool, bool], list[Weight]] = {}
-        for i, j, weight in self._table.coded():
+        for i, j, weight in self._cells.coded():
             parts.setdefault((i == k, j == k), []).append(weight)
         tp, fp, fn, tn = (
             fsum(parts.get((true, predicted), ()))
@@ -992,17 +769,24 @@ class ConfusionCounts:
 
     def _check(self) -> None:
         """Assert every invariant."""
-        self._table._check()
-        occurring = {k for i, j, _ in self._table.coded() for k in (i, j)}
+        cells = list(self._cells.coded())
+        kind = int if self.exact else float
+        assert all(type(weight) is kind and weight > 0 for _, _, weight in cells)
+        fresh = ConfusionCells(self._index, cells)
+        for name in LabelSums._fields:
+            assert getattr(self._cells.sums(), name) == getattr(fresh.sums(), name), name
+        for k in self._index.values():
+            assert self._cells.of_class(k) == fresh.of_class(k)
+        occurring = {k for i, j, _ in cells for k in (i, j)}
         self._label_index._check(occurring)
         assert self._index is self._label_index.index
 
-    # The table within
+    # The cells within
 
     def _form(self, *, occurring: bool = False) -> ConfusionForm:
         labels = sorted(self._index) if occurring else self.labels
         row = {self._index.get(label): n for n, label in enumerate(labels)}
-        cells = sorted((row[i], row[j], weight) for i, j, weight in self._table.coded())
+        cells = sorted((row[i], row[j], weight) for i, j, weight in self._cells.coded())
         closed = self._label_index.closed is not None and not occurring
         return ConfusionForm(labels, closed, cells, self.exact)
 
@@ -1012,7 +796,7 @@ class ConfusionCounts:
         (index,) = self._label_index.add_columns([("labels", form.labels, codes)], None)
         # Not through add_cells(): a cell of a float state may weigh more than an event
         # may, or look like an integer. Float weights make it a float state.
-        self._table.add([(index[i], index[j], weight) for i, j, weight in form.cells])
+        self._count([(index[i], index[j], weight) for i, j, weight in form.cells])
         return self
 
     def _find(self, label: object, field: str) -> int | None:
@@ -1033,8 +817,51 @@ class ConfusionCounts:
         row, column = self._label_index.add_columns(
             [("y_true", true_labels, rows), ("y_pred", predicted_labels, columns)], find
         )
-        self._table.grow()
-        self._table.add([(row[i], column[j], weight) for i, j, weight in pairs])
+        self._count([(row[i], column[j], weight) for i, j, weight in pairs])
+
+    def _count(self, cells: PairWeights) -> None:
+        """Add weights to cells of indices, in cells that can hold them."""
+        # A float makes all weights floats before any of the call counts.
+        if float in {type(weight) for _, _, weight in cells}:
+            self._to_reference()
+            self._cells.promote()
+        for i, j, weight in cells:
+            self._count_one(i, j, weight)
+
+    def _count_one(self, i: int, j: int, weight: Weight) -> None:
+        try:
+            self._cells.add(i, j, weight)
+        except OverflowError:
+            self._to_reference()
+            self._cells.add(i, j, weight)
+
+    def _to_reference(self) -> None:
+        """Move the cells to the reference, which holds weights of any size and floats."""
+        cells: Any = self._cells
+        if type(cells) is not ConfusionCells:
+            self._cells = ConfusionCells(self._index, cells.coded())
+            # Cached readers of a metric still hold them.
+            cells.release()
+
+
+def _unpickled(form: tuple[Any, ...], whole: ConfusionCounts | None) -> ConfusionCounts:
+    read = ConfusionForm(*form)
+    return ConfusionCounts(read.labels if read.closed else None)._filled(read).stands_for(whole)
+
+
+class CellTable:
+    """The cells as pickles of earlier versions have them."""
+
+    __slots__ = (
+        "_cells",
+        "_correct",
+        "_label_index",
+        "_sums",
+        "_total",
+        "exact",
+        "quick",
+        "whole",
+    )
 
 
 def _finder(

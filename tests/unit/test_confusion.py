@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from streameval.errors import InputError, StateError
 from streameval.events.values import MAX_CLASSES, LabelColumn
 from streameval.states.confusion import BinaryCounts, ClassCounts, ConfusionCounts
-from streameval.states.confusion_parts import label_sums, pair_counts
+from streameval.states.confusion_parts import pair_counts
 from streameval.states.confusion_parts.label_index import LabelIndex
-from streameval.states.confusion_parts.label_sums import LabelSums
 
 EVENTS = st.lists(
     st.tuples(
@@ -138,29 +137,6 @@ def test_float_weights_agree_to_1e_9(events: list[tuple[str, str, float]]) -> No
 def test_a_small_class_survives_beside_a_huge_one_in_floats() -> None:
     counts = fed([("big", "big", 2.0**53), ("big", "big", 0.5), ("small", "big", 1e-9)])
     assert counts.binary("big") == BinaryCounts(tp=2.0**53, fp=1e-9, fn=0.0, tn=0.0)
-
-
-def test_sums_are_kept_current_by_touching_the_event_s_classes_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(label_sums, "_COMPILED", None)  # which has no method to look into
-    counts = ConfusionCounts(range(1000))
-    counts.update_many(np.arange(1000), np.arange(1000))
-    assert counts._table._sums is None, "no metric was read"
-    assert counts.sums.active == 1000
-    renewed: list[int] = []
-    plain = LabelSums._renew
-    monkeypatch.setattr(LabelSums, "_renew", lambda self, k: renewed.append(k) or plain(self, k))
-    counts.update(3, 7)
-    counts.update(3, 7)
-    counts.update(9, 9, weight=5)
-    assert set(renewed) == {3, 7}, "only the first event after a read is worked out at once"
-    renewed.clear()
-    assert counts.sums.recall == 1000 * 2**64 - 2**64 + 2**64 // 3
-    assert sorted(renewed) == [3, 7, 9]
-    renewed.clear()
-    assert counts.sums.active == 1000
-    assert renewed == []
 
 
 # Labels
@@ -549,7 +525,6 @@ def test_readings_of_an_empty_state() -> None:
     counts.update("a", "a")
     assert counts.sums.active == 1
     assert repr(counts) == "ConfusionCounts(1 labels, total=1, correct=1)"
-    assert repr(counts.sums) == "LabelSums(active=1)"
 
 
 def test_states_merge_with_their_like_only() -> None:

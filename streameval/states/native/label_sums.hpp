@@ -1,7 +1,6 @@
-// Sums over the classes of a confusion, in integers of 64 and 128 bits.
+// The cells of a confusion and their sums over the classes, in integers of 64 and 128 bits.
 //
-// Every number that the portable LabelSums holds as a Python int, bit for bit.
-// The total weight stays below 2^62. Then no number here can pass its range:
+// Every number that LabelSums computes in Python ints, bit for bit. The total weight stays below 2^62. Then no number here can pass its range:
 // true, predicted and correct are at most the total, sums of their squares and
 // products at most its square (2^124), and the numerator of a ratio, 2 * correct
 // in units of 2^-64, is below 2^127.
@@ -10,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #if !defined(__SIZEOF_INT128__)
@@ -42,12 +42,18 @@ inline Whole whole(Wide value) { return {static_cast<SignedWide>(value)}; }
 struct ClassSums {
     std::uint64_t truth = 0, predicted = 0, correct = 0;
     Wide precision = 0, recall = 0, f1 = 0;
-    bool behind = false;  // the ratios wait for LabelSums::recompute
+    bool behind = false;  // the ratios wait for recompute()
+};
+
+// The weight of the events of class `row` predicted as class `column`.
+struct Cell {
+    std::size_t row, column;
+    std::uint64_t weight;
 };
 
 enum class Counted { yes, too_large, negative };
 
-class LabelSums {
+class ConfusionCells {
 public:
     static constexpr std::uint64_t most_total = (std::uint64_t(1) << 62) - 1;
 
@@ -59,26 +65,40 @@ public:
     // Set by a read: the next event then recomputes its ratios at once.
     bool watched = false;
 
-    void grow(std::size_t count) {
-        if (count <= classes.size()) return;
-        // First the room for every class to wait, so that count() cannot fail half way.
-        // Doubled, because labels are added one by one and reserve() allocates the exact size.
-        if (count > waiting_.capacity()) waiting_.reserve(std::max(count, 2 * waiting_.capacity()));
-        classes.resize(count);
+    std::uint64_t cell(std::size_t i, std::size_t j) const {
+        if (i < few && j < few) return near_[i * few + j];
+        const auto found = far_.find(code(i, j));
+        return found == far_.end() ? 0 : found->second;
     }
+
+    // The cells that are not 0, in no order.
+    std::vector<Cell> cells() const {
+        std::vector<Cell> all;
+        for (std::size_t at = 0; at < few * few; ++at) {
+            if (near_[at]) all.push_back({at / few, at % few, near_[at]});
+        }
+        for (const auto& [at, weight] : far_) {
+            if (weight) all.push_back({std::size_t(at >> 32), std::size_t(at & 0xffffffff), weight});
+        }
+        return all;
+    }
+
+    void clear() { *this = ConfusionCells(); }
 
     // Events of class i predicted as class j; a negative weight takes them back.
     // Nothing is changed unless the answer is yes.
-    Counted count(std::size_t i, std::size_t j, std::int64_t weight) {
+    Counted add(std::size_t i, std::size_t j, std::int64_t weight) {
+        // What can fail for want of memory comes before any change.
+        grow(std::max(i, j) + 1);
+        std::uint64_t& held = (i < few && j < few) ? near_[i * few + j] : far_[code(i, j)];
+        if (weight > 0) {
+            if (static_cast<std::uint64_t>(weight) > most_total - total) return Counted::too_large;
+        } else if (-static_cast<std::uint64_t>(weight) > held) {
+            return Counted::negative;
+        }
         ClassSums& row = classes[i];
         ClassSums& column = classes[j];
         const std::uint64_t t = row.truth, p = column.predicted;
-        if (weight > 0) {
-            if (static_cast<std::uint64_t>(weight) > most_total - total) return Counted::too_large;
-        } else {
-            const std::uint64_t less = -static_cast<std::uint64_t>(weight);
-            if (less > t || less > p || (i == j && less > row.correct)) return Counted::negative;
-        }
         // From here all is modulo 2^64 or 2^128; the true results are in range.
         const std::uint64_t more = static_cast<std::uint64_t>(weight);
         const Wide w = static_cast<Wide>(static_cast<SignedWide>(weight));
@@ -93,6 +113,8 @@ public:
             true_predicted += w * (Wide(row.predicted) + column.truth);
         }
         total += more;
+        held += more;
+        if (!held && !(i < few && j < few)) far_.erase(code(i, j));
         const bool were_active = (i == j) ? (t || p) : false;
         const bool row_was = t || row.predicted, column_was = p || column.truth;
         row.truth = t + more;
@@ -128,7 +150,9 @@ public:
     }
 
     std::size_t bytes() const {
-        return classes.capacity() * sizeof(ClassSums) + waiting_.capacity() * sizeof(std::size_t);
+        // A node of the table: a pointer, the cell, and the allocator's overhead.
+        return classes.capacity() * sizeof(ClassSums) + waiting_.capacity() * sizeof(std::size_t) +
+               far_.bucket_count() * sizeof(void*) + far_.size() * 32;
     }
 
     // c*s - sum of t*p, as MCC and kappa have it.
@@ -141,7 +165,24 @@ public:
     }
 
 private:
+    // The cells of the first classes have places of their own, without a look-up.
+    static constexpr std::size_t few = 4;
+
+    std::uint64_t near_[few * few] = {};
+    std::unordered_map<std::uint64_t, std::uint64_t> far_;
     std::vector<std::size_t> waiting_;
+
+    static std::uint64_t code(std::size_t i, std::size_t j) {
+        return std::uint64_t(i) << 32 | std::uint64_t(j);
+    }
+
+    void grow(std::size_t count) {
+        if (count <= classes.size()) return;
+        // First the room for every class to wait, so that note() cannot fail half way.
+        // Doubled, because labels are added one by one and reserve() allocates the exact size.
+        if (count > waiting_.capacity()) waiting_.reserve(std::max(count, 2 * waiting_.capacity()));
+        classes.resize(count);
+    }
 
     void note(std::size_t k, ClassSums& one) {
         if (!one.behind) {

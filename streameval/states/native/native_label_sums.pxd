@@ -1,4 +1,4 @@
-# What other compiled modules may know of the sums over classes: see native_label_sums.pyx.
+# What other compiled modules may know of a confusion's cells: see native_label_sums.pyx.
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
@@ -33,9 +33,14 @@ cdef extern from "label_sums.hpp" namespace "streameval" nogil:
         too_large
         negative
 
-    uint64_t MOST_TOTAL "streameval::LabelSums::most_total"
+    cdef struct Cell:
+        size_t row
+        size_t column
+        uint64_t weight
 
-    cdef cppclass Sums "streameval::LabelSums":
+    uint64_t MOST_TOTAL "streameval::ConfusionCells::most_total"
+
+    cdef cppclass Cells "streameval::ConfusionCells":
         vector[ClassSums] classes
         uint64_t total
         uint64_t hits
@@ -49,8 +54,10 @@ cdef extern from "label_sums.hpp" namespace "streameval" nogil:
         Wide true_squared
         Wide predicted_squared
         cbool watched
-        void grow(size_t count) except +
-        Counted count(size_t i, size_t j, int64_t weight)
+        uint64_t cell(size_t i, size_t j)
+        vector[Cell] cells() except +
+        void clear() except +
+        Counted add(size_t i, size_t j, int64_t weight) except +
         cbool behind()
         void recompute()
         size_t bytes()
@@ -60,21 +67,16 @@ cdef extern from "label_sums.hpp" namespace "streameval" nogil:
     cbool mean_of_scaled(Wide scaled, int64_t count, double* mean)
 
 
-cdef class NativeLabelSums:
-    cdef Sums _sums
-    cdef bint _retired
+cdef class NativeConfusionCells:
+    cdef Cells _cells
+    # Whether other cells hold the weights now, and these nothing.
+    cdef bint _replaced
     cdef dict _index
-    cdef dict _cells
     # The indices of the labels 0 and 1, which a binary task has; -1 while they are not known.
     cdef Py_ssize_t _places[2]
-    # Weight of the cells of the first two classes that is in the sums and not yet in _cells.
-    cdef int64_t _unsettled[4]
-    cdef bint _behind
 
     cdef Py_ssize_t place(self, bint positive) except -2
     cdef bint find(self, y_true, y_pred, size_t* i, size_t* j) except -1
-    cdef int64_t cell(self, size_t i, size_t j) except -1
-    cdef int shift(self, size_t i, size_t j, int weight) except -1
     cdef double _mean(self, Wide* scaled, int64_t classes) except? -2
     cdef ClassSums* _positive(self) except? NULL
     cpdef double accuracy(self) except? -2

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 
 from streameval.states.native.event_ring cimport NativeEventRing
 from streameval.states.native.native_index cimport ScoreIndexKernel
-from streameval.states.native.native_label_sums cimport NativeLabelSums
+from streameval.states.native.native_label_sums cimport NativeConfusionCells
 from streameval.states.native.native_lock cimport NativeLock
 from streameval.states.native.native_loss_tally cimport NativeLossTally
 
@@ -43,13 +43,13 @@ cdef class StateWay(WindowWay):
     cdef NativeLossTally _losses
     cdef tuple _others
     cdef object _counts
-    cdef NativeLabelSums _sums
+    cdef NativeConfusionCells _cells
     # The cell of the event that was last found ready, where its labels are in the confusion.
     cdef bint _found
     cdef size_t _row
     cdef size_t _column
 
-    cdef NativeLabelSums _current_sums(self)
+    cdef NativeConfusionCells _current_cells(self)
     cdef tuple _labels(self, PlainEvent* event)
     cdef bint _find(self, PlainEvent* event, size_t* row, size_t* column) except -1
     cdef int add_scores(self, PlainEvent* event) except -1

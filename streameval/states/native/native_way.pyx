@@ -126,25 +126,21 @@ cdef class StateWay(WindowWay):
         self._losses = losses
         self._others = others or None
         self._counts = counts
-        self._sums = None
+        self._cells = None
 
     def close(self):
         """Count nothing until :meth:`serve` is called: there are states of other kinds."""
         self.serve(False, None, None, None, None)
         self._open = False
 
-    cdef NativeLabelSums _current_sums(self):
-        """The compiled sums of the confusion; None where there can be none."""
+    cdef NativeConfusionCells _current_cells(self):
+        """The compiled cells of the confusion; None where it has others."""
         if self._counts is None:
             return None
-        if self._sums is None or self._sums._retired:
-            self._sums = None
-            table = self._counts._table
-            if table.exact:
-                sums = table.margins()
-                if type(sums) is NativeLabelSums:
-                    self._sums = sums
-        return self._sums
+        if self._cells is None or self._cells._replaced:
+            cells = self._counts._cells
+            self._cells = cells if type(cells) is NativeConfusionCells else None
+        return self._cells
 
     cdef tuple _labels(self, PlainEvent* event):
         """The true and the predicted label, as the confusion has them."""
@@ -153,13 +149,13 @@ cdef class StateWay(WindowWay):
         return (<object>event.y_true, <object>event.y_pred)
 
     cdef bint _find(self, PlainEvent* event, size_t* row, size_t* column) except -1:
-        cdef NativeLabelSums sums = self._sums
+        cdef NativeConfusionCells cells = self._cells
         cdef Py_ssize_t i, j
         if not self._binary:
-            return sums.find(<object>event.y_true, <object>event.y_pred, row, column)
-        i, j = sums._places[event.positive], sums._places[event.predicted]
+            return cells.find(<object>event.y_true, <object>event.y_pred, row, column)
+        i, j = cells._places[event.positive], cells._places[event.predicted]
         if i < 0 or j < 0:
-            i, j = sums.place(event.positive), sums.place(event.predicted)
+            i, j = cells.place(event.positive), cells.place(event.predicted)
             if i < 0 or j < 0:
                 return False
         row[0], column[0] = i, j
@@ -180,10 +176,10 @@ cdef class StateWay(WindowWay):
             return False
         if self._counts is None:
             return True
-        if self._sums is None or self._sums._retired:
-            if self._current_sums() is None:
+        if self._cells is None or self._cells._replaced:
+            if self._current_cells() is None:
                 return False
-        if self._sums._sums.total >= MOST_TOTAL:
+        if self._cells._cells.total >= MOST_TOTAL:
             return False
         self._found = self._find(event, &self._row, &self._column)
         if not self._found:
@@ -224,7 +220,8 @@ cdef class StateWay(WindowWay):
     cdef int add_labels(self, PlainEvent* event) except -1:
         """Count the labels of the event, which was the last one that was found ready."""
         if self._found:
-            return self._sums.shift(self._row, self._column, 1)
+            self._cells._cells.add(self._row, self._column, 1)
+            return 0
         self._counts.update(*self._labels(event))
         return 0
 
@@ -232,8 +229,9 @@ cdef class StateWay(WindowWay):
         """Count the labels of an event less that is known to be inside."""
         cdef size_t row = 0, column = 0
         self._find(event, &row, &column)
-        if self._sums.cell(row, column) > 1:
-            return self._sums.shift(row, column, -1)
+        if self._cells._cells.cell(row, column) > 1:
+            self._cells._cells.add(row, column, -1)
+            return 0
         # The cell, and perhaps a label, is removed.
         self._counts.revert(*self._labels(event))
         return 0
@@ -243,7 +241,7 @@ cdef class StateWay(WindowWay):
         if not self.ready(event) or self._others is not None:
             return False
         if self._counts is not None and (
-            not self._found or self._sums.cell(self._row, self._column) <= 1
+            not self._found or self._cells._cells.cell(self._row, self._column) <= 1
         ):
             return False
         if event.scored:
@@ -254,7 +252,7 @@ cdef class StateWay(WindowWay):
             if self._losses is not None:
                 self._losses.count(event.positive, event.score, -1)
         if self._counts is not None:
-            self._sums.shift(self._row, self._column, -1)
+            self._cells._cells.add(self._row, self._column, -1)
         return True
 
     cdef bint has_room(self, size_t events) noexcept:
@@ -264,7 +262,7 @@ cdef class StateWay(WindowWay):
             index._plain and index._tree.positives() + index._tree.negatives() < MOST_TOTAL - events
         ):
             return False
-        return self._sums is None or self._sums._sums.total < MOST_TOTAL - events
+        return self._cells is None or self._cells._cells.total < MOST_TOTAL - events
 
     # Metrics
 
@@ -298,40 +296,40 @@ cdef class StateWay(WindowWay):
         return made
 
     def accuracy(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.accuracy()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.accuracy()
 
     def precision_macro(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.precision_macro()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.precision_macro()
 
     def recall_macro(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.recall_macro()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.recall_macro()
 
     def f1_macro(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.f1_macro()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.f1_macro()
 
     def matthews_corrcoef(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.matthews_corrcoef()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.matthews_corrcoef()
 
     def cohen_kappa(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.cohen_kappa()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.cohen_kappa()
 
     def precision(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.precision_of_positive()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.precision_of_positive()
 
     def recall(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.recall_of_positive()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.recall_of_positive()
 
     def f1(self):
-        cdef NativeLabelSums sums = self._current_sums()
-        return NAN if sums is None else sums.f1_of_positive()
+        cdef NativeConfusionCells cells = self._current_cells()
+        return NAN if cells is None else cells.f1_of_positive()
 
     def log_loss(self):
         return NAN if self._losses is None else self._losses.log_loss()
