@@ -175,7 +175,7 @@ class ConfusionCells:
     @property
     def total(self) -> Weight:
         """Weight of all events."""
-        return sum(self._cells.values()) if self.exact else fsum(self._cells.values())
+        return self.sums().total
 
     @property
     def hits(self) -> Weight:
@@ -218,7 +218,7 @@ class ConfusionCells:
         terms = [_terms(of, False) for of in self._classes.values()]
         sums = LabelSums._make(map(fsum, zip(*terms, strict=True)))
         self._sums = sums._replace(
-            total=self.total,
+            total=fsum(self._cells.values()),
             active=int(sums.active),
             with_true=int(sums.with_true),
             with_predicted=int(sums.with_predicted),
