@@ -520,11 +520,18 @@ class ConfusionCounts:
         twin._cells = self._cells.copy(twin._index)
         return twin
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (tuple(self._form()), None if self.whole is self else self.whole)
+    def __getstate__(self) -> object:
+        # What earlier versions wrote, and read.
+        table = CellTable()
+        table._label_index = self._label_index
+        table._cells = {i << INDEX_BITS | j: weight for i, j, weight in self._cells.coded()}
+        table._total, table._correct = (self.total, self.correct) if self.exact else (0, 0)
+        table._sums = table.quick = None
+        table.exact = self.exact
+        table.whole = None if self.whole is self else self.whole
+        return None, {"_index": self._index, "_label_index": self._label_index, "_table": table}
 
     def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
-        """Read a pickle of an earlier version."""
         table = state[1]["_table"]
         self._label_index = state[1]["_label_index"]
         self._index = self._label_index.index
@@ -844,13 +851,8 @@ class ConfusionCounts:
             cells.release()
 
 
-def _unpickled(form: tuple[Any, ...], whole: ConfusionCounts | None) -> ConfusionCounts:
-    read = ConfusionForm(*form)
-    return ConfusionCounts(read.labels if read.closed else None)._filled(read).stands_for(whole)
-
-
 class CellTable:
-    """The cells as pickles of earlier versions have them."""
+    """The cells of a confusion as they are pickled."""
 
     __slots__ = (
         "_cells",
@@ -862,6 +864,14 @@ class CellTable:
         "quick",
         "whole",
     )
+    _cells: dict[int, Weight]
+    _correct: Weight
+    _label_index: LabelIndex
+    _sums: None
+    _total: Weight
+    exact: bool
+    quick: None
+    whole: ConfusionCounts | None
 
 
 def _finder(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import copy
 import math
@@ -529,21 +528,3 @@ def test_the_index_s_variable_decides_for_the_sums_too(wish: str, name: str) -> 
         check=True,
     )
     assert done.stdout == f"{name}\n"
-
-
-# A pickle that a version with a table of cells in Python wrote.
-OF_EARLIER = (
-    "fCQCU0RR910001t8*_AWWnpb)c42HTb97;JWpgfLZ*FFFb7^mGl#CBUZ*FFFb7^mGLvM9%baRxGlqrFf"
-    "PJNUpj0Rt6Ze(S6lzo&ai~(VkO8|@kVw6h(b&L#OY++($Y+q?^WMz1ij4g9?a%Ev{Wp-g~E^~BYbY*ic"
-    "V{dL|b#rNNZeMU=a&&VpY++($Y+q?^WMz1ij0#L)Vr6VeZe(S6l#`Sxfs{^tlqie_V{C78Wn`32j09$K"
-    "Wo493j0I_KWMz1iXa<Z1Y++($Y;%-dlqhHiXb5F>hLmEA248exVr*rUXaI}}LuG7iRAFLlWt5YYDS?zu"
-    "eUvDS247=kY;1FseUvCm0ZRf(0RRF3O96F^2w!7wa&l#3bd*a0XbETyj0InFb!~H$PK*X$bZ>NFY?Mm_"
-    "j0I(QVPkZZh>Qhsb!lU3lunEVcW7^HWt2{JhLmD;hLmD1"
-)
-
-
-def test_a_pickle_of_an_earlier_version_is_read() -> None:
-    counts = pickle.loads(base64.b85decode(OF_EARLIER))
-    assert list(counts.cells()) == [("a", "b", 2), ("b", "b", 1)]
-    counts.update("c", "b")
-    counts._check()

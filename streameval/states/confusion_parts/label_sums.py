@@ -11,14 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import fsum
 from operator import add, sub
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from streameval.events.values import Weight
 from streameval.states.backend import compiled
 from streameval.states.confusion_parts.label_index import INDEX_BITS
-
-if TYPE_CHECKING:
-    from streameval.states.confusion import ConfusionCounts
 
 FRACTION_BITS = 64
 """Ratios are summed in units of 2 to the minus this: 5e-20, far below a float's last bit."""
@@ -87,8 +84,8 @@ class ConfusionCells:
 
     Attributes:
         exact: Whether every weight is an int.
-        whole: Integers of which the float weights are a multiple, each rounded; None where
-            there are none, and from the next event on.
+        whole: The confusion of integers of which the float weights are a multiple, each
+            rounded; None where there is none, and from the next event on.
 
     >>> cells = ConfusionCells({"cat": 0, "dog": 1}, [(0, 0, 2), (1, 1, 1)])
     >>> cells.count_known("dog", "cat"), cells.count_known("dog", "emu")
@@ -112,7 +109,7 @@ class ConfusionCells:
         # Classes whose terms are behind; of floats, any that has changed.
         self._changed: set[int] = set()
         self.exact = True
-        self.whole: ConfusionCounts | None = None
+        self.whole: Any = None
         for i, j, weight in cells:
             self.add(i, j, weight)
 
@@ -177,7 +174,7 @@ class ConfusionCells:
     @property
     def total(self) -> Weight:
         """Weight of all events."""
-        return sum(self._cells.values()) if self.exact else fsum(self._cells.values())
+        return self.sums().total
 
     @property
     def hits(self) -> Weight:
@@ -220,7 +217,7 @@ class ConfusionCells:
         terms = [_terms(of, False) for of in self._classes.values()]
         sums = LabelSums._make(map(fsum, zip(*terms, strict=True)))
         self._sums = sums._replace(
-            total=self.total,
+            total=fsum(self._cells.values()),
             active=int(sums.active),
             with_true=int(sums.with_true),
             with_predicted=int(sums.with_predicted),
