@@ -114,7 +114,6 @@ def test_imports_go_down() -> None:
 
 
 ALLOWED_CIRCLES = [
-    {"streameval.evaluator.evaluator", "streameval.evaluator.track"},
     {"streameval.states.native.native_index", "streameval.states.score_index"},
 ]
 
