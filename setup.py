@@ -61,7 +61,7 @@ def _extensions() -> list[Extension]:
         _warn(error)
         return []
     compile_flags, link_flags = _compile_flags()
-    # Microsoft's compiler has no 128-bit integers, which the sums need.
+    # Not tried with Microsoft's compiler, for which exact128.hpp has the 128-bit integers.
     wide = [
         "fading_sums",
         "native_class_events",

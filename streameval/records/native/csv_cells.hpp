@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exact128.hpp"
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -37,7 +39,7 @@ class CsvCells {
       __m128i found = _mm_cmpeq_epi8(part, marks[0]);
       for (int n = 1; n < 4; ++n) found = _mm_or_si128(found, _mm_cmpeq_epi8(part, marks[n]));
       for (unsigned bits = unsigned(_mm_movemask_epi8(found)); bits; bits &= bits - 1)
-        if (!mark(at + size_t(__builtin_ctz(bits)))) return false;
+        if (!mark(at + size_t(trailing_zeros(bits)))) return false;
     }
 #endif
     for (; at < size; ++at) {
@@ -141,13 +143,13 @@ inline bool parse_number(std::string_view text, double& value) {
       476837158203125u, 2384185791015625u, 11920928955078125u, 59604644775390625u,
       298023223876953125u, 1490116119384765625u, 7450580596923828125u};
     const uint64_t fives = powers_of_five[-exponent];
-    const int shift = __builtin_clzll(digits);
-    const unsigned __int128 whole = (unsigned __int128)(digits << shift) << 64;
-    const unsigned __int128 quotient = whole / fives;
+    const int shift = leading_zeros(digits);
+    const Wide whole = (Wide)(digits << shift) << 64;
+    const Wide quotient = whole / fives;
     const bool rest = quotient * fives != whole;
-    const int bits = 128 - __builtin_clzll(uint64_t(quotient >> 64));
+    const int bits = 128 - leading_zeros(uint64_t(quotient >> 64));
     const int drop = bits - 54;  // one bit more than a float has
-    const unsigned __int128 mask = ((unsigned __int128)1 << drop) - 1;
+    const Wide mask = ((Wide)1 << drop) - 1;
     const bool below = rest || (quotient & mask) != 0;
     uint64_t kept = uint64_t(quotient >> drop);
     kept = (kept >> 1) + ((kept & 1) && (below || (kept & 2)));

@@ -109,7 +109,7 @@ class FlatJson {
             const int bits = _mm_movemask_epi8(_mm_or_si128(odd, _mm_cmpeq_epi8(part, quote)));
             high_ = high_ || _mm_movemask_epi8(part);
             if (bits) {
-                at_ += __builtin_ctz(unsigned(bits));
+                at_ += trailing_zeros(unsigned(bits));
                 break;
             }
             at_ += 16;

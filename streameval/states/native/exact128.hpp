@@ -1,13 +1,18 @@
 // Unsigned sums of products: of 64-bit integers in 128 and 192 bits, of 128-bit ones in 256.
 //
 // W2 (twice the won pairs) passes 64 bits at about 4e9 balanced events, so it
-// lives in two limbs; the sums of DeLong's variance, at most 4 P N^2, in three.
-// Only additions, subtractions and products by 64 bits are needed; compilers
-// without a 128-bit integer (MSVC) get the schoolbook product, and no 256 bits.
+// lives in two limbs; the sums of DeLong's variance, at most 4 P N^2, in three. Weights in
+// powers of a unit, sums over classes and sums of losses are integers of 128 bits: those of
+// the compiler or, where it has none (Microsoft's) or STREAMEVAL_NO_INT128 is set, Int128.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
+
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
 
 #if defined(__SIZEOF_INT128__) && !defined(STREAMEVAL_NO_INT128)
 #define STREAMEVAL_INT128
@@ -15,9 +20,25 @@
 
 namespace streameval {
 
-#if defined(STREAMEVAL_INT128)
-__extension__ typedef unsigned __int128 Wide;
+// Of a number above 0.
+inline int leading_zeros(std::uint64_t value) {
+#if defined(_MSC_VER)
+    unsigned long at;
+    _BitScanReverse64(&at, value);
+    return 63 - static_cast<int>(at);
+#else
+    return __builtin_clzll(value);
 #endif
+}
+inline int trailing_zeros(std::uint64_t value) {
+#if defined(_MSC_VER)
+    unsigned long at;
+    _BitScanForward64(&at, value);
+    return static_cast<int>(at);
+#else
+    return __builtin_ctzll(value);
+#endif
+}
 
 struct U128 {
     std::uint64_t high = 0;
@@ -38,7 +59,8 @@ struct U128 {
 
 inline U128 product(std::uint64_t a, std::uint64_t b) {
 #if defined(STREAMEVAL_INT128)
-    const Wide wide = static_cast<Wide>(a) * b;
+    __extension__ typedef unsigned __int128 Native;
+    const Native wide = static_cast<Native>(a) * b;
     return {static_cast<std::uint64_t>(wide >> 64), static_cast<std::uint64_t>(wide)};
 #else
     const std::uint64_t mask = 0xffffffffu;
@@ -50,6 +72,112 @@ inline U128 product(std::uint64_t a, std::uint64_t b) {
     return {a_high * b_high + (middle >> 32) + (other >> 32), (other << 32) | (low & mask)};
 #endif
 }
+
+#if defined(STREAMEVAL_INT128)
+__extension__ typedef unsigned __int128 Wide;
+__extension__ typedef __int128 SignedWide;
+#else
+// The operators of a compiler's 128-bit integer, in two limbs; division bit by bit.
+template <bool is_signed>
+class Int128 {
+  public:
+    Int128() = default;
+    template <typename T, typename = std::enable_if_t<std::is_integral<T>::value>>
+    Int128(T value)
+        : high_(std::is_signed<T>::value && value < T(0) ? ~std::uint64_t{0} : 0),
+          low_(static_cast<std::uint64_t>(value)) {}
+    explicit Int128(Int128<!is_signed> other) : Int128(other.limb(1), other.limb(0)) {}
+    // Towards 0.
+    explicit Int128(double value) {
+        const double size = std::trunc(std::fabs(value)), upper = std::floor(size * 0x1p-64);
+        high_ = static_cast<std::uint64_t>(upper);
+        low_ = static_cast<std::uint64_t>(size - upper * 0x1p64);
+        if (value < 0) *this = -*this;
+    }
+
+    std::uint64_t limb(int n) const { return n ? high_ : low_; }
+    template <typename T, typename = std::enable_if_t<std::is_integral<T>::value>>
+    explicit operator T() const {
+        return std::is_same<T, bool>::value ? (high_ | low_) != 0 : static_cast<T>(low_);
+    }
+    // Rounded once, to nearest and even: the last of 64 digits stands for all that follow.
+    explicit operator double() const {
+        if (negative()) return -static_cast<double>(-*this);
+        if (high_ == 0) return static_cast<double>(low_);
+        const int shift = 64 - leading_zeros(high_);
+        const Int128 kept = Int128<is_signed>(Int128<false>(*this) >> shift);
+        const bool rest = (kept << shift) != *this;
+        return std::ldexp(static_cast<double>(kept.low_ | (rest ? 1u : 0u)), shift);
+    }
+
+    Int128 operator-() const { return Int128(0) - *this; }
+    friend Int128 operator+(Int128 a, Int128 b) {
+        const std::uint64_t low = a.low_ + b.low_;
+        return {a.high_ + b.high_ + (low < a.low_ ? 1u : 0u), low};
+    }
+    friend Int128 operator-(Int128 a, Int128 b) {
+        return {a.high_ - b.high_ - (a.low_ < b.low_ ? 1u : 0u), a.low_ - b.low_};
+    }
+    friend Int128 operator*(Int128 a, Int128 b) {
+        const U128 lower = product(a.low_, b.low_);
+        return {lower.high + a.high_ * b.low_ + a.low_ * b.high_, lower.low};
+    }
+    // Of numbers that are not negative.
+    friend Int128 operator/(Int128 a, Int128 b) {
+        Int128<false> whole = 0, rest = 0;
+        for (int n = 127; n >= 0; --n) {
+            const bool carry = rest.limb(1) >> 63;
+            rest = (rest << 1) | (Int128<false>(a) >> n & 1);
+            const bool fits = carry || rest >= Int128<false>(b);
+            if (fits) rest -= Int128<false>(b);
+            whole = (whole << 1) | fits;
+        }
+        return Int128(whole.limb(1), whole.limb(0));
+    }
+    friend Int128 operator&(Int128 a, Int128 b) { return {a.high_ & b.high_, a.low_ & b.low_}; }
+    friend Int128 operator|(Int128 a, Int128 b) { return {a.high_ | b.high_, a.low_ | b.low_}; }
+    template <typename T>
+    friend Int128 operator<<(Int128 a, T bits) {
+        if (bits == 0) return a;
+        if (bits >= 64) return {a.low_ << (bits - 64), 0};
+        return {a.high_ << bits | a.low_ >> (64 - bits), a.low_ << bits};
+    }
+    template <typename T>
+    friend Int128 operator>>(Int128 a, T bits) {
+        const std::uint64_t sign = a.negative() ? ~std::uint64_t{0} : 0;
+        if (bits == 0) return a;
+        if (bits == 64) return {sign, a.high_};
+        if (bits > 64) return {sign, a.high_ >> (bits - 64) | sign << (128 - bits)};
+        return {a.high_ >> bits | sign << (64 - bits), a.low_ >> bits | a.high_ << (64 - bits)};
+    }
+    friend bool operator==(Int128 a, Int128 b) { return a.high_ == b.high_ && a.low_ == b.low_; }
+    friend bool operator<(Int128 a, Int128 b) {
+        if (a.negative() != b.negative()) return a.negative();
+        return a.high_ != b.high_ ? a.high_ < b.high_ : a.low_ < b.low_;
+    }
+    friend bool operator!=(Int128 a, Int128 b) { return !(a == b); }
+    friend bool operator>(Int128 a, Int128 b) { return b < a; }
+    friend bool operator<=(Int128 a, Int128 b) { return !(b < a); }
+    friend bool operator>=(Int128 a, Int128 b) { return !(a < b); }
+    Int128& operator+=(Int128 b) { return *this = *this + b; }
+    Int128& operator-=(Int128 b) { return *this = *this - b; }
+    Int128& operator*=(Int128 b) { return *this = *this * b; }
+    Int128& operator|=(Int128 b) { return *this = *this | b; }
+    template <typename T>
+    Int128& operator<<=(T bits) { return *this = *this << bits; }
+    template <typename T>
+    Int128& operator>>=(T bits) { return *this = *this >> bits; }
+
+  private:
+    friend class Int128<!is_signed>;
+    Int128(std::uint64_t high, std::uint64_t low) : high_(high), low_(low) {}
+    bool negative() const { return is_signed && high_ >> 63; }
+
+    std::uint64_t high_ = 0, low_ = 0;
+};
+typedef Int128<false> Wide;
+typedef Int128<true> SignedWide;
+#endif
 
 struct U192 {
     std::uint64_t high = 0;
@@ -82,13 +210,12 @@ inline U192 product(const U128& a, std::uint64_t b) {
     return wide;
 }
 
-#if defined(STREAMEVAL_INT128)
 inline Wide wide(const U128& value) { return static_cast<Wide>(value.high) << 64 | value.low; }
 
 inline int length(Wide value) {
     const std::uint64_t high = static_cast<std::uint64_t>(value >> 64);
-    return high ? 128 - __builtin_clzll(high)
-                : value ? 64 - __builtin_clzll(static_cast<std::uint64_t>(value)) : 0;
+    const std::uint64_t low = static_cast<std::uint64_t>(value);
+    return high ? 128 - leading_zeros(high) : low ? 64 - leading_zeros(low) : 0;
 }
 
 struct U256 {
@@ -200,6 +327,46 @@ inline double quotient(U256 a, U256 b) {
     digits |= (a.high | a.low) == 0 ? 0u : 1u;
     return std::ldexp(static_cast<double>(digits), exponent - 55);
 }
-#endif
+
+// An integer on its way to Python, or to a double where it is exact in one.
+struct Whole {
+    SignedWide value = 0;
+
+    std::int64_t high() const { return static_cast<std::int64_t>(value >> 64); }
+    std::uint64_t low() const { return static_cast<std::uint64_t>(value); }
+    bool equals(const Whole& other) const { return value == other.value; }
+    int sign() const { return (value > 0) - (value < 0); }
+    bool exact_as_double() const {
+        const SignedWide most = SignedWide(1) << 53;
+        return -most <= value && value <= most;
+    }
+    double as_double() const { return static_cast<double>(static_cast<std::int64_t>(value)); }
+};
+
+inline Whole whole(Wide value) { return {static_cast<SignedWide>(value)}; }
+
+// The double nearest to scaled / (count * 2^64), as Python's int / int rounds, halves to
+// even. False, and nothing done, for the rare numbers that would need more bits than there are.
+inline bool mean_of_scaled(Wide scaled, std::int64_t count, double* mean) {
+    if (scaled >> 87 || count <= 0) return false;
+    const Wide shifted = scaled << 40;
+    Wide quotient = shifted / static_cast<Wide>(count);
+    // At least two bits below the last that a double keeps. The lowest stands for all that
+    // the division left over, so that the conversion rounds as if it saw every digit.
+    if (quotient && quotient >> 55 == 0) return false;
+    if (quotient * static_cast<Wide>(count) != shifted) quotient |= 1;
+    *mean = static_cast<double>(quotient) * 0x1p-104;  // 40 + 64 bits; exact
+    return true;
+}
+
+// The double nearest to over / (under * 2^60), halves to even; both above 0, `under` below 2^62.
+inline double mean_of_units(Wide over, std::uint64_t under) {
+    const int shift = 128 - length(over);
+    over <<= shift;
+    // At least 65 bits, so that the lowest may stand for all that the division left over.
+    Wide quotient = over / under;
+    if (quotient * under != over) quotient |= 1;
+    return std::ldexp(static_cast<double>(quotient), -60 - shift);
+}
 
 }  // namespace streameval

@@ -17,10 +17,7 @@
 #include <vector>
 
 #include "exact128.hpp"
-
-#if defined(STREAMEVAL_INT128)
 #include "wide_tree.hpp"
-#endif
 
 namespace streameval {
 
@@ -30,7 +27,6 @@ struct FractionGroup {
     double of[2];
 };
 
-#if defined(STREAMEVAL_INT128)
 
 class FractionTree {
   public:
@@ -111,7 +107,7 @@ class FractionTree {
         int exponent;
         const double half = std::frexp(weight, &exponent);  // in [1/2, 1)
         const std::uint64_t digits = static_cast<std::uint64_t>(half * 0x1p53);
-        const int zeros = __builtin_ctzll(digits);
+        const int zeros = trailing_zeros(digits);
         return {digits >> zeros, exponent - 53 + zeros};
     }
     // The weight in units, of which it is a multiple.
@@ -157,25 +153,5 @@ class FractionTree {
         return sums;
     }
 };
-
-#else
-
-// Nothing fits where the compiler has no integer of 128 bits.
-class FractionTree {
-  public:
-    void copy_from(const FractionTree&) {}
-    double negatives() const { return 0.0; }
-    double positives() const { return 0.0; }
-    double twice_wins() const { return 0.0; }
-    double won_share() const { return NAN; }
-    std::size_t distinct() const { return 0; }
-    std::size_t bytes() const { return 0; }
-    const char* broken() const { return nullptr; }
-    bool insert(bool, double, double) { return false; }
-    bool insert_many(const std::vector<FractionGroup>&) { return false; }
-    void read_groups(double*, double*, double*) const {}
-};
-
-#endif
 
 }  // namespace streameval

@@ -12,31 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#if !defined(__SIZEOF_INT128__)
-#error "needs a 128-bit integer; without one the portable sums serve"
-#endif
+#include "exact128.hpp"
 
 namespace streameval {
-
-__extension__ typedef unsigned __int128 Wide;
-__extension__ typedef __int128 SignedWide;
-
-// An integer on its way to Python, or to a double where it is exact in one.
-struct Whole {
-    SignedWide value = 0;
-
-    std::int64_t high() const { return static_cast<std::int64_t>(value >> 64); }
-    std::uint64_t low() const { return static_cast<std::uint64_t>(value); }
-    bool equals(const Whole& other) const { return value == other.value; }
-    int sign() const { return (value > 0) - (value < 0); }
-    bool exact_as_double() const {
-        const SignedWide most = SignedWide(1) << 53;
-        return -most <= value && value <= most;
-    }
-    double as_double() const { return static_cast<double>(static_cast<std::int64_t>(value)); }
-};
-
-inline Whole whole(Wide value) { return {static_cast<SignedWide>(value)}; }
 
 // True, predicted and correct weight of one class, and its three ratios.
 struct ClassSums {
@@ -204,19 +182,5 @@ private:
         one.f1 = new_f1;
     }
 };
-
-// The double nearest to scaled / (count * 2^64), as Python's int / int rounds, halves to
-// even. False, and nothing done, for the rare numbers that would need more bits than there are.
-inline bool mean_of_scaled(Wide scaled, std::int64_t count, double* mean) {
-    if (scaled >> 87 || count <= 0) return false;
-    const Wide shifted = scaled << 40;
-    Wide quotient = shifted / static_cast<Wide>(count);
-    // At least two bits below the last that a double keeps. The lowest stands for all that
-    // the division left over, so that the conversion rounds as if it saw every digit.
-    if (quotient && quotient >> 55 == 0) return false;
-    if (quotient * static_cast<Wide>(count) != shifted) quotient |= 1;
-    *mean = static_cast<double>(quotient) * 0x1p-104;  // 40 + 64 bits; exact
-    return true;
-}
 
 }  // namespace streameval

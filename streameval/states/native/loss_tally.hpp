@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "label_sums.hpp"
+#include "exact128.hpp"
 
 namespace streameval {
 
@@ -43,18 +43,6 @@ inline SignedWide loss_units(double given) {
     constexpr double lowest = 0x1p-52;
     given = std::min(std::max(given, lowest), 1.0 - lowest);
     return static_cast<SignedWide>(-portable_log(given) * kUnits);
-}
-
-// The double nearest to over / (under * 2^60), halves to even; both above 0, `under` below 2^62.
-inline double mean_of_units(Wide over, std::uint64_t under) {
-    const std::uint64_t high = static_cast<std::uint64_t>(over >> 64);
-    const int shift = high ? __builtin_clzll(high)
-                           : 64 + __builtin_clzll(static_cast<std::uint64_t>(over));
-    over <<= shift;
-    // At least 65 bits, so that the lowest may stand for all that the division left over.
-    Wide quotient = over / under;
-    if (quotient * under != over) quotient |= 1;
-    return std::ldexp(static_cast<double>(quotient), -60 - shift);
 }
 
 struct Bin {

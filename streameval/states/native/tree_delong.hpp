@@ -55,7 +55,6 @@ inline Part ScoreTree::keep_below(void* node, int level, Totals& below, DelongSu
 
 // (P Q10 - W2^2) (N - 1) + (N Q01 - W2^2) (P - 1), by (2 P N)^2 (P - 1) (N - 1).
 inline double ScoreTree::auc_variance() const {
-#if defined(STREAMEVAL_INT128)
     const double pairs = static_cast<double>(totals_.of[0]) * static_cast<double>(totals_.of[1]);
     if (keeps_delong_ && totals_.of[0] > 1 && totals_.of[1] > 1 && pairs * pairs * pairs < 0x1p124) {
         const Wide n = totals_.of[0], p = totals_.of[1], wins = wide(twice_wins_);
@@ -64,7 +63,6 @@ inline double ScoreTree::auc_variance() const {
         return quotient(of_positives * (n - 1) + of_negatives * (p - 1),
                         4 * n * n * p * p * (n - 1) * (p - 1));
     }
-#endif
     return std::numeric_limits<double>::quiet_NaN();
 }
 

@@ -14,9 +14,6 @@
 
 namespace streameval {
 
-#if defined(STREAMEVAL_INT128)
-__extension__ typedef __int128 SignedWide;
-
 class GapSearch {
   public:
     explicit GapSearch(const Totals& totals) : totals_(totals) {}
@@ -71,17 +68,14 @@ class GapSearch {
         if (lead > best_) best_ = lead;
     }
 };
-#endif
 
-// nan while a class is missing, and where the compiler has no integers of 128 bits.
+// nan while a class is missing.
 inline double ScoreTree::largest_gap() const {
-#if defined(STREAMEVAL_INT128)
     if (totals_.of[0] != 0 && totals_.of[1] != 0) {
         GapSearch search(totals_);
         search.visit(root_, height_, Totals());
         return quotient(search.best(), static_cast<Wide>(totals_.of[0]) * totals_.of[1]);
     }
-#endif
     return std::numeric_limits<double>::quiet_NaN();
 }
 

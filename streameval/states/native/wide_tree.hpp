@@ -28,10 +28,6 @@
 #include "exact128.hpp"
 #include "leaf.hpp"
 
-#if !defined(STREAMEVAL_INT128)
-#error "needs a 128-bit integer; without one the portable index serves"
-#endif
-
 // Tests build with nodes so small that a hundred scores make a tall tree.
 #if !defined(STREAMEVAL_WIDE_SIZE)
 #define STREAMEVAL_WIDE_SIZE 64
