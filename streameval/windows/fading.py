@@ -26,7 +26,7 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.fields import removable_weight
-from streameval.states.ranking.ranked_weights import MAX_TOTAL
+from streameval.states.ranking.sorted_runs import MAX_TOTAL
 from streameval.states.ranking.wide_ranking import ScaledClassScores, ScaledIndex
 from streameval.states.registry import STATES
 from streameval.states.score_index import compiled

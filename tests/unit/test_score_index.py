@@ -19,7 +19,8 @@ from sklearn.metrics import roc_auc_score
 
 from streameval.errors import InputError, StateError
 from streameval.states.ranking.portable_index import PortableScoreIndex
-from streameval.states.ranking.sorted_runs import count_at_or_below, exact_dot, exact_sum
+from streameval.states.ranking.score_groups import exact_dot
+from streameval.states.ranking.sorted_runs import count_at_or_below, exact_sum
 from streameval.states.score_index import ScoreIndex, backend
 
 POOL = [0.0, 0.25, 0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 1.0]

@@ -13,8 +13,8 @@ import numpy as np
 from streameval.states.native.native_way cimport PlainEvent, TimelineWay, WindowWay
 from streameval.states.native.wide_tree cimport U256, Wide, WideTree
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.score_groups import ScoreGroups
+from streameval.states.ranking.sorted_runs import MAX_TOTAL
 
 __all__ = ["NativeFadingSums"]
 

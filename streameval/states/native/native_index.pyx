@@ -36,7 +36,6 @@ from streameval.events.values import (
 from streameval.events.truth import canonical_positive, positive_column
 from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.ranking.portable_index import PortableScoreIndex, check_same_limit
-from streameval.states.ranking.ranked_weights import MAX_TOTAL, check_total
 from streameval.states.fields import never_counted, removable_weight
 from streameval.states.ranking.score_groups import (
     GROUPS_AT_ONCE,
@@ -47,7 +46,7 @@ from streameval.states.ranking.score_groups import (
     groups_to_state,
     largest_gap,
 )
-from streameval.states.ranking.sorted_runs import exact_sum
+from streameval.states.ranking.sorted_runs import MAX_TOTAL, check_total, exact_sum
 
 __all__ = ["NativeScoreIndex"]
 
