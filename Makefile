@@ -212,7 +212,7 @@ BROKER_KILLS ?= 20
 kill-broker: $(VENV)/.stamp-test  ## kill Apache Kafka, which Maven fetches, BROKER_KILLS times while a run reads; SEED=
 	$(BIN)/python -m tests.crash.kill_broker --kills $(BROKER_KILLS) --seed $(SEED)
 
-bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
+bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and others; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run
 
 bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in some minutes; exit code 1 where a row is below .9 of what is wanted

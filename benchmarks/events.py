@@ -67,7 +67,7 @@ def _scored(distinct: int, events: int) -> tuple[Any, Any, list[tuple[bool, floa
 
 
 def index_auc(
-    distinct: int, events: int, repeats: int, index_class: type, name: str, target: float
+    distinct: int, events: int, repeats: int, index_class: type, name: str, target: float | None
 ) -> Row:
     """The same of the index alone, without an evaluator."""
     labels, scores, fresh = _scored(distinct, events)

@@ -1,4 +1,4 @@
-"""The compiled score index: against the portable one, River, scikit-learn and numpy."""
+"""The compiled score index: against scikit-learn and numpy, and its growth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from river import metrics as river_metrics
 from sklearn.metrics import roc_auc_score
-from sortedcontainers import SortedList
 
 import streameval as se
 from benchmarks.memory import resident
@@ -60,26 +59,12 @@ def parts(quick: bool) -> list[Part]:
     many = 1_000_000 if quick else 10_000_000
     repeats = 3 if quick else 5
     return [
-        partial(_running_auc, distinct, repeats),
         partial(_running_error, distinct, repeats),
         partial(_running_interval, distinct, repeats),
         partial(_bulk, many, repeats),
         partial(_growth_row, many, repeats),
         partial(_memory_row, many),
     ]
-
-
-def _running_auc(distinct: int, repeats: int) -> Row:
-    events = _fresh(_EVENTS)
-    return faster(
-        f"AUC after every event, {distinct:,} distinct scores (native)",
-        _loop(filled(se.ScoreIndex, distinct), events),
-        _loop(filled(PortableScoreIndex, distinct), events),
-        target=8,
-        repeats=repeats,
-        peer_name="the portable index",
-        events=_EVENTS,
-    )
 
 
 def _running_error(distinct: int, repeats: int) -> Row:
@@ -216,9 +201,6 @@ def growth(quick: bool) -> dict[str, list[tuple[int, float]]]:
         curves[name] = [
             (size, _micro(_loop(filled(kind, size), _fresh(2_000)), 2_000)) for size in sizes
         ]
-    curves["two SortedLists (add, two bisects)"] = [
-        (size, _sorted_lists(size)) for size in sizes if size <= 1_000_000
-    ]
     curves["River RollingROCAUC (window of that size)"] = [
         (size, _river(size)) for size in sizes if size <= 100_000
     ]
@@ -236,20 +218,6 @@ def _micro(run: Callable[[], None], events: int) -> float:
         run()
         taken.append(time.perf_counter() - start)
     return statistics.median(taken) * 1e6 / events
-
-
-def _sorted_lists(size: int) -> float:
-    sides = [SortedList(score for _, score in _fresh(size // 2, seed)) for seed in (1, 2)]
-    events = _fresh(2_000)
-
-    def run() -> None:
-        for label, score in events:
-            sides[label].add(score)
-            other = sides[not label]
-            other.bisect_left(score)
-            other.bisect_right(score)
-
-    return _micro(run, len(events))
 
 
 def _river(size: int) -> float:

@@ -17,13 +17,18 @@ from typing import Any, TypeAlias
 ROOT = Path(__file__).parents[1]
 
 
+NO_TARGET = "none"
+"""The target of a row of which nothing is wanted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line of the results.
 
     ``ours`` and ``peer`` are medians in seconds (or the unit of ``unit``),
     ``ratio`` the median of the ratios pair by pair, ``target`` what was set, and ``share`` how
-    much of the target there is, 1 where it is just reached; None where that is no ratio.
+    much of the target there is, 1 where it is just reached; None where that is no ratio. A row
+    whose target is :data:`NO_TARGET` is a measurement alone, and always reached.
     """
 
     name: str
@@ -37,6 +42,13 @@ class Row:
     exact: str = "exact"
     peer_exact: str = "exact"
     share: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target is reached, in Markdown; empty where there is none."""
+        if self.target == NO_TARGET:
+            return ""
+        return "reached" if self.reached else "**missed**"
 
     @property
     def near(self) -> bool:
@@ -82,13 +94,13 @@ def faster(
     ours: Callable[[], object],
     peer: Callable[[], object],
     *,
-    target: float,
+    target: float | None,
     repeats: int,
     peer_name: str,
     events: int = 1,
     **notes: Any,
 ) -> Row:
-    """A row "at least ``target`` times faster"; times are divided by ``events``."""
+    """A row "at least ``target`` times faster", or a measurement; of ``events`` events each."""
     mine, theirs, ratio = interleaved(ours, peer, repeats)
     scale, unit = (1e6 / events, "µs an event") if events > 1 else (1.0, "s")
     return Row(
@@ -96,11 +108,11 @@ def faster(
         mine * scale,
         theirs * scale,
         ratio,
-        f"≥ {target:g}×",
-        ratio >= target,
+        f"≥ {target:g}×" if target else NO_TARGET,
+        not target or ratio >= target,
         peer_name,
         unit,
-        share=ratio / target,
+        share=ratio / target if target else None,
         **notes,
     )
 

@@ -34,12 +34,17 @@ from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BadRecordError, Feed
 from streameval.records.parts import counted_in_parts, processes
+from streameval.records.remote import is_remote
 from streameval.records.request import MAX_SLICES, Request
 from streameval.records.sources import Source, column_names, read_source
 from streameval.state_files.provenance import Shard
+from streameval.states.backend import slow_because
 
 _UNKNOWN_THRESHOLD = 0.5
 """Of a request, before a rule has chosen its threshold."""
+
+_LARGE_BYTES = 100_000_000
+"""Files of so many bytes together take several seconds longer where nothing is compiled."""
 
 _MAX_BAD = 0.01
 """Share of the records that may be skipped for one reason without ``--max-bad``."""
@@ -141,6 +146,7 @@ def evaluate(
     if save is not None:
         check_target(save)
 
+    _say_slow(sources)
     count = processes(workers, request, sources)
 
     def begun(request: Request) -> tuple[Feed, Iterable[Chunk]]:
@@ -168,6 +174,16 @@ def evaluate(
         return pictures.draw(evaluator, result, files, feed.bad)
 
     count_and_report(feed, chunks, sources, write, save=save, shard=named, max_bad=max_bad)
+
+
+def _say_slow(sources: Sequence[Source]) -> None:
+    """Print how to be faster where large files are read without compiled parts."""
+    slow = slow_because()
+    if slow:
+        # The size of a remote file takes a request.
+        sizes = (source.size or 0 for source in sources if not is_remote(source.path))
+        if sum(sizes) >= _LARGE_BYTES:
+            say(slow)
 
 
 def _usual_fields(source: Source, *, scores_only: bool) -> tuple[str | None, ...]:

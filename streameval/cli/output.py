@@ -19,7 +19,7 @@ from streameval import __version__
 from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
 from streameval.evaluator.reports import Table
 from streameval.records.chunk import KEPT, BadRecords
-from streameval.states.backend import backend
+from streameval.states.backend import backend, slow_because
 from streameval.tables import markdown_text
 
 FAILURE = 1
@@ -166,8 +166,10 @@ def _defused(cell: Any) -> Any:
 
 
 def write_version() -> None:
-    """Write the version, and which score index runs."""
+    """Write the version, which score index runs, and where it is slow, the remedy."""
     write(f"streameval {__version__} ({backend()} score index)")
+    if slow := slow_because():
+        write(slow)
 
 
 def say(message: str) -> None:

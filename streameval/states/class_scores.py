@@ -48,7 +48,6 @@ from streameval.states.ranking.coarse_score import (
     least_level,
 )
 from streameval.states.ranking.keyed_scores import Entries, KeyedScores
-from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
     group_scores,
@@ -56,7 +55,7 @@ from streameval.states.ranking.score_groups import (
     twice_wins,
     won_share,
 )
-from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.ranking.sorted_runs import MAX_TOTAL, WeightArray
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import total_weight, total_weight_by_group
 
@@ -469,35 +468,22 @@ class ScoreColumns:
         Cost:
             O(n) of the column.
         """
-        return twice_wins(*self._sides_against(column, other))
+        return twice_wins(self._against(column, other))
 
     def won_share(self, column: Label, other: Label | None) -> float:
         """The share of pairs that :meth:`wins` counts, of float weights; nan without pairs."""
-        own, rest = self._sides_against(column, other)
-        return won_share(own.arrays(), rest.arrays())
+        scores, own, rest = self._against(column, other)
+        return won_share((scores, own), (scores, rest))
 
     def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
         """Every (event, label) of these columns as one binary event, positive where it is true.
 
         Of one column, it is that class against the rest.
         """
-        return group_scores(*self._sides(columns))
-
-    def _sides_against(
-        self, column: Label, other: Label | None
-    ) -> tuple[RankedWeights, RankedWeights]:
-        """A column's scores of its class and of another; None: of all others."""
-        if other is None:
-            return self._sides([column])
-        own, rival = (RankedWeights(*self.arrays(column, true)) for true in (column, other))
-        return own, rival
-
-    def _sides(self, columns: Iterable[Label]) -> tuple[RankedWeights, RankedWeights]:
-        """The scores of these columns, zeros included: of their own classes, and of others."""
         self.fold()
         base, dtype = self._base, np.int64 if self.exact else np.float64
-        own = RankedWeights(np.zeros(0), np.zeros(0, dtype))
-        rest = RankedWeights(np.zeros(0), np.zeros(0, dtype))
+        own: list[tuple[FloatArray, WeightArray]] = []
+        rest: list[tuple[FloatArray, WeightArray]] = []
         none: list[Weight] = [0, 0]
         for column in columns:
             code = self._codes.get(column, _LOW)
@@ -506,18 +492,24 @@ class ScoreColumns:
             middle = slice(span.start, span.start)
             if at >= 0:
                 middle = slice(*base.starts[at : at + 2].tolist())
-            own.add_many(base.scores[middle], base.each(middle))
+            own.append((base.scores[middle], base.each(middle)))
             for part in (slice(span.start, middle.start), slice(middle.stop, span.stop)):
-                rest.add_many(base.scores[part], base.each(part))
+                rest.append((base.scores[part], base.each(part)))
             totals = dict(
                 zip((base.keys[groups] & _LOW).tolist(), base.totals[groups].tolist(), strict=True)
             )
             for true, count in self.counts.items():
                 none[true == column] += self._zeros(totals.get(self._codes[true], 0), count)
         for side, zeros in zip((rest, own), none, strict=True):
-            if zeros:
-                side.add_many(np.zeros(1), np.array([zeros], dtype=dtype))
-        return own, rest
+            number = 1 if zeros else 0
+            side.append((np.zeros(number), np.full(number, zeros, dtype=dtype)))
+        return group_scores(own, rest)
+
+    def _against(self, column: Label, other: Label | None) -> ScoreGroups:
+        """A column's scores of its class, the positives, and of another; None: of all others."""
+        if other is None:
+            return self.pooled([column])
+        return group_scores([self.arrays(column, column)], [self.arrays(column, other)])
 
     def ranking(self, column: Label, other: Label | None) -> ScoreIndex:
         """A column's scores of its class, the positives, and of another (None: of all others).
@@ -536,7 +528,7 @@ class ScoreColumns:
             # Rows are ranked as they are: to fold them would sort all columns.
             self._gather()
         if not waiting or self._parts:
-            pooled = group_scores(*self._sides_against(column, other))
+            pooled = self._against(column, other)
             if not self.signed:
                 held = pooled.scores != 0.0
                 pooled = ScoreGroups(*(side[held] for side in pooled))

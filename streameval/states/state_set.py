@@ -18,7 +18,7 @@ from streameval.events.values import Label, LabelColumn, Weight
 from streameval.states.backend import compiled
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.portable_index import PortableScoreIndex, check_room
+from streameval.states.ranking.portable_index import check_room
 from streameval.states.registry import STATES, StateRow, states_of
 
 if TYPE_CHECKING:
@@ -438,11 +438,7 @@ class StateSet:
             return
         if score is not None:
             positive, old_positive = y_true == 1, old_true == 1
-            states, first = self._scored, self._updated[0]
-            if weight == old_weight == 1 and isinstance(first, PortableScoreIndex):
-                first._slide(positive, score, old_positive, old_score)
-                states = states[1:]
-            for state in states:
+            for state in self._scored:
                 state.update(positive, score, weight)
                 state.revert(old_positive, old_score, old_weight)
         # The new event's labels often equal the old one's.

@@ -28,7 +28,7 @@ from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.backend import compiled
 from streameval.states.fields import removable_weight
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.ranked_weights import MAX_TOTAL
+from streameval.states.ranking.sorted_runs import MAX_TOTAL
 from streameval.states.ranking.wide_ranking import ScaledClassScores, ScaledIndex
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan, StateSet

@@ -18,7 +18,9 @@ import pytest
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import streameval as se
+from streameval.cli import evaluate as evaluate_command
 from streameval.records import feed
+from streameval.states.backend import slow_because
 from tests.support.command_runs import Command, own_process
 
 Events = list[dict[str, Any]]
@@ -328,7 +330,8 @@ def test_formats_of_the_result(run: Command, tmp_path: Path) -> None:
 def test_help_version_and_metrics(run: Command) -> None:
     assert own_process("--version") == (
         0,
-        f"streameval {se.__version__} ({se.backend()} score index)\n",
+        f"streameval {se.__version__} ({se.backend()} score index)\n"
+        + (f"{slow_because()}\n" if slow_because() else ""),
         "",
     )
     for command in ("evaluate", "merge", "report", "metrics"):
@@ -339,6 +342,32 @@ def test_help_version_and_metrics(run: Command) -> None:
     assert all(row["definition"] and row["direction"] in ("up", "down", "none") for row in rows)
     assert run("metrics").out.count("\n") == len(rows) + 1
     assert "| roc_auc | binary | 0 … 1 | higher |" in run("metrics", "--format", "markdown").out
+
+
+def test_the_version_tells_what_a_slow_backend_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMEVAL_BACKEND", "portable")
+    first, second = own_process("--version").out.splitlines()
+    assert first.endswith("(portable score index)")
+    assert second == slow_because("portable", "portable")
+    assert second.endswith("; unset it")
+    assert "pip install" in slow_because("portable", "")
+
+
+def test_a_large_file_without_compiled_parts(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = (
+        write_jsonl(tmp_path / name, binary_events(50)) for name in ("a.jsonl", "b.jsonl")
+    )
+    monkeypatch.setattr(evaluate_command, "slow_because", lambda: "nothing is compiled")
+    assert run("evaluate", path, other, *BINARY).err == ""
+    monkeypatch.setattr(
+        evaluate_command, "_LARGE_BYTES", path.stat().st_size + other.stat().st_size
+    )
+    assert run("evaluate", path, *BINARY).err == ""
+    assert run("evaluate", path, other, *BINARY).err == "streameval: nothing is compiled\n"
+    monkeypatch.setattr(evaluate_command, "slow_because", lambda: "")
+    assert run("evaluate", path, other, *BINARY).err == ""
 
 
 def test_start_up_loads_no_optional_package() -> None:

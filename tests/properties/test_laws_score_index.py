@@ -7,7 +7,6 @@ import math
 import pytest
 from hypothesis import strategies as st
 
-from streameval.states.ranking import ranked_weights, sorted_runs
 from streameval.states.ranking.portable_index import PortableScoreIndex
 from tests.support.laws import LAWS, StateSpec, check_law, columns
 
@@ -53,26 +52,7 @@ SPECS = [
 ]
 
 
-@pytest.fixture
-def tight(monkeypatch):
-    """Every limit so low that ten events pass through all stages."""
-    monkeypatch.setattr(ranked_weights, "_CHANGES_LEAST", 2)
-    monkeypatch.setattr(ranked_weights, "_CHANGES_FACTOR", 0)
-    monkeypatch.setattr(ranked_weights, "_QUEUE_LEAST", 3)
-    monkeypatch.setattr(ranked_weights, "_LOOSE_MOST", 2)
-    monkeypatch.setattr(ranked_weights, "_SMALL_ARRAY", 1)
-    monkeypatch.setattr(sorted_runs, "_BLOCK", 2)
-    monkeypatch.setattr(sorted_runs, "_SEARCH_FACTOR", 2)
-
-
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_laws(spec, law):
     check_law(spec, law, max_examples=20)
-
-
-@pytest.mark.parametrize("law", [law for law in LAWS if law != "hostile"])
-@pytest.mark.parametrize("spec", SPECS[:2], ids=lambda spec: spec.name)
-@pytest.mark.usefixtures("tight")
-def test_laws_with_every_limit_passed(spec, law):
-    check_law(spec, law, max_examples=15)

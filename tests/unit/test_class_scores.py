@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import label_binarize
 
 from streameval.errors import InputError, StateError
+from streameval.states.backend import backend
 from streameval.states.class_scores import ClassScores
 from tests.support.class_batch import class_batch
 
@@ -352,7 +353,9 @@ def test_memory_grows_with_the_scores_and_not_with_the_pairs_of_classes() -> Non
     try:
         scores.update_many(batch)
         wins = [scores.one_vs_rest_wins(label) for label in scores.labels]
-        assert tracemalloc.get_traced_memory()[1] < 4 * matrix.nbytes
+        # Without compiled code each score is a Python float in a list.
+        factor = 4 if backend() == "native" else 8
+        assert tracemalloc.get_traced_memory()[1] < factor * matrix.nbytes
         form = scores.to_state()
         assert tracemalloc.get_traced_memory()[1] < 16 * matrix.nbytes
     finally:

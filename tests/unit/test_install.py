@@ -118,7 +118,10 @@ def test_without_a_compiler(environment: dict[str, str], source: Path, tmp_path:
     assert Path(place).is_relative_to(target)
     assert (backend, float(auc), float(accuracy)) == ("portable", 0.0, 1 / 3)
     version = run([sys.executable, "-m", "streameval.cli", "--version"], target, **found)
-    assert version.endswith("(portable score index)\n")
+    first, second = version.splitlines()
+    assert first.endswith("(portable score index)")
+    assert second.startswith("the compiled parts are missing")
+    assert second.endswith("pip install --force-reinstall --no-binary streameval streameval")
     # A backend that was selected and does not exist is an error that says what to do.
     refused = subprocess.run(
         [sys.executable, "-c", "import streameval"],

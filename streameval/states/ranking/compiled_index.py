@@ -30,7 +30,6 @@ from streameval.states.fields import never_counted, removable_weight
 from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel
 from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.ranking.portable_index import PortableScoreIndex, check_same_limit
-from streameval.states.ranking.ranked_weights import check_total
 from streameval.states.ranking.score_groups import (
     GROUPS_AT_ONCE,
     ScoreGroups,
@@ -40,7 +39,7 @@ from streameval.states.ranking.score_groups import (
     groups_to_state,
     largest_gap,
 )
-from streameval.states.ranking.sorted_runs import exact_sum
+from streameval.states.ranking.sorted_runs import check_total, exact_sum
 
 __all__ = ["NativeScoreIndex"]
 

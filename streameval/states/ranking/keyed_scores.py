@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.ranking.coarse_score import coarse_column
-from streameval.states.ranking.sorted_runs import WeightArray, add_in_order
+from streameval.states.ranking.sorted_runs import WeightArray
 
 _Run = npt.NDArray[np.complex128]
 """Key and score as one number, which numpy sorts by the key and then by the score."""
@@ -187,7 +187,7 @@ class KeyedScores:
             own = _joined(self.each_key(), self.scores)
             added = np.concatenate([_joined(*part[:2]) for part in more])
             given = [np.ones(len(p.keys)) if p.weights is None else p.weights for p in more]
-            return _of_run(*add_in_order(own, self.each(), added, np.concatenate(given)))
+            return _of_run(*_add_in_order(own, self.each(), added, np.concatenate(given)))
         run, changes = _run(more)
         if not len(self):
             return _of_run(run, changes)
@@ -317,3 +317,23 @@ def _of_run(run: _Run, weights: WeightArray | None) -> KeyedScores:
     keys = run.real.astype(np.int64)
     starts = _starts(keys)
     return KeyedScores(keys[starts], np.append(starts, len(run)), run.imag.copy(), weights)
+
+
+def _add_in_order(
+    run: npt.NDArray[Any], weights: WeightArray, more: npt.NDArray[Any], added: WeightArray
+) -> tuple[npt.NDArray[Any], FloatArray]:
+    """A distinct run with weights, and more in any order, whose weights are fractions.
+
+    The weights at one place are added one after another, so that their sum does not depend
+    on when they are.
+
+    >>> one, other, both = (np.array(given) for given in ([0.5], [0.5, 0.1], [1.0, 2.5]))
+    >>> [side.tolist() for side in _add_in_order(one, np.array([1]), other, both)]
+    [[0.1, 0.5], [2.5, 2.0]]
+    """
+    new = np.setdiff1d(more, run)
+    at = np.searchsorted(run, new)
+    run = np.insert(run, at, new)
+    summed: FloatArray = np.insert(weights.astype(np.float64), at, 0.0)
+    np.add.at(summed, np.searchsorted(run, more), added)
+    return run, summed

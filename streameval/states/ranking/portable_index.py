@@ -1,12 +1,13 @@
-"""Score index without compiled code: scores of both classes and their pairwise wins."""
+"""Score index in plain Python: what the compiled one is tested against, and its fallback."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import inf, isclose
+from math import isclose
 from typing import Any, cast
 
 import numpy as np
+from sortedcontainers import SortedList
 
 from streameval.errors import StateError
 from streameval.events.truth import canonical_positive, positive_column
@@ -20,15 +21,16 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
+from streameval.states.fields import never_counted, removable_weight
 from streameval.states.ranking.coarse_score import (
     checked_limit,
     coarse,
     coarse_column,
     least_level,
 )
-from streameval.states.ranking.ranked_weights import RankedWeights, check_total
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
+    auc,
     delong_sums,
     delong_variance,
     group_blocks,
@@ -38,10 +40,7 @@ from streameval.states.ranking.score_groups import (
     largest_gap,
     twice_wins,
 )
-from streameval.states.ranking.sorted_runs import WeightArray, count_at_or_below
-
-# Counting m events one by one beats deriving W2 from n scores anew up to this n/m.
-_ONE_BY_ONE = 64
+from streameval.states.ranking.sorted_runs import WeightArray, check_total, exact_sum
 
 
 def check_room(index: Any, other: Any) -> None:
@@ -60,14 +59,14 @@ def check_same_limit(mine: int | None, theirs: int | None) -> None:
 class PortableScoreIndex:
     """Exact state of everything that depends on the ranking of binary scores.
 
-    Holds the weight of both classes at each distinct score, and on demand
+    Two sorted lists of scores, one for each class, while every weight is 1 and all scores are
+    kept; from then on a table of the weights of both classes at each distinct score. With
 
         W2 = Σ over (positive, negative) pairs of 2·[s⁺ > s⁻] + [s⁺ = s⁻]
 
-    so that AUC = W2 / (2·P·N). W2 is derived when :attr:`twice_wins` is first
-    read. From then each event keeps it current: a positive at s adds the weight
-    of negatives below s plus that at or below s; a negative, the like. A large
-    ``update_many`` or ``merge`` discards it until the next read.
+    AUC = W2 / (2·P·N). The lists keep W2 current: a positive at s adds the number of negatives
+    below s plus that at or below s; a negative, the like. Otherwise W2 is derived at the next
+    read.
 
     Args:
         events: Pairs (positive, score).
@@ -75,9 +74,9 @@ class PortableScoreIndex:
             :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
 
     Cost:
-        An event: 0.5 µs before W2 is first read, 2.5 µs after, among 10⁶
-        scores. ``update_many``: 25 ns an event. Memory at rest: 8 bytes a
-        distinct score of a class while every weight is 1, else 16.
+        An event of weight 1 and its AUC: a few µs among 20,000 scores, growing slowly. W2 after
+        a batch, a merge, or an event of another weight: O(n log n). Memory: some 35 bytes an
+        event, or 200 bytes a distinct score once a weight is not 1.
 
     >>> index = PortableScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> index.twice_wins, index.positives, index.negatives
@@ -87,21 +86,23 @@ class PortableScoreIndex:
     0.75
     """
 
-    __slots__ = ("_distinct", "_level", "_limit", "_negatives", "_positives", "_room", "_wins")
+    __slots__ = ("_exact", "_groups", "_level", "_limit", "_sides", "_table", "_totals", "_wins")
 
     def __init__(
         self, events: Iterable[tuple[bool, float]] = (), *, max_scores: int | None = None
     ) -> None:
         self._limit = checked_limit(max_scores)
         self._level = 0
-        # Distinct scores, known to be within the limit; None until that is seen to.
-        self._distinct: int | None = None
-        # Events that may be counted before it has to be, so that memory stays bounded.
-        self._room = 0 if self._limit is None else 2 * self._limit
-        self._positives = RankedWeights()
-        self._negatives = RankedWeights()
-        # W2, or None until it is read again.
-        self._wins: Weight | None = None
+        self._exact = True
+        # Everything below has the negatives at 0 (False) and the positives at 1 (True).
+        self._totals = [0, 0]  # while exact
+        self._sides: tuple[Any, Any] | None = None
+        if self._limit is None:
+            self._sides = SortedList(), SortedList()
+        self._table: dict[float, list[Weight]] = {}
+        # Both derived at the next read where they are None.
+        self._wins: Weight | None = 0
+        self._groups: ScoreGroups | None = None
         for positive, score in events:
             self.update(positive, score)
 
@@ -113,39 +114,22 @@ class PortableScoreIndex:
     @property
     def level(self) -> int:
         """The level of the cells that scores are coarsened to; 0 while all are kept."""
-        self._fit()
         return self._level
-
-    def _fit(self) -> None:
-        """Raise the level to the least at which the distinct scores are within the limit."""
-        if self._limit is None or self._distinct is not None:
-            return
-        self._room = 2 * self._limit
-        scores = group_scores(self._positives, self._negatives).scores
-        level = least_level(scores, self._level, self._limit)
-        self._coarsen(level)
-        self._distinct = len(np.unique(coarse_column(scores, level)))
-
-    def _coarsen(self, level: int) -> None:
-        if level > self._level:
-            self._level, self._wins, self._distinct = level, None, None
-            self._positives = self._positives.coarsened(level)
-            self._negatives = self._negatives.coarsened(level)
 
     @property
     def positives(self) -> Weight:
         """P, the weight of all positives; O(1) while :attr:`exact`."""
-        return self._positives.total
+        return self._totals[1] if self._exact else float(self.groups().positives.sum())
 
     @property
     def negatives(self) -> Weight:
         """N, the weight of all negatives; O(1) while :attr:`exact`."""
-        return self._negatives.total
+        return self._totals[0] if self._exact else float(self.groups().negatives.sum())
 
     @property
     def exact(self) -> bool:
         """Whether every weight so far is an integer, and so every answer exact."""
-        return self._positives.exact
+        return self._exact
 
     @property
     def twice_wins(self) -> Weight:
@@ -154,13 +138,10 @@ class PortableScoreIndex:
         An int, or a float once a weight was a fraction.
 
         Cost:
-            O(1), or 10 to 30 ns a distinct score when it has to be derived anew:
-            at the first read, after a large ``update_many`` or ``merge``, and
-            after every event with weights that are fractions.
+            O(1), or O(n) where it has to be derived.
         """
-        self._fit()
         if self._wins is None:
-            self._wins = twice_wins(self._positives, self._negatives)
+            self._wins = twice_wins(self.groups())
         return self._wins
 
     def delong_sums(self) -> tuple[Weight, Weight]:
@@ -174,8 +155,7 @@ class PortableScoreIndex:
         Integers of any size, or floats once a weight was a fraction.
 
         Cost:
-            O(n) at each read: 70 to 120 ns a distinct score, 0.6 µs from 2³¹ events
-            of a class. The compiled index keeps both current.
+            O(n) at each read. The compiled index keeps both current.
 
         >>> PortableScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
         (4, 4)
@@ -226,12 +206,7 @@ class PortableScoreIndex:
         >>> PortableScoreIndex([(True, 0.5), (False, 0.5)]).won_share
         0.5
         """
-        wins = self._wins
-        if type(wins) is int:  # without the calls below, which would take most of the time
-            pairs: Weight = self._positives.whole * self._negatives.whole
-            return wins / (2 * pairs) if pairs else None
-        pairs = self.positives * self.negatives
-        return self.twice_wins / (2 * pairs) if pairs else None
+        return auc(self.twice_wins, self.positives, self.negatives)
 
     @property
     def largest_gap(self) -> float | None:
@@ -247,11 +222,7 @@ class PortableScoreIndex:
     @property
     def distinct(self) -> int:
         """Number of distinct scores; O(n)."""
-        self._fit()
-        own, _ = self._positives.arrays()
-        scores, _ = self._negatives.arrays()
-        _, tied = count_at_or_below(scores, own)
-        return len(own) + len(scores) - int(np.count_nonzero(tied))
+        return len(self.groups().scores)
 
     def groups(self) -> ScoreGroups:
         """The distinct scores, ascending, with the weight of each class; O(n).
@@ -259,25 +230,79 @@ class PortableScoreIndex:
         >>> PortableScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)]).groups()
         ScoreGroups(scores=array([0.5, 0.7]), positives=array([1, 1]), negatives=array([1, 0]))
         """
-        self._fit()
-        return group_scores(self._positives, self._negatives)
+        if self._groups is None:
+            dtype = np.int64 if self._exact else np.float64
+            if self._sides is None:
+                scores = [np.array(list(self._table), dtype=np.float64)] * 2
+                rows: Any = np.array(list(self._table.values()), dtype=dtype).reshape(-1, 2)
+                weights: list[WeightArray] = [rows[:, 0], rows[:, 1]]
+            else:
+                scores = [np.array(side, dtype=np.float64) for side in self._sides]
+                weights = [np.ones(len(side), dtype=np.int64) for side in self._sides]
+            negatives, positives = zip(scores, weights, strict=True)
+            self._groups = group_scores([positives], [negatives])
+        return self._groups
 
     def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
-        """:meth:`groups` a block at a time, for reading in memory that does not grow.
+        """:meth:`groups` a block at a time, all of the moment of the first.
 
         Args:
             descending: From the highest scores down. Inside a block the scores
                 ascend all the same.
 
         Cost:
-            As :meth:`groups`; about 10 MB whatever n is.
+            As :meth:`groups`.
 
         >>> index = PortableScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
         >>> [block.positives.tolist() for block in index.group_blocks()]
         [[1, 1]]
         """
-        self._fit()
-        return group_blocks(self._positives, self._negatives, descending=descending)
+        return group_blocks(self.groups(), descending=descending)
+
+    def _change(self, positive: bool, score: float, weight: Weight) -> None:
+        """Add a weight, or remove one (negative) that is known to be there."""
+        self._groups = None
+        if self._exact:
+            self._totals[positive] += int(weight)
+        if self._sides is not None and weight in (1, -1):
+            other = self._sides[not positive]
+            won = other.bisect_left(score) + other.bisect_right(score)
+            if self._wins is not None:
+                self._wins += weight * (won if positive else 2 * len(other) - won)
+            if weight == 1:
+                self._sides[positive].add(score)
+            else:
+                self._sides[positive].remove(score)
+            return
+        self._to_table()
+        self._wins = self._groups = None
+        row = self._table.setdefault(score, [0, 0])
+        row[positive] += weight
+        if row == [0, 0]:
+            del self._table[score]
+
+    def _to_table(self) -> None:
+        if self._sides is not None:
+            self._table = _table_of(self.groups())
+            self._sides = None
+
+    def _promote(self) -> None:
+        """Make all weights floats, for good."""
+        if self._exact:
+            self._to_table()
+            self._table = {score: [*map(float, row)] for score, row in self._table.items()}
+            self._exact, self._wins, self._groups = False, None, None
+
+    def _fit(self) -> None:
+        """Raise the level to the least at which the distinct scores are within the limit."""
+        if self._limit is not None and len(self._table) > self._limit:
+            self._coarsen(least_level(self.groups().scores, self._level, self._limit))
+
+    def _coarsen(self, level: int) -> None:
+        if level > self._level:
+            self._level = level
+            self._table = _table_of(self.groups(), level)
+            self._wins = self._groups = None
 
     def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
         """Count one event.
@@ -290,71 +315,29 @@ class PortableScoreIndex:
         Raises:
             InputError: One of them is none of that. Nothing is counted.
         """
-        if positive is not True and positive is not False:
-            positive = canonical_positive(positive)
-        # Chained comparison is False for nan; adding 0.0 turns -0.0 into 0.0.
-        finite = type(score) is float and -inf < score < inf
-        score = score + 0.0 if finite else canonical_score(score)
-        if type(weight) is not int or weight != 1:
-            weight = canonical_weight(weight)
-            if type(weight) is float:
-                self._promote()
-        self._count(positive, score, weight)
-
-    def _count(self, positive: bool, score: float, weight: Weight) -> None:
-        if self._level:
-            score = coarse(score, self._level)
-        wins = self._wins
-        if type(wins) is not int or type(weight) is not int:
-            (self._positives if positive else self._negatives).queue(score, weight)
-            self._wins = None
-            if self._limit is not None:
-                self._arrived(1)
-            return
-        if self._distinct is not None:
-            self._distinct += not self._holds(score)
-        (self._positives if positive else self._negatives).change(score, weight)
-        self._wins = wins + weight * self._won(positive, score)
-        if self._distinct is not None and self._distinct > cast("int", self._limit):
-            self._distinct = None
-            self._fit()
-
-    def _won(self, positive: bool, score: float) -> int:
-        """What one event of weight 1 adds to W2."""
-        if positive:
-            return self._negatives.twice_below(score)
-        return 2 * self._positives.whole - self._positives.twice_below(score)
-
-    def _holds(self, score: float) -> bool:
-        return bool(self._positives.weight_at(score) or self._negatives.weight_at(score))
-
-    def _arrived(self, events: int) -> None:
-        """Note events of which it is unknown whether their scores are new."""
-        self._distinct = None
-        self._room -= events
-        if self._room < 0:
-            self._fit()
-
-    def _promote(self) -> None:
-        self._positives.promote()
-        self._negatives.promote()
-        self._wins = None
+        positive, score = canonical_positive(positive), canonical_score(score)
+        weight = canonical_weight(weight)
+        if type(weight) is float:
+            self._promote()
+        self.check(positive, score, weight)
+        self._change(positive, coarse(score, self._level), weight)
+        self._fit()
 
     def check(self, positive: bool, score: float, weight: Weight = 1) -> None:
         """Raise what :meth:`update` of a validated event would raise; nothing is counted.
 
         That is InputError for whole weights of one class beyond 2⁶² − 1.
         """
-        if self.exact and type(weight) is not float:
-            check_total((self._positives if positive else self._negatives).total, weight)
+        if self._exact and type(weight) is not float:
+            check_total(self._totals[positive], weight)
 
     def check_many(self, positive: BoolArray, score: FloatArray, weight: object = None) -> None:
         """:meth:`check` of validated columns."""
         weights = cast("WeightArray | None", weight)
-        if not self.exact or (weights is not None and weights.dtype.kind == "f"):
+        if not self._exact or (weights is not None and weights.dtype.kind == "f"):
             return
-        for own, chosen in ((self._positives, positive), (self._negatives, ~positive)):
-            own.check_room(int(chosen.sum()), None if weights is None else weights[chosen])
+        for total, chosen in zip(self._totals[::-1], (positive, ~positive), strict=True):
+            check_total(total, int(chosen.sum()) if weights is None else exact_sum(weights[chosen]))
 
     def update_many(self, positive: object, score: object, weight: object = None) -> None:
         """Count many events given as columns: lists, arrays or series of one length.
@@ -376,31 +359,20 @@ class PortableScoreIndex:
         flags = positive_column(positive)
         check_same_length(len(scores), len(flags), "positive")
         weights = weight_column(weight, len(scores))
+        self.check_many(flags, scores, weights)
         if weights is not None and weights.dtype.kind == "f":
             self._promote()
-        one_by_one = self._wins is not None and len(scores) * _ONE_BY_ONE < self._entries()
-        parts = []
-        for own, chosen in ((self._positives, flags), (self._negatives, ~flags)):
-            # Taking by position is twice as fast as by a boolean array.
-            positions = np.flatnonzero(chosen)
-            part_weights = None if weights is None else weights[positions]
-            own.check_room(len(positions), part_weights)
-            if not one_by_one:
-                parts.append((own, scores[positions], part_weights))
-        if one_by_one:
-            each = [1] * len(scores) if weights is None else weights.tolist()
-            for event in zip(flags.tolist(), scores.tolist(), each, strict=True):
-                self._count(*event)
+        if self._sides is not None and (weights is None or (weights == 1).all()):
+            for positives, chosen in enumerate((~flags, flags)):
+                self._sides[positives].update(scores[chosen].tolist())
+                self._totals[positives] += int(chosen.sum())
+            self._wins = self._groups = None
             return
-        for own, part, part_weights in parts:
-            own.add_many(part, part_weights, reuse=True)
-        if len(scores):
-            self._wins = None
-            if self._limit is not None:
-                self._arrived(len(scores))
-
-    def _entries(self) -> int:
-        return self._positives.entries + self._negatives.entries
+        self._to_table()
+        each = [1] * len(scores) if weights is None else weights.tolist()
+        for event in zip(flags.tolist(), scores.tolist(), each, strict=True):
+            self._change(*event)
+        self._fit()
 
     def revert(self, positive: bool, score: float, weight: Weight = 1) -> None:
         """Take one event back, exactly.
@@ -415,41 +387,23 @@ class PortableScoreIndex:
                 fraction. Nothing is changed.
 
         Cost:
-            4 µs among 10⁶ scores; :attr:`twice_wins` is derived if it is not yet.
+            As :meth:`update`.
 
         >>> index = PortableScoreIndex([(True, 0.9), (False, 0.5), (True, 0.2)])
         >>> index.revert(True, 0.2)
         >>> index == PortableScoreIndex([(True, 0.9), (False, 0.5)])
         True
         """
-        if positive is not True and positive is not False:
-            positive = canonical_positive(positive)
-        finite = type(score) is float and -inf < score < inf
-        score = score + 0.0 if finite else canonical_score(score)
-        wins = self._wins
-        if wins is None:
-            # Derived before, not after: a window reverts for each event it counts,
-            # and W2 that is None would queue the next event and sort it in here, O(n).
-            wins = self.twice_wins
-        if self._level:
-            score = coarse(score, self._level)
-        whole = (self._positives if positive else self._negatives).remove(score, weight)
-        if self._distinct is not None:
-            self._distinct -= not self._holds(score)
-        self._wins = wins - whole * self._won(positive, score)
-
-    def _slide(self, positive: bool, score: float, old_positive: bool, old_score: float) -> None:
-        """:meth:`update` with a validated event of weight 1 and :meth:`revert` of one that is known
-        to have been counted: half the cost where W2 is kept current."""
-        wins = self._wins
-        if type(wins) is not int or self._limit is not None:
-            self.update(positive, score)
-            self.revert(old_positive, old_score)
-            return
-        (self._positives if positive else self._negatives).change(score, 1)
-        wins += self._won(positive, score)
-        (self._positives if old_positive else self._negatives).change(old_score, -1)
-        self._wins = wins - self._won(old_positive, old_score)
+        positive = canonical_positive(positive)
+        score = coarse(canonical_score(score), self._level)
+        whole = removable_weight(weight, self._exact)
+        if self._sides is not None:
+            held = self._sides[positive].count(score)
+        else:
+            held = self._table.get(score, (0, 0))[positive]
+        if held < whole:
+            raise never_counted("score", score)
+        self._change(positive, score, -whole)
 
     def merge(self, other: PortableScoreIndex) -> None:
         """Count all events of another index, whose content stays as it is.
@@ -459,9 +413,7 @@ class PortableScoreIndex:
             StateError: ``other`` is no score index of this kind.
 
         Cost:
-            O(1): arrays are shared, and merged at the next read in about 20 ns
-            a score, W2 included. A small ``other`` is counted one by one when
-            W2 is being kept current.
+            O(m log n) for the other's m scores; W2 is derived at the next read.
 
         >>> index = PortableScoreIndex([(True, 0.9)])
         >>> index.merge(PortableScoreIndex([(False, 0.5)]))
@@ -472,51 +424,46 @@ class PortableScoreIndex:
             raise StateError(f"merge: expected a score index, got {type(other).__name__}")
         check_same_limit(self._limit, other._limit)
         check_room(self, other)
-        exact = self.exact and other.exact
-        if self._limit is not None:
-            other = self._levelled(other)
-        if exact and self._wins is not None and other._entries() * _ONE_BY_ONE < self._entries():
-            for positive, more in ((True, other._positives), (False, other._negatives)):
-                scores, weights = more.arrays()
-                for score, weight in zip(scores.tolist(), weights.tolist(), strict=True):
-                    self._count(positive, score, weight)
+        if not other._exact:
+            self._promote()
+        if self._sides is None or other._sides is None:
+            self._shift(other, 1)
             return
-        self._wins = None
-        for own, more in self._both(other):
-            own.merge(more)
-        if self._limit is not None:
-            self._arrived(other._entries())
-
-    def _levelled(self, other: PortableScoreIndex) -> PortableScoreIndex:
-        """The other at the higher level of the two, which is made this one's too."""
-        self._coarsen(other.level)
-        if self.level > other._level:
-            other = other.copy()
-            other._coarsen(self._level)
-        return other
+        for positive, more in enumerate(other._sides):
+            self._totals[positive] += len(more)
+            self._sides[positive].update(more)
+        self._wins = self._groups = None
 
     def subtract(self, other: PortableScoreIndex) -> None:
         """Take out all of another index that was merged in; both exact. Cost: as :meth:`merge`."""
-        if self._limit is not None:
-            self._fit()
-            other = self._levelled(other)
-            self._distinct = None
-        self._wins = None
-        for own, less in self._both(other):
-            own.subtract(less)
+        if self._sides is None or other._sides is None:
+            self._shift(other, -1)
+            return
+        for positive, less in enumerate(other._sides):
+            for score in less:
+                self._change(bool(positive), score, -1)
 
-    def _both(
-        self, other: PortableScoreIndex
-    ) -> tuple[tuple[RankedWeights, RankedWeights], tuple[RankedWeights, RankedWeights]]:
-        return (self._positives, other._positives), (self._negatives, other._negatives)
+    def _shift(self, other: PortableScoreIndex, sign: int) -> None:
+        """Add the other's weights, or (−1) remove them, at the higher level of the two."""
+        groups = other.groups()
+        self._to_table()
+        self._coarsen(other._level)
+        for score, positives, negatives in _rows(groups):
+            for positive, weight in ((True, positives), (False, negatives)):
+                if weight:
+                    self._change(positive, coarse(score, self._level), sign * weight)
+        self._fit()
 
     def copy(self) -> PortableScoreIndex:
-        """An independent index of the same events; its arrays are shared."""
-        twin = PortableScoreIndex()
-        twin._positives, twin._negatives = self._positives.copy(), self._negatives.copy()
-        twin._wins = self._wins
-        twin._limit, twin._level = self._limit, self._level
-        twin._distinct, twin._room = self._distinct, self._room
+        """An independent index of the same events; O(n)."""
+        twin = PortableScoreIndex(max_scores=self._limit)
+        twin._level, twin._exact, twin._totals = self._level, self._exact, self._totals.copy()
+        if self._sides is None:
+            twin._sides = None
+        else:
+            twin._sides = self._sides[0].copy(), self._sides[1].copy()
+        twin._table = {score: row.copy() for score, row in self._table.items()}
+        twin._wins, twin._groups = self._wins, self._groups
         return twin
 
     def to_state(self) -> dict[str, Any]:
@@ -527,7 +474,7 @@ class PortableScoreIndex:
         >>> PortableScoreIndex([(True, 0.5)]).to_state()
         {'exact': True, 'scores': array([0.5]), 'positives': array([1]), 'negatives': array([0])}
         """
-        return groups_to_state(self.groups(), self.exact, self._limit, self._level)
+        return groups_to_state(self.groups(), self._exact, self._limit, self._level)
 
     @classmethod
     def from_state(cls, data: object) -> PortableScoreIndex:
@@ -538,15 +485,16 @@ class PortableScoreIndex:
         """
         groups, exact, max_scores, level = groups_from_state(data)
         index = cls(max_scores=max_scores)
-        index._level = level
-        if not exact:
-            index._promote()
-        for own, weights in (
-            (index._positives, groups.positives),
-            (index._negatives, groups.negatives),
-        ):
-            present = weights != 0
-            own.add_many(groups.scores[present], weights[present])
+        index._level, index._exact, index._wins = level, exact, None
+        columns = groups.negatives, groups.positives
+        if exact:
+            index._totals = [exact_sum(column) for column in columns]
+        # Scores that are repeated often take less memory in the table.
+        if index._sides is not None and exact and sum(index._totals) <= 2 * len(groups.scores):
+            for side, column in zip(index._sides, columns, strict=True):
+                side.update(np.repeat(groups.scores, column.astype(np.int64)).tolist())
+        else:
+            index._sides, index._table = None, _table_of(groups)
         return index
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -556,28 +504,53 @@ class PortableScoreIndex:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PortableScoreIndex):
             return NotImplemented
-        if (self._limit, self.level) != (other._limit, other.level):
-            return False
-        return all(own == more for own, more in self._both(other))
+        mine = self._limit, self._level, self._exact
+        return mine == (other._limit, other._level, other._exact) and all(
+            np.array_equal(*pair) for pair in zip(self.groups(), other.groups(), strict=True)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
         """Assert every invariant, W2 against its definition; slow."""
-        assert self._limit is None or self._wins is None or self._distinct is not None
-        self._positives._check()
-        self._negatives._check()
-        assert self._positives.exact == self._negatives.exact
         groups = self.groups()
-        if self._limit is not None:
-            assert len(groups.scores) <= self._limit
-            assert self._distinct == len(groups.scores)
+        columns = groups.negatives, groups.positives
+        assert (groups.scores[1:] > groups.scores[:-1]).all()
         assert (coarse_column(groups.scores, self._level) == groups.scores).all()
+        assert self._limit is None or len(groups.scores) <= self._limit
+        if self._sides is None:
+            assert len(groups.scores) == len(self._table)
+        else:
+            assert self._exact
+            assert self._limit is None
+            assert not self._table
+            for side in self._sides:
+                side._check()
+        for total, column in zip(self._totals, columns, strict=True):
+            assert column.dtype == (np.int64 if self._exact else np.float64)
+            assert (column >= 0).all()
+            assert not self._exact or total == exact_sum(column)
+        assert (columns[0] + columns[1] > 0).all()
         if self._wins is not None:
             wins: Weight = 0
             below: Weight = 0
-            for _, positive, negative in zip(*map(np.ndarray.tolist, groups), strict=True):
+            for _, positive, negative in _rows(groups):
                 wins += positive * (2 * below + negative)
                 below += negative
-            assert type(self._wins) is (int if self.exact else float)
-            assert self._wins == wins or (not self.exact and isclose(self._wins, wins))
+            assert type(self._wins) is (int if self._exact else float)
+            assert self._wins == wins or (not self._exact and isclose(self._wins, wins))
+
+
+def _rows(groups: ScoreGroups) -> Iterator[tuple[float, Weight, Weight]]:
+    """Score, weight of positives and weight of negatives, ascending."""
+    return zip(*map(np.ndarray.tolist, groups), strict=True)
+
+
+def _table_of(groups: ScoreGroups, level: int = 0) -> dict[float, list[Weight]]:
+    """The weights of negatives and positives at each cell of a level."""
+    table: dict[float, list[Weight]] = {}
+    for score, positives, negatives in _rows(groups):
+        row = table.setdefault(coarse(score, level), [0, 0])
+        row[0] += negatives
+        row[1] += positives
+    return table

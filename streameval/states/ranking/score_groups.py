@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.events.values import FloatArray, IntArray, Weight
+from streameval.events.values import FloatArray, Weight
 from streameval.states.fields import MOST_WEIGHT, array_field, bool_field, fields_of
 from streameval.states.ranking.coarse_score import (
     BOUNDED_KEYS,
@@ -17,50 +17,17 @@ from streameval.states.ranking.coarse_score import (
     bounds_fields,
     check_cells,
 )
-from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
 from streameval.states.ranking.sorted_runs import (
+    MAX_TOTAL,
     WeightArray,
     count_at_or_below,
-    distinct_run,
-    exact_dot,
     exact_sum,
-    merge_runs,
 )
-
-# How often the scores of one class win over those of another.
-
-
-def twice_wins(positives: RankedWeights, negatives: RankedWeights) -> Weight:
-    """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights.
-
-    Returns:
-        An int however large, or a float when a class has counted a fraction:
-        then summed in the order of the scores, so that it does not depend on
-        the order of arrival.
-
-    Cost:
-        O(n), 10 ns a distinct score while every weight is 1, else about 30 ns.
-
-    >>> twice_wins(RankedWeights(np.array([0.8, 0.3])), RankedWeights(np.array([0.3, 0.1])))
-    7
-    """
-    wanted, own = positives.running()
-    scores, sums = negatives.running()
-    at_or_below, tied = count_at_or_below(scores, wanted)
-    if own is None and sums is None:
-        # Every weight is 1: what lies below is what lies at or below, but for the tie.
-        return 2 * int(at_or_below.sum()) - int(np.count_nonzero(tied))
-    weights = positives.arrays()[1]
-    below: IntArray = at_or_below - tied
-    wins: Any = below + at_or_below if sums is None else sums[below] + sums[at_or_below]
-    if not (positives.exact and negatives.exact):
-        return float((weights * wins).sum())
-    return exact_dot(weights, wins, 2 * int(positives.total) * int(negatives.total))
-
 
 GROUPS_AT_ONCE = 1 << 16
 """Scores of each class in a block: their temporaries fit the processor's cache."""
 
+_CHUNK = 2**16
 _STATE = "index"
 _KEYS = frozenset({"exact", "negatives", "positives", "scores"})
 
@@ -76,73 +43,88 @@ class ScoreGroups(NamedTuple):
     """Weight of the negatives at each score; never 0 where that of the positives is 0."""
 
 
-def group_scores(positives: RankedWeights, negatives: RankedWeights) -> ScoreGroups:
-    """The scores of two classes in one table; O(n).
+_Side = list[tuple[FloatArray, WeightArray]]
 
-    >>> group_scores(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
+
+def group_scores(positives: _Side, negatives: _Side) -> ScoreGroups:
+    """Scores of two classes in any order, with their weights, in one table; O(n log n).
+
+    >>> one = np.ones(1, np.int64)
+    >>> group_scores([(np.array([0.9]), one), (np.array([0.4]), one)], [(np.array([0.4]), one)])
     ScoreGroups(scores=array([0.4, 0.9]), positives=array([1, 1]), negatives=array([1, 0]))
     """
-    return _grouped([positives.arrays(), negatives.arrays()])
-
-
-def group_blocks(
-    positives: RankedWeights, negatives: RankedWeights, *, descending: bool = False
-) -> Iterator[ScoreGroups]:
-    """:func:`group_scores` in blocks of at most ``2 * GROUPS_AT_ONCE`` groups, not empty.
-
-    Inside a block the scores ascend, in either order of blocks.
-
-    >>> blocks = group_blocks(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
-    >>> [block.scores.tolist() for block in blocks]
-    [[0.4, 0.9]]
-    """
-    # Taken once: what is counted while the blocks are read is not in them.
-    sides = [positives.folded(), negatives.folded()]
-    for spans in _spans([side.scores for side in sides], descending):
-        yield _grouped(
-            [
-                (side.scores[start:end], side.each_in(start, end))
-                for side, (start, end) in zip(sides, spans, strict=True)
-            ]
-        )
-
-
-def _spans(runs: list[FloatArray], descending: bool) -> Iterator[list[tuple[int, int]]]:
-    """Places from and to of each run, cut at the same scores, so that no span is long."""
-    lows, highs = [0] * len(runs), [len(run) for run in runs]
-    while any(low < high for low, high in zip(lows, highs, strict=True)):
-        # The nearest cut of those that are too long for one block; the others fit.
-        long = [
-            part
-            for part in zip(runs, lows, highs, strict=True)
-            if part[2] - part[1] > GROUPS_AT_ONCE
-        ]
-        starts, ends = lows, highs
-        if long and descending:
-            cut = max(run[high - GROUPS_AT_ONCE] for run, _, high in long)
-            # A run may end below the cut: nothing of it is in this block.
-            positions = [int(np.searchsorted(run, cut)) for run in runs]
-            starts = [min(at, high) for at, high in zip(positions, highs, strict=True)]
-        elif long:
-            cut = min(run[low + GROUPS_AT_ONCE - 1] for run, low, _ in long)
-            ends = [int(np.searchsorted(run, cut, side="right")) for run in runs]
-        yield list(zip(starts, ends, strict=True))
-        if descending:
-            highs = starts
-        else:
-            lows = ends
-
-
-def _grouped(classes: list[tuple[FloatArray, WeightArray]]) -> ScoreGroups:
-    scores, _ = distinct_run(merge_runs([scores for scores, _ in classes]))
+    sides = [[np.concatenate(parts) for parts in zip(*side, strict=True)] for side in
+             (positives, negatives)]  # fmt: skip
+    run = np.concatenate([scores for scores, _ in sides])
+    order = np.argsort(run, kind="stable")
+    run = run[order]
+    starts = np.flatnonzero(np.append(True, run[1:] != run[:-1])[: len(run)])
     columns: list[WeightArray] = []
-    for own, weights in classes:
-        column: WeightArray = np.zeros_like(weights, shape=len(scores))
-        column[count_at_or_below(scores, own)[0] - 1] = weights
-        columns.append(column)
+    for own, other in ((0, 1), (1, 0)):
+        parts = [sides[own][1], np.zeros_like(sides[own][1], shape=len(sides[other][1]))]
+        column = np.concatenate(parts[::-1] if own else parts)
+        columns.append(np.add.reduceat(column[order], starts) if len(run) else column)
+    scores = run[starts]
     for array in (scores, *columns):
         array.flags.writeable = False
     return ScoreGroups(scores, *columns)
+
+
+def group_blocks(groups: ScoreGroups, *, descending: bool = False) -> Iterator[ScoreGroups]:
+    """Groups in blocks of at most :data:`GROUPS_AT_ONCE`; the scores ascend in each."""
+    starts = range(0, len(groups.scores), GROUPS_AT_ONCE)
+    for start in reversed(starts) if descending else starts:
+        part = slice(start, start + GROUPS_AT_ONCE)
+        yield ScoreGroups(groups.scores[part], groups.positives[part], groups.negatives[part])
+
+
+def twice_wins(groups: ScoreGroups) -> Weight:
+    """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights.
+
+    Returns:
+        An int however large, or a float where the weights are floats: then summed in the
+        order of the scores.
+
+    >>> scores = np.array([0.1, 0.3, 0.8])
+    >>> twice_wins(ScoreGroups(scores, np.array([0, 1, 1]), np.array([1, 1, 0])))
+    7
+    """
+    _, positives, negatives = groups
+    ranks: Any = 2 * np.cumsum(negatives) - negatives
+    if positives.dtype != np.int64:
+        return float((positives * ranks).sum())
+    return exact_dot(positives, ranks, 2 * exact_sum(positives) * exact_sum(negatives))
+
+
+def exact_dot(left: WeightArray, right: WeightArray, bound: int) -> int:
+    """Σ left·right of whole numbers that are not negative.
+
+    Args:
+        left: Factors.
+        right: As many factors.
+        bound: Something that the sum does not exceed. Beyond int64 the terms
+            become Python integers: 80 ns each in place of 1.
+
+    >>> exact_dot(np.array([2**40]), np.array([2**40]), 2**80) == 2**80
+    True
+    """
+    if bound < 2**63:
+        return int(np.dot(left, right))
+    total = 0
+    for start in range(0, len(left), _CHUNK):
+        part: Any = left[start : start + _CHUNK].astype(object)
+        total += int(np.dot(part, right[start : start + _CHUNK].astype(object)))
+    return total
+
+
+def auc(wins: Weight, positives: Weight, negatives: Weight) -> float | None:
+    """W2 / (2·P·N), divided once; None while a class is missing.
+
+    >>> auc(6, 2, 2)
+    0.75
+    """
+    pairs = positives * negatives
+    return wins / (2 * pairs) if pairs else None
 
 
 def delong_sums(groups: ScoreGroups) -> tuple[Weight, Weight]:
