@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import StateError, shown
+from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import (
     BoolArray,
@@ -27,35 +27,12 @@ from streameval.events.values import (
     most_probable_columns,
 )
 from streameval.states.class_events import COMPILED
-from streameval.states.fields import (
-    fields_of,
-    never_counted,
-    refuse,
-    removable_weight,
-    weights_field,
-)
+from streameval.states.fields import refuse, removable_weight, weights_field
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight, total_weight_by_group
-from streameval.states.sums.loss_sums import LossSums, loss_units
+from streameval.states.sums.loss_sums import LossSums, loss_fields, loss_units
+from streameval.states.sums.sum_vector import Form, Parts, total_over
 
-if TYPE_CHECKING:
-    from streameval.states.native.native_class_events import NativeClassTerms
-
-_MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
-
-_KEYS = frozenset(
-    {
-        "bins",
-        "exact",
-        "log_loss_units",
-        "brier_units",
-        "bin_weights",
-        "bin_correct",
-        "bin_probability_units",
-        "ranks",
-        "rank_weights",
-    }
-)
 _SIGNED = "probabilities"
 _SCALE = float(UNIT)
 
@@ -158,55 +135,48 @@ def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> Colu
     >>> column_terms(np.array([0, 1]), even, np.array([0, 0])).rank.tolist()
     [1, 0]
     """
-    n = len(proba)
+    given, rank = _given_and_ranks(true, proba)
     named = np.flatnonzero(true >= 0)
-    at = true[named]
-    given = np.zeros(n)
-    given[named] = proba[named, at]
-    rank = _ranks(true, proba, given)
     missed = proba.copy()
-    missed[named, at] = 1.0 - given[named]
+    missed[named, true[named]] = 1.0 - given[named]
     missed *= missed
-    confidence = np.where(predicted < 0, 0.0, proba[np.arange(n), predicted])
+    confidence = np.where(predicted < 0, 0.0, proba[np.arange(len(proba)), predicted])
     return ColumnTerms(given, missed, rank, confidence)
 
 
-def _ranks(true: IntArray, scores: FloatArray, given: FloatArray) -> IntArray:
+def _given_and_ranks(true: IntArray, scores: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Score and rank of each event's true class."""
+    named = np.flatnonzero(true >= 0)
+    given = np.zeros(len(true))
+    given[named] = scores[named, true[named]]
     before = scores > given[:, None]
     before |= (scores == given[:, None]) & (np.arange(scores.shape[1]) > true[:, None])
-    ranks: IntArray = np.where(true < 0, ABSENT, before.sum(axis=1))
-    return ranks
+    return given, np.where(true < 0, ABSENT, before.sum(axis=1))
 
 
-def chunks_of_ranks(batch: EventBatch) -> Iterator[tuple[IntArray, WeightArray | None]]:
-    """The rank of each event's true class, and weights; a chunk at a time."""
-    for part, columns, scores in _ordered_chunks(batch):
-        true = columns[part.y_true]
-        named = np.flatnonzero(true >= 0)
-        given = np.zeros(len(true))
-        given[named] = scores[named, true[named]]
-        yield _ranks(true, scores, given), part.weight
+def _columns_of(batch: EventBatch, names: Sequence[Label]) -> IntArray:
+    """The column of each label code, :data:`ABSENT` where it has none."""
+    column_of = {label: n for n, label in enumerate(names)}
+    return np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
 
 
-def _places(labels: Sequence[Label]) -> IntArray:
-    """The place of each label among all, ascending."""
-    places = np.empty(len(labels), dtype=np.int64)
-    places[sorted(range(len(labels)), key=labels.__getitem__)] = np.arange(len(labels))
-    return places
+def _order_of(names: Sequence[Label]) -> list[int]:
+    """The columns of the labels, ascending by label."""
+    return sorted(range(len(names)), key=names.__getitem__)
 
 
 def _row_codes(batch: EventBatch) -> tuple[IntArray, IntArray, npt.NDArray[np.uint8], IntArray]:
     """The columns of the true and the predicted label, whether they are one, and the places."""
     assert batch.score is not None
-    column_of = {label: n for n, label in enumerate(batch.score_labels)}
-    columns = np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
+    columns = _columns_of(batch, batch.score_labels)
     true = columns[batch.y_true]
     if batch.y_pred is None:
         predicted = most_probable_columns(batch.score, batch.score_labels)
         hit = true == predicted
     else:
         predicted, hit = columns[batch.y_pred], batch.y_true == batch.y_pred
-    return true, predicted, hit.view(np.uint8), _places(batch.score_labels)
+    places = np.argsort(_order_of(batch.score_labels))
+    return true, predicted, hit.view(np.uint8), places
 
 
 def _ordered_chunks(batch: EventBatch) -> Iterator[tuple[EventBatch, IntArray, FloatArray]]:
@@ -216,10 +186,8 @@ def _ordered_chunks(batch: EventBatch) -> Iterator[tuple[EventBatch, IntArray, F
     position.
     """
     assert batch.score is not None
-    names = batch.score_labels
-    order = sorted(range(len(names)), key=names.__getitem__)
-    column_of = {names[column]: n for n, column in enumerate(order)}
-    columns = np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
+    order = _order_of(batch.score_labels)
+    columns = _columns_of(batch, [batch.score_labels[column] for column in order])
     rows = max(1, CHUNK // max(1, len(order)))
     for start in range(0, len(batch), rows):
         part = batch.take(slice(start, start + rows))
@@ -241,7 +209,7 @@ def chunks_of_terms(
         yield column_terms(true, proba, predicted), hit, part.weight
 
 
-class ClassProbabilitySums:
+class ClassProbabilitySums(LossSums):
     """Log loss, Brier score, ranks and reliability of multi-class events.
 
     With p_k the probabilities of one event, t its true class and w its weight:
@@ -261,83 +229,43 @@ class ClassProbabilitySums:
         bins: Reliability bins of the predicted label's probability, 1 to 10,000.
         probabilities: Whether scores are probabilities. Else only ranks are counted.
 
-    Cost:
-        An event 0.1 µs and 10 ns a class where compiled, else 3 µs and 0.4 µs a class; a
-        cell of a batch 2 ns, else 20 ns. The first read after them 1 µs and 0.3 µs a bin.
-        Memory: the bins, and one weight for each rank that occurred.
-
     >>> sums = ClassProbabilitySums()
     >>> sums.update("cat", {"cat": 0.5, "dog": 0.25, "cow": 0.25})
     >>> sums.brier_units / UNIT, sums.ranks
     (0.375, {0: 1})
     """
 
-    __slots__ = ("_ranks", "_sums", "_terms", "_whole", "probabilities")
+    __slots__ = ("_ranks", "probabilities")
+    NAME = "class_probability"
+    FIELDS = loss_fields("bin_correct")
+    MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
 
     def __init__(self, bins: int = 10, *, probabilities: bool = True) -> None:
+        super().__init__(bins)
         self.probabilities = probabilities
-        self._start(LossSums(bins, _MOST_BRIER))
-
-    def _start(self, sums: LossSums) -> None:
-        self._sums = sums
-        self._whole: ClassProbabilitySums | None = None
         self._ranks: dict[int, Weight] = {}
-        # Counts events of weight 1 until the sums are read, which adds its own to them.
-        self._terms: NativeClassTerms | None = None
-        if COMPILED is not None and self.probabilities and sums.exact:
-            self._terms = COMPILED.NativeClassTerms(sums.bins.edges)
+        if COMPILED is not None and probabilities:
+            self._terms = COMPILED.NativeClassTerms(self._edges)
 
-    def _settle(self) -> None:
-        """Add what the compiled terms have counted; called before the sums are read or changed."""
-        terms = self._terms
-        if terms is not None and terms.events:
-            loss, brier, ranks, bins = terms.take()
-            self._sums.add_sums(loss, brier, bins)
-            for rank, weight in ranks:
-                self._add_rank(rank, weight)
+    def _empty(self) -> ClassProbabilitySums:
+        return ClassProbabilitySums(self.bins, probabilities=self.probabilities)
+
+    def copy(self) -> ClassProbabilitySums:
+        """An independent state of the same events."""
+        new = super().copy()
+        new._ranks = self._ranks.copy()
+        if not self._exact:
+            new._terms = None
+        return new
 
     # -- reading ---------------------------------------------------------
 
     @property
-    def bins(self) -> int:
-        """How many reliability bins."""
-        return len(self._sums.bins.weights)
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole: all sums are floats then."""
-        return self._sums.exact
-
-    @property
     def weight(self) -> Weight:
         """Weight of all events."""
-        if not self.probabilities:
-            weights = self._ranks.values()
-            return sum(weights) if self.exact else math.fsum(weights)
-        self._settle()
-        return self._sums.bins.total()
-
-    @property
-    def log_loss_units(self) -> Weight:
-        """Σ weight · (−ln p_true), in units of 2**-60."""
-        self._settle()
-        return self._sums.log_loss
-
-    @property
-    def brier_units(self) -> Weight:
-        """Σ weight · Σ_k (p_k − [k is true])², in units of 2**-60."""
-        self._settle()
-        return self._sums.brier
-
-    @property
-    def whole(self) -> ClassProbabilitySums:
-        """The sums that a mean is computed of: integers where these are a multiple of some."""
-        return self._whole or self
-
-    def stands_for(self, whole: ClassProbabilitySums) -> ClassProbabilitySums:
-        """This state, whose floats are a multiple of whole sums, and which does not change."""
-        self._whole = whole
-        return self
+        if self.probabilities:
+            return super().weight
+        return sum(self._ranks.values()) if self._exact else math.fsum(self._ranks.values())
 
     @property
     def ranks(self) -> dict[int, Weight]:
@@ -346,27 +274,10 @@ class ClassProbabilitySums:
         return dict(sorted(self._ranks.items()))
 
     @property
-    def bin_edges(self) -> list[float]:
-        """The ``bins + 1`` edges from 0 to 1."""
-        return [0.0, *self._sums.bins.edges, 1.0]
-
-    @property
-    def bin_weights(self) -> list[Weight]:
-        """Weight of the events by the probability of their predicted label."""
-        self._settle()
-        return self._sums.bins.weights[:]
-
-    @property
     def bin_correct(self) -> list[Weight]:
-        """The same of those whose predicted label was true."""
+        """Of :attr:`bin_weights` the weight of those whose predicted label was true."""
         self._settle()
-        return self._sums.bins.hits[:]
-
-    @property
-    def bin_probability_units(self) -> list[Weight]:
-        """Σ weight · probability of the predicted label in each bin, in units of 2**-60."""
-        self._settle()
-        return self._sums.bins.units[:]
+        return self._bin_hits[:]
 
     # -- counting --------------------------------------------------------
 
@@ -406,28 +317,33 @@ class ClassProbabilitySums:
         y_pred: Label | None = None,
     ) -> None:
         """:meth:`update` with whole weights of any size, negative to take back; not checked."""
-        if not self.probabilities:
-            self._add_rank(rank_of(y_true, proba), weight)
-            return
-        loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
-        self._sums.add(loss, brier, confidence, hit, weight)
+        self._add(self._terms_of(y_true, proba, y_pred), weight)
+
+    def _terms_of(
+        self, y_true: Label, proba: Mapping[Label, float], y_pred: Label | None
+    ) -> EventTerms:
+        if self.probabilities:
+            return event_terms(y_true, proba, y_pred)
+        return EventTerms(0, 0, rank_of(y_true, proba), 0.0, False)
+
+    def _add(self, terms: EventTerms, weight: Weight) -> None:
+        loss, brier, rank, confidence, hit = terms
+        if self.probabilities:
+            self._add_event(loss, brier, confidence, hit, weight)
         self._add_rank(rank, weight)
 
-    def add_multiples(self, parts: Iterable[tuple[ClassProbabilitySums, int]]) -> None:
-        """Count all of others, whose sums are whole, so many times; negative to take back."""
-        for other, factor in parts:
-            other._settle()
-            self._sums.add_multiple(other._sums, factor)
-            for rank, weight in other._ranks.items():
-                self._add_rank(rank, weight * factor)
+    def _add_rest(self, rest: Iterable[tuple[int, int]]) -> None:
+        for rank, weight in rest:
+            self._add_rank(rank, weight)
 
     def update_many(self, batch: EventBatch) -> None:
         """Count a validated batch: the same bits as its events one by one."""
         if batch.weight is not None and batch.weight.dtype.kind == "f":
             self._promote()
         if not self.probabilities:
-            for ranks, weight in chunks_of_ranks(batch):
-                self._add_ranks(ranks, len(batch.score_labels), weight)
+            for part, columns, scores in _ordered_chunks(batch):
+                _, ranks = _given_and_ranks(columns[part.y_true], scores)
+                self._add_ranks(ranks, len(batch.score_labels), part.weight)
             return
         if self._terms is not None and batch.weight is None and batch.score is not None:
             self._terms.count_rows(np.ascontiguousarray(batch.score), *_row_codes(batch))
@@ -436,16 +352,16 @@ class ClassProbabilitySums:
             self._add_chunk(terms, hit, weight)
 
     def _add_chunk(self, terms: ColumnTerms, hit: BoolArray, weight: WeightArray | None) -> None:
-        self._sums.add_bins(terms.confidence, hit, weight)
+        self._add_bins(terms.confidence, hit, weight)
         cells: WeightArray | None = None
         if weight is not None:
             cells = np.repeat(weight, terms.squares.shape[1])
-        self._sums.add_losses(terms.given, terms.squares.ravel(), weight, cells)
+        self._add_losses(terms.given, terms.squares.ravel(), weight, cells)
         absent = terms.rank == ABSENT
         if absent.any():
             # A class without a column has no cell to be wrong in by 1.
             missed = int(absent.sum()) if weight is None else total_weight(weight[absent])
-            self._sums.brier += UNIT * missed
+            self._brier += UNIT * missed
         self._add_ranks(terms.rank, terms.squares.shape[1], weight)
 
     def _add_ranks(self, ranks: IntArray, columns: int, weight: WeightArray | None) -> None:
@@ -455,7 +371,7 @@ class ClassProbabilitySums:
                 self._add_rank(code + ABSENT, total)
 
     def _add_rank(self, rank: int, weight: Weight) -> None:
-        known = self._ranks.pop(rank, 0 if self.exact else 0.0) + weight
+        known = self._ranks.pop(rank, 0 if self._exact else 0.0) + weight
         if known:
             self._ranks[rank] = known
 
@@ -474,124 +390,101 @@ class ClassProbabilitySums:
                 it was never counted. (Sums cannot detect every such case.)
                 Nothing is changed.
         """
-        whole = removable_weight(weight, self.exact)
+        whole = removable_weight(weight, self._exact)
         self._settle()
+        terms = self._terms_of(y_true, proba, y_pred)
+        self._remove(terms, whole, "proba" if self.probabilities else "score", proba)
+
+    def _is_sound(self, left: EventTerms | None = None) -> bool:
+        if left is None:
+            return super()._is_sound() and self._ranks_agree()
+        return self._ranks.get(left.rank, 0) >= 0 and super()._is_sound(left.confidence)
+
+    def _ranks_agree(self) -> bool:
+        """Whether ranks and bins count the same events; bins only those of probabilities."""
+        found = self._in_bins()
         if not self.probabilities:
-            rank = rank_of(y_true, proba)
-            if self._ranks.get(rank, 0) < whole:
-                raise never_counted("score", proba)
-            self._add_rank(rank, -whole)
-            return
-        loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
-        held = self._ranks.get(rank, 0)
-        if held < whole or not self._sums.remove(loss, brier, confidence, hit, whole):
-            raise never_counted("proba", proba)
-        self._add_rank(rank, -whole)
+            return not found
+        total = sum(self._ranks.values())
+        return total == found if self._exact else abs(total - found) <= 1e-6 * found
 
-    def merge(self, other: ClassProbabilitySums) -> None:
-        """Add the other's events; it is unchanged.
-
-        Raises:
-            StateError: The other is no such state, or has another number of
-                bins. Nothing is changed.
-        """
-        if not isinstance(other, ClassProbabilitySums):
-            raise StateError(f"merge: expected ClassProbabilitySums, got {shown(other)}")
-        if self.probabilities != other.probabilities:
+    def _check_merge(self, other: Any) -> None:
+        if isinstance(other, ClassProbabilitySums) and self.probabilities != other.probabilities:
             raise StateError(
                 f"merge: expected ClassProbabilitySums with probabilities={self.probabilities}, "
                 f"got {other.probabilities}"
             )
-        self._settle()
-        other._settle()
-        self._sums.merge(other._sums)
-        if not self.exact:
-            self._promote()
-        for rank, weight in list(other._ranks.items()):
-            self._add_rank(rank, weight)
+        super()._check_merge(other)
 
-    def subtract(self, other: ClassProbabilitySums) -> None:
-        """Remove all of another that was merged; both exact."""
-        self._settle()
-        other._settle()
-        self._sums.subtract(other._sums)
-        for rank, weight in other._ranks.items():
-            self._add_rank(rank, -weight)
+    def _merge(self, other: ClassProbabilitySums, times: int) -> None:
+        super()._merge(other, times)
+        for rank, weight in list(other._ranks.items()):
+            self._add_rank(rank, weight * times)
 
     def _promote(self) -> None:
-        self._settle()
-        self._terms = None
-        self._sums.promote()
+        super()._promote()
+        self._terms = None  # counts in integers
         self._ranks = {rank: float(weight) for rank, weight in self._ranks.items()}
 
     # -- written form ----------------------------------------------------
 
-    def copy(self) -> ClassProbabilitySums:
-        """An independent state of the same events."""
-        self._settle()
-        new = ClassProbabilitySums.__new__(ClassProbabilitySums)
-        new.probabilities = self.probabilities
-        new._start(self._sums.copy())
-        new._ranks = self._ranks.copy()
-        new._whole = None if self._whole is None else self._whole.copy()
-        return new
-
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
+        # Written where it is False only: other files are as before.
+        return {**({} if self.probabilities else {_SIGNED: False}), **super().to_state()}
+
+    def _write(self) -> Form:
         ranks = self.ranks
-        return {
-            **({} if self.probabilities else {_SIGNED: False}),
-            **self._sums.write("bin_correct"),
-            "ranks": list(ranks),
-            "rank_weights": list(ranks.values()),
-        }
+        return {**super()._write(), "ranks": list(ranks), "rank_weights": list(ranks.values())}
 
     @classmethod
-    def from_state(cls, data: dict[str, Any]) -> ClassProbabilitySums:
-        """The state that :meth:`to_state` wrote; raises StateError."""
-        name = "class_probability"
-        # Written where it is False only: other files are as before.
-        ranks_only = isinstance(data, dict) and _SIGNED in data
-        data = fields_of(data, name, _KEYS | {_SIGNED} if ranks_only else _KEYS)
-        if ranks_only and data[_SIGNED] is not False:
-            refuse(f"{name}.{_SIGNED}", "False or no such key", data[_SIGNED])
-        new = cls(probabilities=not ranks_only)
-        new._start(LossSums.read(data, name, "bin_correct", _MOST_BRIER))
-        ranks = data["ranks"]
+    def _keys(cls, data: object) -> frozenset[str]:
+        signed = {_SIGNED} if isinstance(data, dict) and _SIGNED in data else set()
+        return super()._keys(data) | {"ranks", "rank_weights"} | signed
+
+    @classmethod
+    def _of_settings(cls, fields: Form) -> ClassProbabilitySums:
+        if fields.get(_SIGNED, False) is not False:
+            refuse(f"{cls.NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
+        new = super()._of_settings(fields)
+        return cls(new.bins, probabilities=_SIGNED not in fields)
+
+    def _read(self, fields: Form) -> None:
+        super()._read(fields)
+        if not self._exact:
+            self._terms = None
+        ranks = fields["ranks"]
         if type(ranks) is not list or not all(
             type(rank) is int and ABSENT <= rank < 2**53 for rank in ranks
         ):
-            refuse(f"{name}.ranks", f"integers from {ABSENT}", ranks)
+            refuse(f"{self.NAME}.ranks", f"integers from {ABSENT}", ranks)
         if any(a >= b for a, b in pairwise(ranks)):
-            refuse(f"{name}.ranks", "each rank once, ascending", ranks)
-        weights = weights_field(data, "rank_weights", name, new.exact, len(ranks))
+            refuse(f"{self.NAME}.ranks", "each rank once, ascending", ranks)
+        weights = weights_field(fields, "rank_weights", self.NAME, self._exact, len(ranks))
         if not all(weights):
-            refuse(f"{name}.rank_weights", "weights above 0", weights)
-        new._ranks = dict(zip(ranks, weights, strict=True))
-        if not new._ranks_agree():
-            raise StateError(f"{name}.rank_weights: not of the events that the bins hold")
-        return new
+            refuse(f"{self.NAME}.rank_weights", "weights above 0", weights)
+        self._ranks = dict(zip(ranks, weights, strict=True))
 
-    def _ranks_agree(self) -> bool:
-        """Whether ranks and bins count the same events; bins only those of probabilities."""
-        if not self.probabilities:
-            return not self._sums.bins.total()
-        total, found = sum(self._ranks.values()), self.weight
-        return total == found if self.exact else abs(total - found) <= 1e-6 * found
+    def _refuse_unsound(self) -> None:
+        super()._refuse_unsound()
+        if not self._ranks_agree():
+            raise StateError(f"{self.NAME}.rank_weights: not of the events that the bins hold")
+
+    @classmethod
+    def scaled(cls, parts: Parts, unit: int) -> Form:
+        """Written form of Σ factor · sums / unit over written forms, as floats."""
+        ranks: dict[int, list[tuple[Weight, int]]] = {}
+        for form, factor in parts:
+            for rank, weight in zip(form["ranks"], form["rank_weights"], strict=True):
+                ranks.setdefault(rank, []).append((weight, factor))
+        return {
+            **({_SIGNED: False} if _SIGNED in parts[0][0] else {}),
+            **super().scaled(parts, unit),
+            "ranks": sorted(ranks),
+            "rank_weights": [total_over(ranks[rank], unit) for rank in sorted(ranks)],
+        }
 
     def _check(self) -> None:
-        self._settle()
-        self._sums._check()
-        kind = int if self.exact else float
+        super()._check()
+        kind = int if self._exact else float
         assert all(type(weight) is kind and weight > 0 for weight in self._ranks.values())
-        assert self._ranks_agree()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ClassProbabilitySums):
-            return NotImplemented
-        return self.to_state() == other.to_state()
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
-
-    def __repr__(self) -> str:
-        return f"<ClassProbabilitySums of weight {self.weight}>"

@@ -253,7 +253,7 @@ class JointLosses(SumVector):
         return parts
 
     @classmethod
-    def _keys(cls) -> frozenset[str]:
+    def _keys(cls, data: object) -> frozenset[str]:
         return frozenset({"models", "exact", "weight", *_KEYS})
 
     @classmethod
@@ -282,7 +282,7 @@ class JointLosses(SumVector):
         total._exact = False
         return total.to_state()
 
-    def _is_sound(self) -> bool:
+    def _is_sound(self, left: Any = None) -> bool:
         """Whether some events have these sums."""
         # Float sums of the same terms differ by their order; a millionth is generous.
         weight = self._weight if self._exact else self._weight * 1.000001

@@ -21,18 +21,17 @@ from streameval.events.values import (
 )
 from streameval.states.class_probability import chunks_of_terms, event_terms
 from streameval.states.fields import MOST_WEIGHT, int_field, removable_weight
-from streameval.states.probability import binary_terms, columns_of_blocks, given_and_missed
+from streameval.states.probability import binary_chunks, binary_terms, columns_of_blocks
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import (
-    CHUNK,
     UNIT,
     sum_units,
     sum_units_by_group,
     to_units,
     total_weight,
 )
-from streameval.states.sums.loss_sums import MOST_BINS, ReliabilityBins, loss_column
+from streameval.states.sums.loss_sums import MOST_BINS, bin_edges, loss_column
 from streameval.states.sums.sum_vector import Field, Form, SumVector, plus
 
 _SCALE = float(UNIT)
@@ -94,7 +93,7 @@ class LossSquares(SumVector):
     )
 
     def __init__(self, bins: int = 10) -> None:
-        self._edges = ReliabilityBins(bins).edges
+        self._edges = bin_edges(bins)
         self._exact = True
         self._weight: Weight = 0
         self._log_loss: Weight = 0
@@ -196,12 +195,9 @@ class LossSquares(SumVector):
         if not inside.all():
             positive, scores = positive[inside], scores[inside]
             weight = None if weight is None else weight[inside]
-        for start in range(0, len(scores), CHUNK):
-            chunk = slice(start, start + CHUNK)
-            among = None if weight is None else weight[chunk]
-            given, missed = given_and_missed(positive[chunk], scores[chunk])
+        for given, missed, probability, among in binary_chunks(positive, scores, weight):
             missed *= missed
-            self._add_columns(given, np.floor(missed * _SCALE), missed, scores[chunk], among)
+            self._add_columns(given, np.floor(missed * _SCALE), missed, probability, among)
 
     def _add_columns(
         self,
@@ -257,7 +253,7 @@ class LossSquares(SumVector):
         if terms is not None:
             self._remove(terms, whole, "probability", given)
 
-    def _is_sound(self) -> bool:
+    def _is_sound(self, left: Any = None) -> bool:
         """Whether some events have these sums."""
         # Float sums of the same terms differ by their order; a millionth is generous.
         weight = self._weight if self._exact else self._weight * 1.000001

@@ -226,7 +226,7 @@ class ScoreMoments(SumVector):
         }
 
     @classmethod
-    def _keys(cls) -> frozenset[str]:
+    def _keys(cls, data: object) -> frozenset[str]:
         return frozenset({"exact", *_CLASSES})
 
     def _read(self, fields: Form) -> None:
@@ -243,7 +243,7 @@ class ScoreMoments(SumVector):
         for positive, name in enumerate(_CLASSES):
             if self._exact and self._weights[positive].as_integer_ratio()[1] != 1:
                 refuse(f"moments.{name}.weight", "a whole weight", self.count(bool(positive)))
-            sound = self._is_sound_without((bool(positive), 0.0))
+            sound = self._is_sound((bool(positive), 0.0))
             if self._weights[positive].value() > MOST_WEIGHT or not sound:
                 raise StateError(f"moments.{name}: no events have these sums")
 
@@ -261,12 +261,11 @@ class ScoreMoments(SumVector):
             }
         return form
 
-    def _is_sound(self) -> bool:
-        return all(self._is_sound_without((positive, 0.0)) for positive in (False, True))
-
-    def _is_sound_without(self, terms: tuple[bool, float]) -> bool:
+    def _is_sound(self, left: tuple[bool, float] | None = None) -> bool:
+        if left is None:
+            return all(self._is_sound((positive, 0.0)) for positive in (False, True))
         # Of the event's class: Σw · Σwx² ≥ (Σwx)², and 0 only with 0.
-        positive = terms[0]
+        positive = left[0]
         count = self._weights[positive].as_integer_ratio()[0]
         total = self._sums[positive].as_integer_ratio()[0]
         squares = self._squares[positive].as_integer_ratio()[0]

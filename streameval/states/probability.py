@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streameval.errors import StateError, shown
 from streameval.events.truth import canonical_positive, positive_column
 from streameval.events.values import (
     MAX_WEIGHT,
@@ -26,35 +25,22 @@ from streameval.events.values import (
     weight_column,
 )
 from streameval.states.backend import compiled
-from streameval.states.fields import fields_of, never_counted, removable_weight, weight_field
+from streameval.states.fields import removable_weight
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight
-from streameval.states.sums.loss_sums import LossSums, loss_units
+from streameval.states.sums.loss_sums import LossSums, loss_fields, loss_units
+from streameval.states.sums.sum_vector import Field
 
 if TYPE_CHECKING:
     from streameval.states.native.native_loss_tally import NativeLossTally
 
 _NATIVE = compiled("streameval.states.native.native_loss_tally")
 
-_NAME = "probability"
 _SCALE = float(UNIT)
 
-_KEYS = frozenset(
-    {
-        "bins",
-        "exact",
-        "outside",
-        "log_loss_units",
-        "brier_units",
-        "bin_weights",
-        "bin_positives",
-        "bin_probability_units",
-    }
-)
 
-
-class ProbabilitySums:
+class ProbabilitySums(LossSums):
     """Log loss, Brier score and reliability bins of binary events, as exact sums.
 
     With q the probability given to what happened, p for a positive event and
@@ -82,87 +68,36 @@ class ProbabilitySums:
     0.15625
     """
 
-    __slots__ = ("_held", "_tally", "_whole")
+    __slots__ = ("_outside",)
+    NAME = "probability"
+    FIELDS = (*loss_fields("bin_positives"), Field("_outside", "outside"))
+    MOST_BRIER = UNIT
 
     def __init__(self, bins: int = 10) -> None:
-        self._held = LossSums(bins, UNIT)
-        self._tally: NativeLossTally | None = None
-        self._whole: ProbabilitySums | None = None
-
-    @property
-    def _sums(self) -> LossSums:
-        """The sums, with what the tally counted."""
-        if self._tally is not None:
-            self._tally.settle()
-        return self._held
+        super().__init__(bins)
+        self._outside: Weight = 0
 
     def tally(self) -> NativeLossTally | None:
         """Counts plain events of weight 1 in compiled code; None where that was not built."""
-        if self._tally is None and _NATIVE is not None:
-            self._tally = _NATIVE.NativeLossTally(self._held)
-        return self._tally
+        if self._terms is None and _NATIVE is not None:
+            self._terms = _NATIVE.NativeLossTally(self)
+        tally: NativeLossTally | None = self._terms
+        return tally
 
-    # -- reading ---------------------------------------------------------
-
-    @property
-    def bins(self) -> int:
-        """How many reliability bins."""
-        return len(self._sums.bins.weights)
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole: all sums are floats then."""
-        return self._sums.exact
-
-    @property
-    def weight(self) -> Weight:
-        """Weight of the events whose probability is in [0, 1]."""
-        return self._sums.bins.total()
+    def _add_rest(self, rest: int) -> None:
+        self._outside += rest
 
     @property
     def outside(self) -> Weight:
         """Weight of the events whose score is not in [0, 1]."""
-        return self._sums.outside
-
-    @property
-    def log_loss_units(self) -> Weight:
-        """Σ weight · (−ln q), in units of 2**-60."""
-        return self._sums.log_loss
-
-    @property
-    def brier_units(self) -> Weight:
-        """Σ weight · (1 − q)², in units of 2**-60."""
-        return self._sums.brier
-
-    @property
-    def whole(self) -> ProbabilitySums:
-        """The sums that a mean is computed of: integers where these are a multiple of some."""
-        return self._whole or self
-
-    def stands_for(self, whole: ProbabilitySums) -> ProbabilitySums:
-        """This state, whose floats are a multiple of whole sums, until it changes."""
-        self._whole = whole
-        return self
-
-    @property
-    def bin_edges(self) -> list[float]:
-        """The ``bins + 1`` edges from 0 to 1."""
-        return [0.0, *self._sums.bins.edges, 1.0]
-
-    @property
-    def bin_weights(self) -> list[Weight]:
-        """Weight of the events in each bin."""
-        return self._sums.bins.weights[:]
+        self._settle()
+        return self._outside
 
     @property
     def bin_positives(self) -> list[Weight]:
         """Weight of the positive events in each bin."""
-        return self._sums.bins.hits[:]
-
-    @property
-    def bin_probability_units(self) -> list[Weight]:
-        """Σ weight · p of each bin, in units of 2**-60."""
-        return self._sums.bins.units[:]
+        self._settle()
+        return self._bin_hits[:]
 
     # -- counting --------------------------------------------------------
 
@@ -193,17 +128,17 @@ class ProbabilitySums:
 
         Neither is checked.
         """
+        self._settle()
+        self._add((positive, probability), weight)
+
+    def _add(self, terms: tuple[bool, float], weight: Weight) -> None:
+        positive, probability = terms
         self._whole = None
         if 0.0 <= probability <= 1.0:
             loss, brier = binary_terms(positive, probability)
-            self._sums.add(loss, brier, probability, positive, weight)
+            self._add_event(loss, brier, probability, positive, weight)
         else:
-            self._sums.outside += weight
-
-    def add_multiples(self, parts: Iterable[tuple[ProbabilitySums, int]]) -> None:
-        """Count all of others, whose sums are whole, so many times; negative to take back."""
-        for other, factor in parts:
-            self._sums.add_multiple(other._sums, factor)
+            self._outside += weight
 
     def update_many(
         self, positive: object, probability: object, weight: object | None = None
@@ -227,21 +162,19 @@ class ProbabilitySums:
     def _add_many(
         self, positive: BoolArray, scores: FloatArray, weight: WeightArray | None
     ) -> None:
+        self._settle()
         self._whole = None
         if weight is not None and weight.dtype.kind == "f":
             self._promote()
         inside = (scores >= 0.0) & (scores <= 1.0)
         if not inside.all():
             out = ~inside
-            self._sums.outside += int(out.sum()) if weight is None else total_weight(weight[out])
+            self._outside += int(out.sum()) if weight is None else total_weight(weight[out])
             positive, scores = positive[inside], scores[inside]
             weight = None if weight is None else weight[inside]
-        for start in range(0, len(scores), CHUNK):
-            chunk = slice(start, start + CHUNK)
-            among = None if weight is None else weight[chunk]
-            given, missed = given_and_missed(positive[chunk], scores[chunk])
-            self._sums.add_losses(given, missed * missed, among, among)
-        self._sums.add_bins(scores, positive, weight)
+        for given, missed, _, among in binary_chunks(positive, scores, weight):
+            self._add_losses(given, missed * missed, among, among)
+        self._add_bins(scores, positive, weight)
 
     @classmethod
     def from_groups(cls, groups: ScoreGroups, bins: int = 10) -> ProbabilitySums:
@@ -280,77 +213,13 @@ class ProbabilitySums:
         positive = canonical_positive(positive)
         probability = canonical_score(probability, "probability")
         whole = removable_weight(weight, self.exact)
-        if not 0.0 <= probability <= 1.0:
-            counted = self.outside >= whole
-            self._sums.outside -= whole if counted else 0
-        else:
-            loss, brier = binary_terms(positive, probability)
-            counted = self._sums.remove(loss, brier, probability, positive, whole)
-        if not counted:
-            raise never_counted("probability", probability)
+        self._settle()
+        self._remove((positive, probability), whole, "probability", probability)
 
-    def merge(self, other: ProbabilitySums) -> None:
-        """Add the other's events; it is unchanged.
-
-        Raises:
-            StateError: The other is no such state, or has another number of
-                bins. Nothing is changed.
-        """
-        if not isinstance(other, ProbabilitySums):
-            raise StateError(f"merge: expected ProbabilitySums, got {shown(other)}")
-        self._sums.merge(other._sums)
-        self._whole = None
-
-    def subtract(self, other: ProbabilitySums) -> None:
-        """Remove all of another that was merged; both exact."""
-        self._sums.subtract(other._sums)
-
-    def _promote(self) -> None:
-        self._sums.promote()
-
-    # -- written form ----------------------------------------------------
-
-    def copy(self) -> ProbabilitySums:
-        """An independent state of the same events."""
-        new = ProbabilitySums.__new__(ProbabilitySums)
-        new._held, new._tally = self._sums.copy(), None
-        new._whole = None if self._whole is None else self._whole.copy()
-        return new
-
-    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
-        return ProbabilitySums.from_state, (self.to_state(),)
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain data; equal content gives equal data."""
-        return {**self._sums.write("bin_positives"), "outside": self._sums.outside}
-
-    @classmethod
-    def from_state(cls, data: dict[str, Any]) -> ProbabilitySums:
-        """The state that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: The data is not that of probability sums.
-        """
-        data = fields_of(data, _NAME, _KEYS)
-        new = cls()
-        new._held = LossSums.read(data, _NAME, "bin_positives", UNIT)
-        new._held.outside = weight_field(data, "outside", _NAME, new.exact)
-        return new
-
-    def _check(self) -> None:
-        self._sums._check()
-        assert type(self.outside) is (int if self.exact else float)
-        assert self.outside >= 0
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ProbabilitySums):
-            return NotImplemented
-        return self.to_state() == other.to_state()
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
-
-    def __repr__(self) -> str:
-        return f"<ProbabilitySums of weight {self.weight}>"
+    def _is_sound(self, left: Any = None) -> bool:
+        if left is not None and not 0.0 <= left[1] <= 1.0:
+            return self._outside >= 0
+        return self._outside >= 0 and super()._is_sound(left and left[1])
 
 
 def columns_of_blocks(
@@ -362,6 +231,16 @@ def columns_of_blocks(
             held = np.flatnonzero(weight)
             flags = np.full(len(held), positive, dtype=np.bool_)
             yield flags, block.scores[held], weight[held]
+
+
+def binary_chunks(
+    positive: BoolArray, scores: FloatArray, weight: WeightArray | None
+) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, WeightArray | None]]:
+    """Of each chunk :func:`given_and_missed`, the scores and the weights."""
+    for start in range(0, len(scores), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        among = None if weight is None else weight[chunk]
+        yield *given_and_missed(positive[chunk], scores[chunk]), scores[chunk], among
 
 
 def given_and_missed(positive: BoolArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -164,7 +164,7 @@ STATES: dict[str, StateRow] = {
             how_to_feed=_SCORES,
             make=lambda plan: ProbabilitySums(plan.bins),
             support=lambda sums: sums.weight + sums.outside,
-            weighted_sum=weighted_sum.probability,
+            weighted_sum=ProbabilitySums.scaled,
             source="index",
             derive=lambda index, plan: ProbabilitySums.from_blocks(index.group_blocks(), plan.bins),
         ),
@@ -188,7 +188,7 @@ STATES: dict[str, StateRow] = {
             how_to_feed=_PROBABILITIES,
             make=lambda plan: ClassProbabilitySums(plan.bins, probabilities=plan.probabilities),
             support=lambda sums: sums.weight,
-            weighted_sum=weighted_sum.class_probability,
+            weighted_sum=ClassProbabilitySums.scaled,
         ),
         StateRow(
             name="class_scores",

@@ -144,7 +144,7 @@ class WeightSquares(SumVector):
             "squares": scaled_sum(squares, inverse * inverse, 2 * shift),
         }
 
-    def _is_sound(self) -> bool:
+    def _is_sound(self, left: Any = None) -> bool:
         """Whether some events have these sums: 0 < Σw² ≤ (Σw)², and whole ones Σw ≤ Σw²."""
         total, under = self._sum.as_integer_ratio()
         squares, below = self._squares.as_integer_ratio()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from streameval.errors import InputError, StateError
 from streameval.events.values import check_probabilities, check_probability_rows
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
-from streameval.states.sums.loss_sums import ReliabilityBins
 from tests.support.class_batch import class_batch
 
 LABELS = ["a", "b", "c", "d"]
@@ -160,11 +160,15 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
         first = min(label for label in proba if proba[label] == max(proba.values()))
         events.append((true, y_pred, proba, weight, y_pred or first))
 
-    def oracle(chosen: list[Any]) -> ReliabilityBins:
-        bins = ReliabilityBins(4)
+    def oracle(chosen: list[Any]) -> tuple[list[int], list[int], list[int]]:
+        weights, correct, units = [0] * 4, [0] * 4, [0] * 4
         for true, _, proba, weight, predicted in chosen:
-            bins.add(proba.get(predicted, 0.0), predicted == true, weight)
-        return bins
+            confidence = proba.get(predicted, 0.0)
+            at = bisect_left([0.25, 0.5, 0.75], confidence)
+            weights[at] += weight
+            correct[at] += weight if predicted == true else 0
+            units[at] += weight * int(confidence * UNIT)
+        return weights, correct, units
 
     def values(evaluator: se.Evaluator) -> tuple[Any, ...]:
         sums = evaluator.total._window.current().class_probability
@@ -176,8 +180,7 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
             evaluator.update(true, y_pred, proba=proba, weight=weight)
         return evaluator
 
-    bins = oracle(events)
-    expected = (bins.weights, bins.hits, bins.units)
+    expected = oracle(events)
     one = fed(events)
     assert values(one) == expected
     assert values(se.from_bytes(one.to_bytes())) == expected
@@ -207,9 +210,8 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
     assert values(many) == values(fed(bare))
     assert many["accuracy"] == fed(bare)["accuracy"]
 
-    ring = oracle(events[-last:])
     window = fed(events, window=se.Last(last))
-    assert values(window) == (ring.weights, ring.hits, ring.units)
+    assert values(window) == oracle(events[-last:])
     for true, y_pred, proba, weight, _ in events:
         one.revert(true, y_pred, proba=proba, weight=weight)
     assert values(one) == values(se.Evaluator("multiclass", bins=4))

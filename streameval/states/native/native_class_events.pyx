@@ -311,11 +311,6 @@ cdef class NativeClassTerms:
         for edge in edges:
             self._terms.edges.push_back(edge)
 
-    @property
-    def events(self):
-        """How many events were counted since the last :meth:`take`."""
-        return self._terms.events
-
     cpdef bint count(self, y_true, dict proba, y_pred) except -1:
         """Count a validated event with its predicted label; False, and nothing, where not plain.
         """
@@ -384,9 +379,11 @@ cdef class NativeClassTerms:
 
         Returns:
             Two sums, a list of (rank, events), and one of (bin, events, hits, sum of
-            probabilities), without those that are empty.
+            probabilities), without those that are empty; None without any event.
         """
         cdef size_t at
+        if not self._terms.events:
+            return None
         ranks = [(<ptrdiff_t>at - 1, self._terms.ranks[at]) for at in self._terms.ranks_used]
         bins = [
             (

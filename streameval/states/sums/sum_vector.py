@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 from streameval.errors import StateError, shown
@@ -35,6 +36,8 @@ class Field(NamedTuple):
 def plus(mine: Any, more: Any, times: int) -> Any:
     """``mine + times · more``, of two numbers or element by element."""
     if isinstance(mine, list):
+        if times == 1:
+            return list(map(add, mine, more))  # half the time
         return [a + times * b for a, b in zip(mine, more, strict=True)]
     if isinstance(mine, ExactSum):
         mine.merge(more, times)
@@ -83,13 +86,12 @@ class SumVector:
         """Add what :meth:`update` adds for an event of these terms; negative to remove it."""
         raise NotImplementedError
 
-    def _is_sound(self) -> bool:
-        """Whether some events have these sums."""
+    def _is_sound(self, left: Any = None) -> bool:
+        """Whether some events have these sums; only what an event of terms ``left`` changed."""
         raise NotImplementedError
 
-    def _is_sound_without(self, terms: Any) -> bool:
-        """:meth:`_is_sound` of the sums that an event of these terms has just left."""
-        return self._is_sound()
+    def _settle(self) -> None:
+        """Add what compiled code has counted; called before the sums are read or changed."""
 
     # Reading
 
@@ -103,7 +105,7 @@ class SumVector:
     def _remove(self, terms: Any, weight: int, field: str, value: object) -> None:
         """Remove an event, or raise InputError about the field and change nothing."""
         self._add(terms, -weight)
-        if not self._is_sound_without(terms):
+        if not self._is_sound(terms):
             self._add(terms, weight)
             raise never_counted(field, value)
 
@@ -129,6 +131,8 @@ class SumVector:
             StateError: The other is no such state, or of other settings. Nothing is changed.
         """
         self._check_merge(other)
+        self._settle()
+        other._settle()
         if not other._exact:
             self._promote()
         self._merge(other, times)
@@ -139,6 +143,7 @@ class SumVector:
 
     def _promote(self) -> None:
         """Make all sums floats, for good."""
+        self._settle()
         self._exact = False  # type: ignore[misc]  # a slot of each subclass
         for name, _, _ in self.FIELDS:
             value = getattr(self, name)
@@ -161,6 +166,7 @@ class SumVector:
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
+        self._settle()
         form: Form = {name: getattr(self, name) for name in self.SETTINGS}
         form["exact"] = self._exact
         return {**form, **self._write()}
@@ -175,13 +181,14 @@ class SumVector:
         return form
 
     @classmethod
-    def _keys(cls) -> frozenset[str]:
+    def _keys(cls, data: object) -> frozenset[str]:
+        """The keys that the written form has."""
         return frozenset({*cls.SETTINGS, "exact", *(field.key for field in cls.FIELDS)})
 
     @classmethod
     def from_state(cls, data: Any) -> Self:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, cls.NAME, cls._keys())
+        fields = fields_of(data, cls.NAME, cls._keys(data))
         exact = bool_field(fields, "exact", cls.NAME)
         new = cls._of_settings(fields)
         new._exact = exact  # type: ignore[misc]
@@ -195,16 +202,20 @@ class SumVector:
         return cls()
 
     def _read(self, fields: Form) -> None:
-        for name, key, most in self.FIELDS:
-            held = getattr(self, name)
-            value: Any
-            if type(held) is list:
-                value = weights_field(fields, key, self.NAME, self._exact, len(held), most)
-            elif type(held) is ExactSum:
-                value = ExactSum.from_state(fields[key], f"{self.NAME}.{key}")
-            else:
-                value = weight_field(fields, key, self.NAME, self._exact, most)
-            setattr(self, name, value)
+        for field in self.FIELDS:
+            self._read_field(fields, field)
+
+    def _read_field(self, fields: Form, field: Field) -> None:
+        name, key, most = field
+        held = getattr(self, name)
+        value: Any
+        if type(held) is list:
+            value = weights_field(fields, key, self.NAME, self._exact, len(held), most)
+        elif type(held) is ExactSum:
+            value = ExactSum.from_state(fields[key], f"{self.NAME}.{key}")
+        else:
+            value = weight_field(fields, key, self.NAME, self._exact, most)
+        setattr(self, name, value)
 
     def _refuse_unsound(self) -> None:
         """Raise StateError where no events have the sums that were read."""
@@ -231,6 +242,7 @@ class SumVector:
         return form
 
     def _check(self) -> None:
+        self._settle()
         kind = int if self._exact else float
         for name, _, _ in self.FIELDS:
             value = getattr(self, name)

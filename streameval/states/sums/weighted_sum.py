@@ -28,7 +28,7 @@ import numpy as np
 from streameval.events.values import FloatArray, Label, Weight
 from streameval.states.ranking.coarse_score import coarse_column, least_level
 from streameval.states.sums.fixed_point import total_weight
-from streameval.states.sums.sum_vector import Form, Parts, total_over
+from streameval.states.sums.sum_vector import Form, Parts
 
 
 class _Sum:
@@ -49,13 +49,6 @@ class _Sum:
     def over(self, unit: int) -> float:
         # Of two ints, the division is rounded once, whatever their size.
         return self._whole / unit + self._floats / unit
-
-
-def _totals(parts: Parts, key: str, unit: int) -> list[float]:
-    """The lists under a key, added up element by element."""
-    columns = zip(*(form[key] for form, _ in parts), strict=True)
-    factors = [factor for _, factor in parts]
-    return [total_over(list(zip(column, factors, strict=True)), unit) for column in columns]
 
 
 def confusion(parts: Parts, unit: int) -> Form:
@@ -141,35 +134,6 @@ def index(parts: Parts, unit: int) -> Form:
     )
     sums = {"scores": scores, "positives": positives, "negatives": negatives}
     return {"exact": False, **sums, **bounds}
-
-
-def _losses(parts: Parts, unit: int, hits: str) -> Form:
-    form: Form = {"bins": parts[0][0]["bins"], "exact": False}
-    for key in ("log_loss_units", "brier_units"):
-        form[key] = total_over([(part[key], factor) for part, factor in parts], unit)
-    for key in ("bin_weights", hits, "bin_probability_units"):
-        form[key] = _totals(parts, key, unit)
-    return form
-
-
-def probability(parts: Parts, unit: int) -> Form:
-    """The weighted sum of forms of ``ProbabilitySums``."""
-    outside = total_over([(form["outside"], factor) for form, factor in parts], unit)
-    return {**_losses(parts, unit, "bin_positives"), "outside": outside}
-
-
-def class_probability(parts: Parts, unit: int) -> Form:
-    """The weighted sum of forms of ``ClassProbabilitySums``."""
-    ranks: dict[int, _Sum] = {}
-    for form, factor in parts:
-        for rank, weight in zip(form["ranks"], form["rank_weights"], strict=True):
-            ranks.setdefault(rank, _Sum()).add(weight, factor)
-    return {
-        **_no_probabilities(parts),
-        **_losses(parts, unit, "bin_correct"),
-        "ranks": sorted(ranks),
-        "rank_weights": [ranks[rank].over(unit) for rank in sorted(ranks)],
-    }
 
 
 def _add_zeros(
