@@ -472,8 +472,9 @@ class ScoreColumns:
 
     def won_share(self, column: Label, other: Label | None) -> float:
         """The share of pairs that :meth:`wins` counts, of float weights; nan without pairs."""
-        scores, own, rest = self._against(column, other)
-        return won_share((scores, own), (scores, rest))
+        scores, *sides = self._against(column, other)
+        own, rest = ((scores[side != 0], side[side != 0]) for side in sides)
+        return won_share(own, rest)
 
     def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
         """Every (event, label) of these columns as one binary event, positive where it is true.

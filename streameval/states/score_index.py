@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from typing import TYPE_CHECKING, Any
 
 from streameval.states.backend import backend
@@ -21,3 +22,8 @@ def restore_score_index(state: dict[str, Any]) -> ScoreIndex:
     1
     """
     return ScoreIndex.from_state(state)
+
+
+if not TYPE_CHECKING and backend() == "native":
+    # A pickle of the compiled index is read where only the portable one is, too.
+    copyreg.pickle(ScoreIndex, lambda index: (restore_score_index, (index.to_state(),)))

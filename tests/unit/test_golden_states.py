@@ -145,8 +145,13 @@ def test_an_older_pickle_of_a_state_or_result(name: str) -> None:
     thing, made = pickle.loads(data), dict(files.objects())[name]
     assert type(thing) is type(made)
     assert text_of(thing) == text_of(made)
-    # An older build has to find what a newer one refers to.
-    assert files.names_in(pickle.dumps(made, 4)) == files.names_in(data) != []
+    # An older build has to find what a newer one refers to, except intervals and bounds, whose
+    # module was renamed.
+    former = {
+        name.replace("streameval.certainty.", "streameval.uncertainty.")
+        for name in files.names_in(data)
+    }
+    assert set(files.names_in(pickle.dumps(made, 4))) == former != set()
 
 
 @pytest.mark.parametrize("backend", ["native", "portable"])

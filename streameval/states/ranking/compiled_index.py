@@ -289,13 +289,6 @@ class NativeScoreIndex(ScoreIndexKernel):
             index.hand_over(_fractional_of(data))
         return index
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Its module chooses anew where the pickle is read, perhaps without a compiled index, and
-        # imports this one.
-        from streameval.states.score_index import restore_score_index
-
-        return restore_score_index, (self.to_state(),)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (NativeScoreIndex, PortableScoreIndex)):
             return NotImplemented

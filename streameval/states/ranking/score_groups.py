@@ -90,9 +90,11 @@ def twice_wins(groups: ScoreGroups) -> Weight:
     7
     """
     _, positives, negatives = groups
-    ranks: Any = 2 * np.cumsum(negatives) - negatives
     if positives.dtype != np.int64:
-        return float((positives * ranks).sum())
+        sums = np.append(0.0, np.cumsum(negatives))
+        held = positives != 0.0
+        return float((positives[held] * (sums[:-1] + sums[1:])[held]).sum())
+    ranks: Any = 2 * np.cumsum(negatives) - negatives
     return exact_dot(positives, ranks, 2 * exact_sum(positives) * exact_sum(negatives))
 
 
