@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,6 @@ from streameval.evaluator.slices import slice_name
 from streameval.events.time import duration, iso_time
 from streameval.service.alerts.observations import Observation, Observer
 from streameval.service.alerts.transition import Event, Transition
-from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import (
     LAG,
     RUN_METRICS,
@@ -32,6 +31,9 @@ from streameval.service.config.settings import (
 )
 from streameval.service.snapshot import AlertState, Snapshot, State, Value, When, finite
 from streameval.service.store.dialect import Connection
+
+if TYPE_CHECKING:
+    from streameval.service.alerts.webhook import Webhook
 
 log = logging.getLogger(__name__)
 
