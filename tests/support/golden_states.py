@@ -65,8 +65,12 @@ INTERVALS = (
     "accuracy", "f1", "f1_macro", "roc_auc", "roc_auc_ovr", "log_loss", "brier_score",
     "expected_calibration_error",
 )  # fmt: skip
-# Their formulas use functions of the platform's mathematical library.
-_ROUNDED = ("binormal_auc", "geometric_mean", "normalized_entropy", "log_loss_skill", "interval")
+# Their formulas use functions of the platform's mathematical library, or add floats, which `sum`
+# does with a compensation since Python 3.12.
+_ROUNDED = (
+    "binormal_auc", "geometric_mean", "normalized_entropy", "log_loss_skill", "interval",
+    "calibration_error",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
