@@ -1,9 +1,9 @@
 // The cells of a confusion and their sums over the classes, in integers of 64 and 128 bits.
 //
-// Every number that LabelSums computes in Python ints, bit for bit. The total weight stays below 2^62. Then no number here can pass its range:
-// true, predicted and correct are at most the total, sums of their squares and
-// products at most its square (2^124), and the numerator of a ratio, 2 * correct
-// in units of 2^-64, is below 2^127.
+// Every number that LabelSums computes in Python ints, bit for bit. The total weight stays
+// below 2^62. Then no number here can pass its range: true, predicted and correct are at most
+// the total, sums of their squares and products at most its square (2^124), and the numerator
+// of a ratio, 2 * correct in units of 2^-64, is below 2^127.
 #pragma once
 
 #include <algorithm>

@@ -35,6 +35,7 @@ from streameval.states.ranking.score_groups import (
     ScoreGroups,
     delong_sums,
     delong_variance,
+    group_blocks,
     groups_from_state,
     groups_to_state,
     largest_gap,
@@ -65,11 +66,7 @@ class Fractions(FractionKernel):
 
     def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
         # Of one moment, in 24 bytes a score.
-        groups = self.groups()
-        starts = range(0, len(groups.scores), GROUPS_AT_ONCE)
-        for start in reversed(starts) if descending else starts:
-            part = slice(start, start + GROUPS_AT_ONCE)
-            yield ScoreGroups(groups.scores[part], groups.positives[part], groups.negatives[part])
+        return group_blocks(self.groups(), descending=descending)
 
     def merge(self, groups: ScoreGroups) -> None:
         self.insert_columns(
