@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
@@ -59,7 +60,8 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 def undefined_number(value: object) -> float:
     """The number to return in place of an undefined value; raises InputError."""
     if is_number(value):
-        return float(value)
+        with suppress(OverflowError):  # an int beyond every float
+            return float(value)
     raise InputError("undefined", expected="a number or None", got=shown(value))
 
 

@@ -315,3 +315,8 @@ def test_a_masked_value_is_missing_and_not_the_value_beneath() -> None:
     matrix = np.ma.array([[0.5, 0.5], [0.5, 0.5]], mask=[[0, 0], [0, 1]])
     with pytest.raises(InputError, match=r"proba\[1\]: expected a finite number, got nan"):
         se.Evaluator("multiclass", labels=["a", "b"]).update_many(["a", "b"], proba=matrix)
+
+
+def test_an_undefined_value_beyond_every_float_is_refused() -> None:
+    with pytest.raises(InputError, match="undefined: expected a number or None"):
+        se.Evaluator(undefined=10**400)
