@@ -1054,11 +1054,11 @@ class Comparison(MergeableEvaluation):
             for model in new._models:
                 own = (model.windows.slices[key] if key else model.windows.total).state_set
                 if own is not None and own.has_whole_weights and states.has_whole_weights:
-                    for name in own.plan.direct:
+                    for name in own.plan.stored:
                         most, got = states.support("joint"), own.support(name)
                         if got > most or (got < most and name == "confusion"):
                             raise StateError(f"joint: expected weight {got} of {name}, got {most}")
-            for name in states.plan.direct:
+            for name in states.plan.stored:
                 found = getattr(states, name).models
                 if found not in (0, len(names)):
                     raise StateError(f"{name}: expected {len(names)} models, got {found}")

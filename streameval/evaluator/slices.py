@@ -41,7 +41,7 @@ from streameval.windows.time_buckets import Arrivals, BucketTimeline
 from streameval.windows.window import SortedWindow, Undo, Window, WindowSpec
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_way import WindowWay
+    from streameval.states.native.native_fast_path import WindowFastPath
 
 OTHER = "(other)"
 """The value of the slice of further values, once ``max_slices`` is reached.
@@ -561,7 +561,9 @@ class SlicedWindows:
                 window = self._open(slicer.admit(key, self.slices))
             window.add(event, moment)
 
-    def way_of(self, names: tuple[str, ...], values: tuple[object, ...]) -> WindowWay | None:
+    def fast_path_of(
+        self, names: tuple[str, ...], values: tuple[object, ...]
+    ) -> WindowFastPath | None:
         """How compiled code counts an event of these values in the slice of a dimension.
 
         None where only Python does, or the slice is not open yet; raises InputError for a

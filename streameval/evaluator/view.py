@@ -285,7 +285,7 @@ def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], 
     if window.state_set is None:
         of_merge = window.compiled_reader
         return None if of_merge is None else of_merge(method)
-    return getattr(window.state_set.way(), method, None)
+    return getattr(window.state_set.fast_path(), method, None)
 
 
 def compiled_interval(
@@ -303,7 +303,7 @@ def compiled_interval(
     """
     if (name, method) != ("roc_auc", "auto") or isinstance(window, ReplicatedWindow):
         return None
-    way = None if window.state_set is None else window.state_set.way()
+    way = None if window.state_set is None else window.state_set.fast_path()
     if way is None:
         return None
     factor = normal_quantile(level)

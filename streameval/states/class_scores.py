@@ -9,7 +9,7 @@ their sums over j.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ from streameval.states.sums.fixed_point import total_weight, total_weight_by_gro
 
 if TYPE_CHECKING:
     from streameval.states.class_probability import ClassProbabilitySums
-    from streameval.states.confusion import ConfusionCounts
+    from streameval.states.native.native_class_events import ClassCounter
 
 # The written form of class scores: one dict for one content, and none other accepted.
 #
@@ -1331,19 +1331,6 @@ class ClassScores:
         if self._limit is not None:
             self._arrived(1)
 
-    def counted_with(
-        self, sums: ClassProbabilitySums | None, confusion: ConfusionCounts
-    ) -> Callable[[Label, Label, Mapping[Label, float]], bool] | None:
-        """How compiled code counts a plain event here and in two other states of a set.
-
-        It returns False, nothing changed, for any other event; None where it was not built.
-        """
-        if COMPILED is None:
-            return None
-        most = MAX_TOTAL // MAX_CLASSES
-        states = COMPILED.ClassStates(self, sums, confusion, _EVENTS_MOST, most)
-        return states.count  # type: ignore[no-any-return]
-
     def check(
         self,
         y_true: Label,
@@ -1543,3 +1530,15 @@ class ClassScores:
 
     def __repr__(self) -> str:
         return f"<ClassScores of weight {self.total}, {len(self.labels)} classes>"
+
+
+def class_counter(
+    scores: ClassScores | None, sums: ClassProbabilitySums | None
+) -> ClassCounter | None:
+    """Counts events in these states in compiled code; None where there is none."""
+    if COMPILED is None or (scores is None and sums is None):
+        return None
+    counter: ClassCounter = COMPILED.ClassCounter(
+        scores, sums, _EVENTS_MOST, MAX_TOTAL // MAX_CLASSES
+    )
+    return counter

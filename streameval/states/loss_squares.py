@@ -32,7 +32,7 @@ from streameval.states.sums.fixed_point import (
     total_weight,
 )
 from streameval.states.sums.loss_sums import MOST_BINS, bin_edges, loss_column
-from streameval.states.sums.sum_vector import Field, Form, SumVector, plus
+from streameval.states.sums.sum_vector import Field, Form, QueuedSums, plus
 
 _SCALE = float(UNIT)
 
@@ -56,7 +56,7 @@ class _Terms(NamedTuple):
     """Of its reliability bin."""
 
 
-class LossSquares(SumVector):
+class LossSquares(QueuedSums):
     """Σ of the squared log loss, Brier term and calibration gap of each event.
 
     Beside the sums of the same terms in :class:`~streameval.states.probability.ProbabilitySums`
@@ -93,6 +93,7 @@ class LossSquares(SumVector):
     )
 
     def __init__(self, bins: int = 10) -> None:
+        super().__init__()
         self._edges = bin_edges(bins)
         self._exact = True
         self._weight: Weight = 0
@@ -117,21 +118,25 @@ class LossSquares(SumVector):
     @property
     def weight(self) -> Weight:
         """Weight of the events."""
+        self._settle()
         return self._weight
 
     @property
     def log_loss_squares(self) -> Weight:
         """Σ weight · (ln q)², in units of 2**-54."""
+        self._settle()
         return self._log_loss
 
     @property
     def brier_squares(self) -> Weight:
         """Σ weight · Brier term², in units of 2**-60."""
+        self._settle()
         return self._brier
 
     @property
     def bin_gap_squares(self) -> list[Weight]:
         """Σ weight · (p − y)² in each reliability bin, in units of 2**-60."""
+        self._settle()
         return self._bins[:]
 
     # -- counting --------------------------------------------------------

@@ -27,13 +27,13 @@ from streameval.states.fields import MOST_WEIGHT, fields_of, refuse, removable_w
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.exact_sum import ExactSum, inverse_of, nearest_float, scaled_sum
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Field, Form, Parts, QueuedSums
 
 _CLASSES = ("negative", "positive")  # in the order of False and True
 _PARTS = frozenset({"weight", "sum", "squares"})
 
 
-class ScoreMoments(SumVector):
+class ScoreMoments(QueuedSums):
     """Exact Σw, Σw·x and Σw·x² of the scores of positives and of negatives.
 
     Serves the binormal model: means and variances in memory that does not grow
@@ -59,6 +59,7 @@ class ScoreMoments(SumVector):
     FIELDS = (Field("_weights", "weight"), Field("_sums", "sum"), Field("_squares", "squares"))
 
     def __init__(self) -> None:
+        super().__init__()
         # Each pair is (negatives, positives), indexed by the bool.
         self._weights = (ExactSum(), ExactSum())
         self._sums = (ExactSum(), ExactSum())
@@ -69,11 +70,13 @@ class ScoreMoments(SumVector):
 
     def count(self, positive: bool) -> Weight:
         """The weight of one class: an int, or a float once :attr:`exact` is False."""
+        self._settle()
         weight = self._weights[positive]
         return weight.as_integer_ratio()[0] if self._exact else weight.value()
 
     def mean(self, positive: bool) -> float | None:
         """Σwx / Σw of one class, correctly rounded; None when it has no event."""
+        self._settle()
         count, over = self._weights[positive].as_integer_ratio()
         if not count:
             return None
@@ -85,6 +88,7 @@ class ScoreMoments(SumVector):
 
         Of large scores, two means rounded first would differ by what is lost in rounding.
         """
+        self._settle()
         parts = []
         for weights, sums in zip(self._weights, self._sums, strict=True):
             count, over = weights.as_integer_ratio()
@@ -104,6 +108,7 @@ class ScoreMoments(SumVector):
             At least 0, 0 for a single score; ``inf`` where it is beyond the
             largest float; None when the class has no event.
         """
+        self._settle()
         count, over = self._weights[positive].as_integer_ratio()
         if not count:
             return None

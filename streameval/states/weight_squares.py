@@ -11,10 +11,10 @@ from streameval.events.event import EventBatch
 from streameval.events.values import Weight, canonical_weight, weight_column
 from streameval.states.fields import MOST_WEIGHT, removable_weight
 from streameval.states.sums.exact_sum import ExactSum, inverse_of, nearest_float, scaled_sum
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Field, Form, Parts, QueuedSums
 
 
-class WeightSquares(SumVector):
+class WeightSquares(QueuedSums):
     """Exact Σw and Σw² of the weights of events.
 
     Events of different weights tell less than as many events of equal weight. Kish's
@@ -41,9 +41,11 @@ class WeightSquares(SumVector):
 
     __slots__ = ("_exact", "_squares", "_sum")
     NAME = "weight_squares"
+    OF_WEIGHTS = True
     FIELDS = (Field("_sum", "sum"), Field("_squares", "squares"))
 
     def __init__(self) -> None:
+        super().__init__()
         self._exact = True
         self._sum = ExactSum()
         self._squares = ExactSum()
@@ -53,11 +55,13 @@ class WeightSquares(SumVector):
     @property
     def total(self) -> Weight:
         """Σw: an int, or a float once :attr:`exact` is False."""
+        self._settle()
         return self._sum.as_integer_ratio()[0] if self._exact else self._sum.value()
 
     @property
     def effective_size(self) -> float:
         """(Σw)² / Σw², correctly rounded; 0 before the first event."""
+        self._settle()
         numerator, denominator = self._sum.as_integer_ratio()
         squares, over = self._squares.as_integer_ratio()
         if not squares:

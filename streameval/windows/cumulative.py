@@ -13,8 +13,8 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.window import Undo, WindowKind
 
 if TYPE_CHECKING:
+    from streameval.states.native.native_fast_path import StateFastPath
     from streameval.states.native.native_sets import NativeSets
-    from streameval.states.native.native_way import StateWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class CumulativeWindow:
     def __init__(self, state_set: StateSet) -> None:
         self.state_set = state_set
 
-    def compiled_way(self) -> StateWay | None:
+    def compiled_way(self) -> StateFastPath | None:
         """That of the state set."""
-        return self.state_set.way()
+        return self.state_set.fast_path()
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """A slice holds no more than the total."""

@@ -487,7 +487,7 @@ class FadingWindow:
         if name not in self._summed:
             return None
         if not self._sums.keeps(name):
-            source = name if name in self._plan.direct else str(STATES[name].source)
+            source = name if name in self._plan.stored else str(STATES[name].source)
             sets = [(number, self.buckets.read(number)) for number in self.buckets]
             if not all(getattr(state_set, source).exact for _, state_set in sets):
                 return None
@@ -574,7 +574,7 @@ class FadingWindow:
 def _part(state_set: StateSet, plan: StatePlan, name: str) -> Any:
     """A state of an epoch; what would be derived is, and not kept there."""
     row = STATES[name]
-    if name in plan.direct or row in state_set.derived:
+    if name in plan.stored or row in state_set.derived:
         return getattr(state_set, name)
     return row.derive(getattr(state_set, str(row.source)), plan)
 

@@ -22,9 +22,9 @@ from streameval.windows.window import Undo, WindowKind
 
 if TYPE_CHECKING:
     from streameval.states.native.event_ring import NativeEventRing
-    from streameval.states.native.native_way import DequeWay, RingWay
+    from streameval.states.native.native_fast_path import LastFastPath
 
-_NATIVE: Any = compiled("streameval.states.native.native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
@@ -128,15 +128,15 @@ class LastWindow:
             self._ring.drop(len(held))
             self._ring = held
 
-    def compiled_way(self) -> RingWay | DequeWay | None:
-        """Of a binary task while the compiled ring is in use."""
-        states = self.state_set.way()
-        way: RingWay | DequeWay | None = None
-        if states is not None and self._compiled is not None:
-            way = _NATIVE.RingWay(self, self._compiled, states)
-        elif states is not None and self._plan.task == "multiclass":
-            way = _NATIVE.DequeWay(self, self._n, states)
-        return way
+    def compiled_way(self) -> LastFastPath | None:
+        """By the compiled ring while it is in use, else by the deque."""
+        states = self.state_set.fast_path()
+        if states is None:
+            return None
+        path: LastFastPath = _NATIVE.LastFastPath(
+            self, self._n, self._compiled, states, self._plan.binary
+        )
+        return path
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
@@ -147,11 +147,6 @@ class LastWindow:
         if event[3] != 1:
             self._keep_weights()
         ring = self._ring
-        if len(ring) == self._n and not self._ordered:
-            self.state_set.replace(ring[0], event)
-            ring.popleft()
-            ring.append(event)
-            return
         self.state_set.update(*event)
         ring.append(event)
         if len(ring) > self._n:
@@ -160,7 +155,8 @@ class LastWindow:
     def _evict(self) -> None:
         ring = self._ring
         oldest = ring.popleft()
-        self.state_set.evict(oldest, ring[0] if ring else None)
+        self.state_set.remove(*oldest)
+        self.state_set.forget_oldest(oldest[0], ring[0][0] if ring else None)
 
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail.
@@ -224,7 +220,8 @@ class LastWindow:
             )
         position = len(ring) - back
         del ring[position]
-        self.state_set.take_out(event, self._labels())
+        self.state_set.remove(*event)
+        self.state_set.reorder(self._labels())
         return functools.partial(self._put_back, event, position)
 
     def _put_back(self, event: EventFields, position: int) -> None:
@@ -232,7 +229,7 @@ class LastWindow:
         self.state_set.update(*event)
         if self._ordered:
             # Counted as the newest, which it need not be.
-            self.state_set.take_out((event[0], None, None, 1), self._labels())
+            self.state_set.reorder(self._labels())
 
     def _labels(self) -> Iterable[Any]:
         return (event[0] for event in self._ring) if self._ordered else ()

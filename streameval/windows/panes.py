@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from streameval.states.native.native_sets import NativeSets
 
 
-class PanesWay:
+class PanesFastPath:
     """What the compiled way of an event reads and changes, where it is not that itself."""
 
     __slots__ = ("_merged", "_merged_at", "_read_at", "_timeline", "buckets")
 
 
-_NATIVE: Any = compiled("streameval.states.native.native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 
 if not TYPE_CHECKING and _NATIVE is not None:
-    PanesWay = _NATIVE.PanesWay
+    PanesFastPath = _NATIVE.PanesFastPath
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -165,7 +165,7 @@ class Panes:
         }
 
 
-class PanesWindow(PanesWay):
+class PanesWindow(PanesFastPath):
     """The state sets of the retained panes, and the merge of those inside the window.
 
     The merge is made at the first read and then kept current: an event is added

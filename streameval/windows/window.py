@@ -18,8 +18,8 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
 
 if TYPE_CHECKING:
+    from streameval.states.native.native_fast_path import WindowFastPath
     from streameval.states.native.native_sets import NativeSets
-    from streameval.states.native.native_way import WindowWay
 
 Undo = Callable[[], None]
 """Restores the removed event, bit for bit."""
@@ -60,15 +60,15 @@ class Window(Protocol):
         ...
 
     @property
-    def compiled_way(self) -> Callable[[], WindowWay | None] | None:
+    def compiled_way(self) -> Callable[[], WindowFastPath | None] | None:
         """Gives how compiled code counts a plain event; None where only Python counts."""
         ...
 
     @property
     def compiled_reader(self) -> Callable[[str], Callable[[], float] | None] | None:
         """Where :attr:`state_set` is None: from the name of a method of
-        :class:`~streameval.states.native.native_way.StateWay` to the metric as a function of
-        nothing, which is nan where :meth:`current` has to be read; None where there is none."""
+        ``StateFastPath`` to the metric as a function of nothing, which
+        is nan where :meth:`current` has to be read; None where there is none."""
         ...
 
     @property

@@ -3,14 +3,14 @@ from typing import Any, final
 
 from streameval.events.event import EventFields
 from streameval.events.values import FloatArray
-from streameval.states.native.native_way import WindowWay
+from streameval.states.native.native_fast_path import WindowFastPath
 from streameval.states.probability import ProbabilitySums
 from streameval.states.state_set import StatePlan
 
 __all__ = ["NativeFadingSums"]
 
 @final
-class NativeFadingSums(WindowWay):
+class NativeFadingSums(WindowFastPath):
     advanced_to: int | None
     newest_seen: int
     oldest_held: int

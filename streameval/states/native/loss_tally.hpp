@@ -1,4 +1,4 @@
-// Log loss, Brier terms and reliability bins of binary events of weight 1, in integers.
+// Log loss, Brier terms and reliability bins of binary events of whole weight, in integers.
 //
 // The terms of states/probability.py, operation by operation: each is rounded once, so the
 // units are the same. Built without contraction (-ffp-contract=off), which would round less.
@@ -53,28 +53,33 @@ struct Bin {
 // What was counted since the last time that it was handed over; a removal counts negatively.
 class LossTally {
   public:
+    // Below this weight no sum can pass its range: a term has at most 66 bits.
+    static constexpr std::int64_t most_moved = std::int64_t(1) << 59;
+
     std::int64_t weight = 0, outside = 0;
+    std::int64_t moved = 0;  // the weight that was added, and that removed
     SignedWide log_loss = 0, brier = 0;
     std::vector<double> edges;
     std::vector<Bin> bins;
 
-    void count(bool positive, double score, int by) {
+    void count(bool positive, double score, std::int64_t by) {
+        moved += by < 0 ? -by : by;
         if (!(score >= 0.0 && score <= 1.0)) {
             outside += by;
             return;
         }
         const double rest = 1.0 - score;
         const double given = positive ? score : rest, missed = positive ? rest : score;
-        log_loss += by * loss_units(given);
-        brier += by * static_cast<SignedWide>(missed * missed * kUnits);
+        log_loss += SignedWide(by) * loss_units(given);
+        brier += SignedWide(by) * static_cast<SignedWide>(missed * missed * kUnits);
         weight += by;
         Bin& bin = bins[std::lower_bound(edges.begin(), edges.end(), score) - edges.begin()];
         bin.weight += by;
         if (positive) bin.hits += by;
-        bin.units += by * static_cast<SignedWide>(score * kUnits);
+        bin.units += SignedWide(by) * static_cast<SignedWide>(score * kUnits);
     }
     void clear() {
-        weight = outside = 0;
+        weight = outside = moved = 0;
         log_loss = brier = 0;
         std::fill(bins.begin(), bins.end(), Bin());
     }

@@ -8,11 +8,10 @@ from streameval.events.event import EventFields
 from streameval.events.values import FloatArray, IntArray, Label, Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
-from streameval.states.confusion import ConfusionCounts
 from streameval.states.ranking.compiled_index import NativeScoreIndex
 
 __all__ = [
-    "ClassStates", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
+    "ClassCounter", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
 ]  # fmt: skip
 
 def plain_event(
@@ -32,7 +31,10 @@ def read_rows(
     true: IntArray,
 ) -> bool: ...
 def follow(
-    rankings: Mapping[Label, NativeScoreIndex], true: Label, scores: Mapping[Label, float]
+    rankings: Mapping[Label, NativeScoreIndex],
+    true: Label,
+    scores: Mapping[Label, float],
+    weight: int = 1,
 ) -> None: ...
 def mean_share(
     rankings: Mapping[Label, NativeScoreIndex], counts: Mapping[Label, int], total: int
@@ -41,7 +43,9 @@ def mean_share(
 @final
 class NativeClassTerms:
     def __init__(self, edges: Iterable[float]) -> None: ...
-    def count(self, y_true: Label, proba: Mapping[Label, float], y_pred: Label | None) -> bool: ...
+    def count(
+        self, y_true: Label, proba: Mapping[Label, float], y_pred: Label | None, weight: int = 1
+    ) -> bool: ...
     def count_rows(
         self,
         proba: FloatArray,
@@ -55,13 +59,11 @@ class NativeClassTerms:
     ) -> tuple[int, int, list[tuple[int, int]], list[tuple[int, int, int, int]]] | None: ...
 
 @final
-class ClassStates:
+class ClassCounter:
     def __init__(
         self,
-        scores: ClassScores,
+        scores: ClassScores | None,
         sums: ClassProbabilitySums | None,
-        confusion: ConfusionCounts,
         rows_most: int,
         weight_most: int,
     ) -> None: ...
-    def count(self, y_true: Label, y_pred: Label, proba: Mapping[Label, float]) -> bool: ...

@@ -1,8 +1,9 @@
 from typing import final
 
+from streameval.events.values import BoolArray, FloatArray, IntArray, Label
 from streameval.states.probability import ProbabilitySums
 
-__all__ = ["NativeLossTally"]
+__all__ = ["LabelRun", "NativeEventQueue", "NativeLossTally"]
 
 @final
 class NativeLossTally:
@@ -11,3 +12,13 @@ class NativeLossTally:
     def take(self) -> tuple[int, int, int, list[tuple[int, int, int, int]]] | None: ...
     def log_loss(self) -> float: ...
     def brier_score(self) -> float: ...
+
+@final
+class NativeEventQueue:
+    def take(self) -> list[tuple[BoolArray, FloatArray, IntArray | None, int]]: ...
+
+class LabelRun:
+    last: Label | None
+    events: int
+    pairs: int
+    repeats: int

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import add
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias
 
 from streameval.errors import StateError, shown
 from streameval.events.values import Weight
+from streameval.states.backend import compiled
 from streameval.states.fields import (
     MOST_WEIGHT,
     bool_field,
@@ -17,6 +18,11 @@ from streameval.states.fields import (
     weights_field,
 )
 from streameval.states.sums.exact_sum import ExactSum
+
+if TYPE_CHECKING:
+    from streameval.states.native.native_loss_tally import NativeEventQueue
+
+_NATIVE = compiled("streameval.states.native.native_loss_tally")
 
 Form: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[tuple[Form, int]]
@@ -104,6 +110,7 @@ class SumVector:
 
     def _remove(self, terms: Any, weight: int, field: str, value: object) -> None:
         """Remove an event, or raise InputError about the field and change nothing."""
+        self._settle()
         self._add(terms, -weight)
         if not self._is_sound(terms):
             self._add(terms, weight)
@@ -262,3 +269,50 @@ class SumVector:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of weight {self.weight}>"  # type: ignore[attr-defined]
+
+
+class QueuedSums(SumVector):
+    """Sums that compiled code adds events to by a queue: they are counted at the next use.
+
+    Each read of the sums calls :meth:`_settle` first. Events are added by ``update_many`` with
+    columns of positives, scores and weights.
+    """
+
+    __slots__ = ("_queue",)
+    OF_WEIGHTS: ClassVar[bool] = False
+    """Whether only the weights of events are counted, so that events of any task are queued."""
+
+    def __init__(self) -> None:
+        self._queue: NativeEventQueue | None = None
+
+    def queue(self) -> NativeEventQueue:
+        """Takes events of whole weight from compiled code, which has been built."""
+        if self._queue is None:
+            self._queue = _NATIVE.NativeEventQueue()
+        return self._queue
+
+    def _settle(self) -> None:
+        if self._queue is not None:
+            for *columns, times in self._queue.take():
+                if times == 1:
+                    self.update_many(*columns)
+                else:
+                    part = self._empty()
+                    part.update_many(*columns)
+                    self._merge(part, times)
+
+    count_queued = _settle
+
+    def update_many(self, first: Any, score: Any = None, weight: Any = None) -> None:
+        """Count many events."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> tuple[None, Form]:
+        # As before there was a queue.
+        self._settle()
+        return None, {name: getattr(self, name) for name in type(self).__slots__}
+
+    def __setstate__(self, state: tuple[None, Form]) -> None:
+        self._queue = None
+        for name, value in state[1].items():
+            setattr(self, name, value)

@@ -2,34 +2,37 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, final
 
 from streameval.states.native.event_ring import NativeEventRing
-from streameval.states.native.native_loss_tally import NativeLossTally
+from streameval.states.native.native_class_events import ClassCounter
+from streameval.states.native.native_loss_tally import LabelRun, NativeLossTally
 
 __all__ = [
-    "DequeWay",
-    "EvaluatorWay",
+    "EvaluatorFastPath",
+    "LastFastPath",
     "MergeReader",
-    "PanesWay",
-    "RingWay",
-    "StateWay",
-    "TimelineWay",
+    "PanesFastPath",
+    "StateFastPath",
+    "TimelineFields",
 ]
 
-_Class = TypeVar("_Class", bound=type)
 _Kind = TypeVar("_Kind", bound=tuple[Any, ...])
+_States = tuple[Any, ...]
 
-class WindowWay: ...
+class WindowFastPath: ...
 
 @final
-class StateWay(WindowWay):
-    def serve(
+class StateFastPath(WindowFastPath):
+    def bind(
         self,
         binary: bool,
         index: Any,
         losses: NativeLossTally | None,
-        others: tuple[Any, ...] | None,
         counts: Any,
+        classes: ClassCounter | None,
+        labels: LabelRun | None,
+        queued: tuple[_States, _States],
+        fed: tuple[_States, ...],
+        refusing: tuple[_States, ...],
     ) -> None: ...
-    def close(self) -> None: ...
     def roc_auc(self) -> float: ...
     def roc_auc_interval(
         self, factor: float, fewest: int, level: float, kind: type[_Kind]
@@ -47,38 +50,40 @@ class StateWay(WindowWay):
     def brier_score(self) -> float: ...
 
 @final
-class RingWay(WindowWay):
-    def __init__(self, window: Any, ring: NativeEventRing, states: StateWay) -> None: ...
+class LastFastPath(WindowFastPath):
+    def __init__(
+        self,
+        window: Any,
+        most: int,
+        ring: NativeEventRing | None,
+        states: StateFastPath,
+        binary: bool,
+    ) -> None: ...
 
-@final
-class DequeWay(WindowWay):
-    def __init__(self, window: Any, most: int, states: StateWay) -> None: ...
-
-class PanesWay(WindowWay): ...
+class PanesFastPath(WindowFastPath): ...
 
 @final
 class MergeReader:
-    def __init__(self, window: PanesWay, metric: str) -> None: ...
+    def __init__(self, window: PanesFastPath, metric: str) -> None: ...
     def read(self) -> float: ...
 
-class TimelineWay: ...
+class TimelineFields: ...
 
-class EvaluatorWay:
+class EvaluatorFastPath:
     _readers: dict[Any, Callable[[], Any]]
-    _plain_open: bool
-    def _lead(
+    _fast: bool
+    def _bind(
         self,
         lock: Any,
         truth: dict[Any, Any],
         binary: bool,
         threshold: float,
-        whole: WindowWay | None,
+        tolerance: float,
+        total: WindowFastPath | None,
         dimensions: Iterable[tuple[str, ...]],
-        locate: Callable[[tuple[str, ...], tuple[Any, ...]], WindowWay | None],
+        locate: Callable[[tuple[str, ...], tuple[Any, ...]], WindowFastPath | None],
         timeline: Any,
         time_unit: str | None,
         timed: bool,
     ) -> None: ...
     def __getitem__(self, name: str) -> float: ...
-
-def compiled_methods(cls: _Class) -> _Class: ...
