@@ -19,7 +19,7 @@ from streameval.evaluator.reports import Table, Tabular, json_number, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.binary import BinaryIntake
-from streameval.events.event import EventBatch, Task
+from streameval.events.event import EventBatch
 from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
@@ -27,9 +27,10 @@ from streameval.metrics.registry import USUAL_METRICS, find, metric_names
 from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, read_provenance
 from streameval.state_files.provenance import Provenance
-from streameval.states.joint import MAX_MODELS
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan
+from streameval.tasks.comparison import MAX_MODELS
+from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
@@ -497,7 +498,7 @@ class Comparison(MergeableEvaluation):
     def __init__(
         self,
         models: Sequence[str] = ("champion", "challenger"),
-        task: Task = "binary",
+        task: TaskName = "binary",
         *,
         threshold: float | Mapping[str, float] = 0.5,
         paired_scores: bool = True,
@@ -835,9 +836,13 @@ class Comparison(MergeableEvaluation):
 
     def _joint_batch(self, batches: Sequence[EventBatch]) -> EventBatch:
         codes: dict[Label, int] = {}
-        # A binary batch has booleans: codes of the labels 0 and 1.
+        # Columns of booleans are codes of the labels 0 and 1.
+        labels = self._context.plan.task_row.classes
         luts = [
-            np.array([codes.setdefault(label, len(codes)) for label in batch.labels], np.int64)
+            np.array(
+                [codes.setdefault(label, len(codes)) for label in batch.labels or labels or ()],
+                np.int64,
+            )
             for batch in batches
         ]
         predicted = [

@@ -36,7 +36,7 @@ from streameval.evaluator.slices import (
 from streameval.evaluator.track import Track, consume
 from streameval.evaluator.view import Readings, View, ViewContext, compiled_interval, locked
 from streameval.events.binary import BinaryIntake
-from streameval.events.event import EventBatch, EventFields, Task
+from streameval.events.event import EventBatch, EventFields
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight, check_same_length
@@ -50,6 +50,7 @@ from streameval.states.backend import compiled
 from streameval.states.class_events import plain_event
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.tasks.registry import TaskName
 from streameval.uncertainty.differences import sides
 from streameval.uncertainty.interval import Interval
 from streameval.windows import Cumulative, window_note, window_spec
@@ -188,7 +189,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
 
     def __init__(
         self,
-        task: Task = "binary",
+        task: TaskName = "binary",
         *,
         positive: object = True,
         threshold: float = 0.5,

@@ -8,11 +8,11 @@ from typing import Any
 from streameval.errors import InputError, StateError, shown
 from streameval.evaluator.slices import part_of
 from streameval.events import time as clock
-from streameval.events.event import Task
 from streameval.events.values import Label
 from streameval.metrics.registry import find
 from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.state_set import StatePlan
+from streameval.tasks.registry import TaskName
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.kinds import KINDS, kind_of
 from streameval.windows.last import LAST, Last
@@ -119,7 +119,7 @@ def replicated(spec: WindowSpec, bootstrap: object, plan: StatePlan) -> WindowSp
 
 
 def plan_of(
-    task: Task,
+    task: TaskName,
     names: list[str] | None,
     bins: int,
     labels: tuple[Label, ...] | None,

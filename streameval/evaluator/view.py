@@ -32,7 +32,6 @@ from streameval.evaluator.reports import (
 )
 from streameval.evaluator.reports import weight as count_text
 from streameval.events.binary import BinaryIntake
-from streameval.events.event import Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight, canonical_label
@@ -65,6 +64,7 @@ from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.lock import Lock, new_lock
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
 from streameval.uncertainty.interval import (
@@ -385,7 +385,7 @@ class Readings:
     _window: Window
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskName:
         """``"binary"`` or ``"multiclass"``."""
         return "binary" if self._context.plan.binary else "multiclass"
 
