@@ -18,9 +18,7 @@ from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import Table, Tabular, json_number, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
-from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch
-from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
@@ -30,6 +28,7 @@ from streameval.state_files.provenance import Provenance
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan
 from streameval.tasks.comparison import MAX_MODELS
+from streameval.tasks.input import Input
 from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
@@ -423,7 +422,7 @@ class _Model(NamedTuple):
     """What counts the events of one model."""
 
     name: str
-    intake: BinaryIntake | ClassIntake
+    input: Input
     windows: SlicedWindows
 
 
@@ -548,12 +547,12 @@ class Comparison(MergeableEvaluation):
         )
         self._keeps_scores = (
             paired_scores
-            and plan.binary
+            and plan.task_row.positive is not None
             and (
                 plan.keeps_scores
                 if kept is None
                 else any(
-                    find(name, "binary").needs_scores for name in kept if name not in MEAN_LOSSES
+                    find(name, plan.task).needs_scores for name in kept if name not in MEAN_LOSSES
                 )
             )
         )
@@ -631,15 +630,15 @@ class Comparison(MergeableEvaluation):
         streameval.errors.InputError: score: expected scores of champion and challenger, got ...
         """
         # Probabilities of several classes can weigh too much for one model only.
-        heavy = self.task == "multiclass" and self.wants_scores
+        heavy = self._context.positive is None and self.wants_scores
         if heavy and not self._context.cumulative:
             self._update_one(y_true, y_pred, score, proba, weight, event_time, slices)
             return
         given = self._given(y_pred, score, proba)
         try:
             events = [
-                self._valid(name, intake.event, y_true, given[name], weight)
-                for name, intake, _ in self._models
+                self._valid(model.name, model.input.event, y_true, given[model.name], weight)
+                for model in self._models
             ]
             self._expect()
             counted = list(zip(self._models, events, strict=True))
@@ -711,8 +710,8 @@ class Comparison(MergeableEvaluation):
         given = self._given(y_pred, score, proba)
         try:
             batches = [
-                self._valid(name, intake.batch, y_true, given[name], weight)
-                for name, intake, _ in self._models
+                self._valid(model.name, model.input.batch, y_true, given[model.name], weight)
+                for model in self._models
             ]
             self._expect()
             counting = []
@@ -756,8 +755,8 @@ class Comparison(MergeableEvaluation):
         given = self._given(y_pred, score, proba)
         try:
             events = [
-                self._valid(name, intake.event, y_true, given[name], weight)
-                for name, intake, _ in self._models
+                self._valid(model.name, model.input.event, y_true, given[model.name], weight)
+                for model in self._models
             ]
         finally:
             self._forget()
@@ -805,19 +804,18 @@ class Comparison(MergeableEvaluation):
 
     def _expect(self) -> None:
         """Have every model know the new labels of all of them, or raise InputError."""
-        pending = dict.fromkeys(label for _, intake, _ in self._models for label in intake.pending)
+        pending = dict.fromkeys(label for model in self._models for label in model.input.staged)
         if pending:
-            for _, intake, _ in self._models:
-                intake.expect(pending)
+            for model in self._models:
+                model.input.stage_together(pending)
 
     def _learn(self) -> None:
-        for _, intake, _ in self._models:
-            if intake.pending:
-                intake.learn()
+        for model in self._models:
+            model.input.commit()
 
     def _forget(self) -> None:
-        for _, intake, _ in self._models:
-            intake.forget()
+        for model in self._models:
+            model.input.roll_back()
 
     def _joint_event(self, events: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         true, _, _, weight = events[0]
@@ -830,7 +828,7 @@ class Comparison(MergeableEvaluation):
             if self._keeps_losses:
                 losses = [losses_of(true, event[2]) for event in events]
                 kept += tuple([both[which] for which in (0, 1) for both in losses])
-        if self._context.plan.binary:
+        if self._context.plan.task_row.classes is not None:
             return int(true), tuple(map(int, predicted)), kept, weight
         return true, predicted, kept, weight
 

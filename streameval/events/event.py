@@ -9,31 +9,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 
 EventFields: TypeAlias = tuple[Label, Any, Any, Weight]
 """A validated event: true label, predicted label, score and weight; of several models a tuple of
 labels and one of scores. A fifth field is the key of the unit, where windows have replicates.
 """
-
-
-# What the inputs of both tasks share: errors and positions of events.
-
-
-def nothing_given(field: str) -> InputError:
-    """The error of an event without any prediction."""
-    return InputError(
-        field,
-        expected="a prediction: y_pred, score= or proba=",
-        got="none of them",
-        remedy="pass the predicted label as y_pred, or a score",
-    )
-
-
-def first_position(codes: IntArray, code: int) -> int:
-    """Position of the first event of a code."""
-    return int(np.argmax(codes == code))
 
 
 class Event(NamedTuple):

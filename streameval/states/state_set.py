@@ -79,7 +79,6 @@ class StatePlan:
     absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
     postponed: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     direct: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    binary: bool = field(init=False, repr=False, compare=False)
     task_row: Task = field(init=False, repr=False, compare=False)
     checked: bool = field(init=False, repr=False, compare=False)
     sorted: bool = field(init=False, repr=False, compare=False)
@@ -99,7 +98,6 @@ class StatePlan:
             ("absent", tuple(row.name for row in others if not self.derives(row))),
             ("postponed", postponed),
             ("direct", tuple(row.name for row in rows if row not in postponed)),
-            ("binary", task.kernel == "two classes"),
             ("task_row", task),
             ("checked", any(row.name not in first for row in refusing)),
             (

@@ -2,15 +2,355 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields
-from streameval.events.values import MAX_WEIGHT
+from streameval.events.values import (
+    MAX_WEIGHT,
+    BoolArray,
+    FloatArray,
+    Label,
+    array_of,
+    canonical_label,
+    canonical_score,
+    check_probabilities,
+    check_probability_rows,
+    check_same_kind,
+    check_same_length,
+    label_column,
+    named_columns,
+    score_column,
+)
+from streameval.tasks.input import Input, InputOptions, ScoreColumns, first_position
 from streameval.tasks.task import Task
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
+
+_MULTICLASS = 'task="multiclass" for more than two labels'
+_PROBABILITY = "a probability in [0, 1]"
+_SHOWN = 4
+
+
+class BinaryInput(Input):
+    """Makes labels "positive or not" and predictions out of scores.
+
+    Args:
+        positive: The label that counts as positive; every other is the one
+            negative label, taken from the events.
+        threshold: An event with ``score >= threshold`` is predicted positive
+            where no ``y_pred`` is given.
+        labels: Both labels, where they are known beforehand.
+    """
+
+    __slots__ = ("negative", "positive", "threshold")
+
+    _codes = False
+
+    def __init__(
+        self, positive: object, threshold: object = 0.5, labels: Iterable[object] | None = None
+    ) -> None:
+        super().__init__(closed=labels is not None)
+        self.positive = canonical_label(positive, "positive")
+        self.threshold = canonical_score(threshold, "threshold")
+        self.negative: Label | None = None
+        self.known[self.positive] = True
+        if labels is not None:
+            names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
+            if len(set(names)) != 2 or self.positive not in names:
+                raise InputError(
+                    "labels",
+                    expected=f"two labels, one of them the positive {shown(self.positive)}",
+                    got=shown(names),
+                )
+            self._learn(names[0] if names[1] == self.positive else names[1])
+        elif self.positive in (0, 1):
+            self._learn(1 - int(self.positive))
+
+    @property
+    def labels(self) -> list[Label]:
+        """Negative and positive, as reports show them."""
+        negative = self.negative
+        if negative is None:
+            negative = f"not {self.positive}" if isinstance(self.positive, str) else 0
+        return [negative, self.positive]
+
+    @property
+    def names(self) -> Mapping[Label, Label]:
+        return dict(enumerate(self.labels))
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        return {"positive": self.positive, "threshold": self.threshold}
+
+    # The negative label, which events may bring
+
+    def to_parts(self) -> dict[str, Any]:
+        return {"negative": self.negative}
+
+    def restore(self, parts: Mapping[str, Any]) -> None:
+        name, known = parts["negative"], self.negative
+        good = name is None or type(name) is type(self.positive)
+        if not good or name == self.positive or (known is not None and name != known):
+            raise InputError("negative", expected=shown(known), got=shown(name))
+        if name is not None and known is None:
+            self._learn(canonical_label(name, "negative"))
+
+    def restore_labels(self, counted: Iterable[Label]) -> None:
+        """The states count no user's labels."""
+
+    def stage(self, labels: Iterable[Label]) -> None:
+        super().stage(labels)
+        if len(self.staged) > 1:
+            raise self._third_label("y_pred", self.staged)
+
+    def _third_label(
+        self, field: str, names: Iterable[Label], position: int | None = None
+    ) -> InputError:
+        return InputError(
+            field,
+            expected=f"two labels, {shown(self.positive)} and one other",
+            got=" and ".join(shown(name) for name in sorted(names, key=str)),
+            position=position,
+            remedy=f"pass {_MULTICLASS}",
+            remedy_code="task",
+        )
+
+    def _learn(self, label: Label) -> None:
+        check_same_kind(self.positive, label, "labels")
+        self.negative = label
+        self.known[label] = False
+
+    def learn_from(self, other: Self) -> None:
+        if self.negative is None and other.negative is not None:
+            self._learn(other.negative)
+
+    def check_merge(self, other: Self) -> None:
+        mine, theirs = self.negative, other.negative
+        if mine is not None and theirs is not None and mine != theirs:
+            raise StateError(
+                "evaluators of different negative labels cannot be merged: "
+                f"{shown(mine)} and {shown(theirs)}"
+            )
+
+    def _label(
+        self,
+        value: object,
+        field: str,
+        position: int | None = None,
+        column: Sequence[Label] = (),
+    ) -> bool:
+        """Whether it is the positive label; ``column`` has all labels given with it, for errors."""
+        label = canonical_label(value, field, position)
+        known = self.known.get(label)
+        if known is not None:
+            return known
+        seen = self.closed or not (self.negative is None or self.positive in (0, 1))
+        other = isinstance(label, str) != isinstance(self.positive, str)
+        if other and not seen and str(label) not in map(str, self.known):
+            # No label spelled as two types, and no label was known but by the option.
+            came = list(column) or [label]
+            default = "default " if self.positive == 1 else ""
+            raise InputError(
+                field,
+                expected=f"labels like the {default}positive label {shown(self.positive)}",
+                got=" and ".join(map(shown, came[:_SHOWN])) + (", …" if came[_SHOWN:] else ""),
+                position=position,
+                remedy=f"pass positive={shown(max(came, key=str))} if that is the positive label, "
+                f"or {_MULTICLASS}",
+                remedy_code="positive",
+            )
+        check_same_kind(self.positive, label, field, position)
+        if self.negative is None:
+            return False
+        remedy, code = f"pass {_MULTICLASS}", "task"
+        if not self.closed and self.positive in (0, 1):
+            # The other label was assumed.
+            both = f"[{shown(label)}, {shown(self.positive)}]"
+            remedy = f"pass labels={both} if these are the two labels, or {_MULTICLASS}"
+            code = "positive"
+        elif not self.closed:
+            # The first other label may have been a wrong one.
+            remedy = f"pass labels=[negative, positive] to name both, or {_MULTICLASS}"
+            code = "labels"
+        raise InputError(
+            field,
+            expected=f"{shown(self.negative)} or the positive label {shown(self.positive)}",
+            got=shown(label),
+            position=position,
+            remedy=remedy,
+            remedy_code=code,
+        )
+
+    def _score(self, score: object, proba: object, true: Any) -> float:
+        if proba is None:
+            # The difference is nan for a score that is nan or infinite.
+            if type(score) is float and score - score == 0.0:
+                return score + 0.0  # -0.0 becomes 0.0
+            return canonical_score(score)
+        if score is not None:
+            raise _both()
+        return self._probability(proba)
+
+    def _predicted(self, score: Any) -> bool:
+        predicted: bool = score >= self.threshold
+        return predicted
+
+    def _probability(self, proba: object, position: int | None = None) -> float:
+        """The positive label's probability, out of a number or of a mapping."""
+        if not isinstance(proba, Mapping):
+            number = canonical_score(proba, "proba", position)
+            if not 0.0 <= number <= 1.0:
+                raise InputError(
+                    "proba",
+                    expected=_PROBABILITY,
+                    got=shown(number),
+                    position=position,
+                    remedy="pass a score that is not a probability as score=",
+                )
+            return number
+        shares = {
+            label: canonical_score(share, "proba", position)
+            for label, share in self._named(proba, position).items()
+        }
+        try:
+            check_probabilities(shares)
+        except InputError as error:
+            raise error.at(position) from None
+        return shares.get(self.positive, 0.0)
+
+    def _named(self, given: Mapping[Any, Any], position: int | None = None) -> dict[Label, Any]:
+        """The value given for each of the two labels; learns nothing.
+
+        Files and data frames may name columns by text only, so the text of a
+        known numeric label is accepted for it.
+        """
+        texts: dict[object, Label] = {str(label): label for label in self.known}  # type: ignore[misc]
+        found: dict[Label, Any] = {}
+        for name, value in given.items():
+            label = canonical_label(name, "proba", position)
+            label = label if label in self.known else texts.get(label, label)
+            self._label(label, "proba", position)
+            if label in found or len(found) == 2:
+                raise InputError(
+                    "proba",
+                    expected="two labels, each once",
+                    got=f"{shown(label)} beside {shown(list(found))}",
+                    position=position,
+                )
+            found[label] = value
+        return found
+
+    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> BoolArray:
+        if type(column) is np.ndarray and column.ndim == 1 and self.known.keys() == {0, 1}:
+            # The most common case, without codes.
+            if column.dtype == np.bool_:
+                return column.copy() if self.positive == 1 else ~column
+            if column.dtype.kind in "iu" and len(column) and column.max() <= 1 <= 1 + column.min():
+                same: BoolArray = column == self.positive
+                return same
+        distinct, codes = label_column(column, field)
+        present = np.bincount(codes, minlength=len(distinct))
+        truths = np.zeros(len(distinct), dtype=np.bool_)
+        others: list[Label] = []
+        for code, label in enumerate(distinct):
+            if not present[code]:
+                continue
+            try:
+                truths[code] = self._label(label, field, column=distinct)
+            except InputError as error:
+                raise error.at(first_position(codes, code)) from None
+            if not truths[code] and self.negative is None:
+                others.append(label)
+                names.setdefault(label, 0)
+                if len(names) > 1:
+                    raise self._third_label(field, names, first_position(codes, code))
+        result: BoolArray = truths[codes]
+        return result
+
+    def _positive_column(self, proba: object, names: Mapping[Label, int]) -> object:
+        """The positive label's column of (n, 2) probabilities; any other shape as it is.
+
+        The columns are those of ``predict_proba``, whose order is that of the labels. Where
+        that is not negative, positive, they are refused: either order would be a guess.
+        """
+        matrix = array_of(proba)
+        if matrix is None and isinstance(proba, Sequence) and proba:
+            pair = isinstance(proba[0], (Sequence, np.ndarray)) and not isinstance(proba[0], str)
+            try:
+                matrix = np.asarray(proba, dtype=np.float64) if pair else None
+            except (TypeError, ValueError):
+                matrix = None
+        if matrix is None or matrix.ndim != 2 or matrix.shape[1] != 2:
+            return proba
+        negative = next(iter(names), self.negative)
+        if negative is None or not negative < self.positive:  # type: ignore[operator]
+            known = "the negative label unknown" if negative is None else f"negative {negative!r}"
+            raise InputError(
+                "proba",
+                expected="two columns in the order of the labels: negative, positive",
+                got=f"{known}, positive {self.positive!r}",
+                remedy="pass the positive label's column, or a mapping {label: column}",
+            )
+        columns = score_column(matrix[:, 0], "proba"), score_column(matrix[:, 1], "proba")
+        check_probability_rows([negative, self.positive], np.column_stack(columns))
+        return columns[1]
+
+    def _score_columns(
+        self, score: object, proba: object, length: int, names: dict[Label, int]
+    ) -> ScoreColumns:
+        field = "score" if proba is None else "proba"
+        if proba is None:
+            scores = score_column(score)
+        elif score is not None:
+            raise _both()
+        else:
+            scores = self._probabilities(proba, names)
+        check_same_length(length, len(scores), field)
+        return ScoreColumns(scores)
+
+    def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> BoolArray:
+        predicted: BoolArray = scores.score >= self.threshold
+        return predicted
+
+    def _labels_in(
+        self, batch: EventBatch, names: dict[Label, int], predicted: bool
+    ) -> Iterable[Label]:
+        given = [batch.y_true, batch.y_pred] if predicted else [batch.y_true]
+        return () if all(column.all() for column in given if column is not None) else names
+
+    def _probabilities(self, proba: object, names: Mapping[Label, int]) -> FloatArray:
+        table = proba if isinstance(proba, Mapping) else named_columns(proba)
+        if table is not None:
+            columns = self._named(table)
+            if self.positive not in columns:
+                raise InputError(
+                    "proba",
+                    expected=f"a column for the positive label {shown(self.positive)}",
+                    got=shown(list(columns)),
+                    remedy=did_you_mean(str(self.positive), columns),
+                )
+            proba = columns.pop(self.positive)
+            for label, column in columns.items():
+                both = [score_column(proba, "proba"), score_column(column, "proba")]
+                check_same_length(len(both[0]), len(both[1]), "proba")
+                check_probability_rows([self.positive, label], np.column_stack(both))
+        elif isinstance(proba, Sequence) and any(isinstance(p, Mapping) for p in proba):
+            return np.asarray([self._probability(p, n) for n, p in enumerate(proba)])
+        else:
+            proba = self._positive_column(proba, names)
+        scores = score_column(proba, "proba")
+        good = (scores >= 0.0) & (scores <= 1.0)
+        if not good.all():
+            position = int(np.argmin(good))
+            self._probability(float(scores[position]), position)
+        return scores
+
+
+def _both() -> InputError:
+    return InputError("proba", expected="score= or proba=", got="both")
 
 
 class BinaryTask(Task):
@@ -20,6 +360,12 @@ class BinaryTask(Task):
     adjective = "binary"
     classes = (0, 1)
     kernel = "two classes"
+    options: ClassVar[Mapping[str, tuple[type, ...]]] = {
+        "positive": (str, int),
+        "threshold": (float, int),
+    }
+    parts = ("negative",)
+    positive = 1
     usual: ClassVar[Mapping[str, str]] = {
         "report": "accuracy balanced_accuracy precision recall f1 specificity "
         "matthews_corrcoef cohen_kappa roc_auc average_precision "
@@ -30,12 +376,28 @@ class BinaryTask(Task):
         "single": "f1",
     }
 
+    def input(self, options: InputOptions) -> BinaryInput:
+        if not options.probabilities:
+            raise InputError(
+                "probabilities",
+                expected='task="multiclass"',
+                got="probabilities=False with a binary task",
+                remedy="leave it out: binary scores may be any numbers, passed as score=",
+            )
+        return BinaryInput(options.positive, options.threshold, options.labels)
+
     def of_scores(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> tuple[Any, ...]:
         # A bool takes the fast path of a state, the label 1 or 0 does not.
         return y_true == 1, score, weight
 
     def score_columns(self, batch: EventBatch) -> tuple[Any, ...]:
         return batch.y_true, batch.score, batch.weight
+
+    def coded(
+        self, labels: Sequence[Label], y_true: Any, y_pred: Any, score: Any, weight: Any
+    ) -> EventBatch:
+        truths = np.array([label == self.positive for label in labels], dtype=np.bool_)
+        return EventBatch(truths[y_true], truths[y_pred], score, weight)
 
     def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
         """Columns, ``true`` and ``predicted`` as codes; ``score`` where ``scored`` is true."""

@@ -35,6 +35,7 @@ class ComparisonTask(Task):
 
     name = "comparison"
     adjective = "comparison"
+    evaluated = False
 
     def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
         """Columns with ``models`` codes of predicted labels an event, and numbers if ``scored``."""

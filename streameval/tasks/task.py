@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from streameval.errors import StateError
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import Label
+from streameval.tasks.input import Input, InputOptions
 
 Kernel: TypeAlias = Literal["two classes", "classes"] | None
 """Which compiled code counts a task's events one by one: labels that are positive or not, with
@@ -28,6 +29,10 @@ class Task:
         usual: From each use (``report``, ``slices``, ``folds``, ``representation``, ``single``)
             to the names of its metrics where a caller names none, in the order of reports.
         kernel: Which compiled code counts its events.
+        options: The types of its own options in a file: :attr:`Input.notes`.
+        parts: The names of its own parts of a file: :meth:`Input.to_parts`.
+        positive: The label that metrics of one class are about, as states count it.
+        evaluated: Whether evaluators take it as ``task=``.
     """
 
     name: ClassVar[str]
@@ -35,6 +40,14 @@ class Task:
     classes: ClassVar[tuple[Label, ...] | None] = None
     usual: ClassVar[Mapping[str, str]] = {}
     kernel: ClassVar[Kernel] = None
+    options: ClassVar[Mapping[str, tuple[type, ...]]] = {}
+    parts: ClassVar[tuple[str, ...]] = ()
+    positive: ClassVar[Label | None] = None
+    evaluated: ClassVar[bool] = True
+
+    def input(self, options: InputOptions) -> Input:
+        """What validates the events of an evaluator with these options; raises InputError."""
+        raise NotImplementedError
 
     # What an event gives to the states of each feed; one without a label or score feeds none.
 
@@ -53,6 +66,12 @@ class Task:
     def label_columns(self, batch: EventBatch) -> tuple[Any, ...]:
         """The arguments of ``update_many`` of states fed by labels."""
         return batch.y_true, batch.y_pred, batch.weight
+
+    def coded(
+        self, labels: Sequence[Label], y_true: Any, y_pred: Any, score: Any, weight: Any
+    ) -> EventBatch:
+        """The batch of columns that have codes of these labels."""
+        return EventBatch(y_true, y_pred, score, weight, tuple(labels))
 
     # The events of a window that keeps them
 
