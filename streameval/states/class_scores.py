@@ -34,6 +34,7 @@ from streameval.states.fields import (
     labels_field,
     never_counted,
     refuse,
+    refuse_at,
     removable_weight,
     weights_field,
 )
@@ -46,7 +47,7 @@ from streameval.states.ranking.coarse_score import (
     coarse,
     coarse_column,
 )
-from streameval.states.ranking.keyed_scores import Entries, KeyedScores
+from streameval.states.ranking.keyed_scores import KEY_SHIFT, LOW_KEY, Entries, KeyedScores
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
     group_scores,
@@ -62,16 +63,10 @@ if TYPE_CHECKING:
     from streameval.states.class_probability import ClassProbabilitySums
     from streameval.states.confusion import ConfusionCounts
 
-# The key of a multiset: the code of its column, and that of its true class in the low bits.
-KEY_SHIFT = 26
-_LOW = (1 << KEY_SHIFT) - 1
-
 RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share."""
 
 _EVENTS_MOST = 1024
-_NEWEST = 8
-_ROWS_JOINED = 2**14
 _PARTS_MOST = 256
 _CELLS_LEAST = 2**22
 
@@ -86,7 +81,7 @@ class _Part(NamedTuple):
     def zeros(self, keys: IntArray) -> Entries:
         """The zeros of those of some keys that this part has no scores of."""
         absent = np.setdiff1d(keys, self.entries.keys)
-        true = absent & _LOW
+        true = absent & LOW_KEY
         held = true < len(self.counts)
         weights = self.counts[true[held]]
         some = weights > 0
@@ -119,26 +114,6 @@ class _Rows(NamedTuple):
         if not zeros:
             return _Part(entries)
         return _Part(entries, np.bincount(self.true, self.weights).astype(np.float64))
-
-    def fits(self, later: _Rows) -> bool:
-        """Whether rows of the same columns follow that are at least half as many."""
-        return (
-            2 * len(later.true) >= len(self.true)
-            and np.array_equal(self.columns, later.columns)
-            and (self.weights is None) is (later.weights is None)
-        )
-
-    def joined(self, later: _Rows) -> _Rows:
-        """These rows and those that :meth:`fits` accepts."""
-        true, scores, weights = (
-            None if one is None or two is None else np.concatenate([one, two])
-            for one, two in (
-                (self.true, later.true),
-                (self.scores, later.scores),
-                (self.weights, later.weights),
-            )
-        )
-        return _Rows(true, self.columns, scores, weights)  # type: ignore[arg-type]
 
     def rank(self, code: int, index: ScoreIndex) -> None:
         """Count the scores of one column that are not 0; its own class is positive."""
@@ -245,7 +220,7 @@ class ScoreColumns:
         """The distinct scores of a true class in a column, zeros included, and their weights."""
         self.fold()
         codes = self._codes
-        key = codes.get(column, _LOW) << KEY_SHIFT | codes.get(true, _LOW)
+        key = codes.get(column, LOW_KEY) << KEY_SHIFT | codes.get(true, LOW_KEY)
         scores, weights = self._base.arrays(key)
         held, count = total_weight(weights), self.counts.get(true, 0)
         zeros = count - held if self.exact or not held else 0.0
@@ -261,12 +236,12 @@ class ScoreColumns:
         """
         self.fold()
         base, counts = self._base, self._weights_of(self.counts)
-        sides: tuple[list[Any], list[Any]] = ([], [])
+        sides: tuple[list[Any], list[Any]] = ([(np.zeros(0), counts[:0])], [])
         for column in columns:
-            code = self._codes.get(column, _LOW)
+            code = self._codes.get(column, LOW_KEY)
             start, end = np.searchsorted(base.keys, [code << KEY_SHIFT, (code + 1) << KEY_SHIFT])
             span = slice(base.starts[start], base.starts[end])
-            true = base.keys[start:end] & _LOW
+            true = base.keys[start:end] & LOW_KEY
             zeros = counts.copy()
             # Of floats, a multiset has its zeros itself.
             zeros[true] = zeros[true] - base.totals[start:end] if self.exact else 0.0
@@ -276,8 +251,7 @@ class ScoreColumns:
                 side.append((base.scores[span][of_side], base.each(span)[of_side]))
                 implied = zeros[of_class].sum(keepdims=True)
                 side.append((np.zeros(1)[implied > 0], implied[implied > 0]))
-        none = [(np.zeros(0), counts[:0])]
-        return group_scores(sides[1] or none, sides[0] or none)
+        return group_scores(sides[1], sides[0])
 
     def against(self, column: Label, other: Label | None) -> ScoreGroups:
         """A column's scores of its class, the positives, and of another; None: of all others."""
@@ -297,10 +271,10 @@ class ScoreColumns:
                 groups = ScoreGroups(*(side[held] for side in groups))
             return ScoreIndex.from_state(groups_to_state(groups, True))
         index = ScoreIndex()
-        code = self._codes.get(column, _LOW)
+        code = self._codes.get(column, LOW_KEY)
         start, end = np.searchsorted(base.keys, [code << KEY_SHIFT, (code + 1) << KEY_SHIFT])
         if end > start:
-            positive = np.repeat(base.keys[start:end] & _LOW == code, base.lengths[start:end])
+            positive = np.repeat(base.keys[start:end] & LOW_KEY == code, base.lengths[start:end])
             index.update_many(positive, base.scores[base.starts[start] : base.starts[end]])
         for block in self._blocks:
             block.rank(code, index)
@@ -308,7 +282,7 @@ class ScoreColumns:
 
     def rank_rows(self, rows: _Rows, column: Label, index: ScoreIndex) -> None:
         """Count rows that were just added in the :meth:`ranking` of a column against the rest."""
-        rows.rank(self._codes.get(column, _LOW), index)
+        rows.rank(self._codes.get(column, LOW_KEY), index)
 
     # Counting
 
@@ -357,7 +331,7 @@ class ScoreColumns:
         if 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size:
             self._parts.append(rows.part(zeros=not self.exact))
         else:
-            self._push(rows)
+            self._blocks.append(rows)
         return rows
 
     def _learn(self, labels: Iterable[Label]) -> None:
@@ -373,13 +347,6 @@ class ScoreColumns:
         if not count:
             del self.counts[true]
             self._stale = True
-
-    def _push(self, block: _Rows) -> None:
-        blocks = self._blocks
-        # Small blocks are joined to larger ones, so that there are few to read.
-        while blocks and len(block.true) <= _ROWS_JOINED and blocks[-1].fits(block):
-            block = blocks.pop().joined(block)
-        blocks.append(block)
 
     def relieve(self) -> None:
         """Fold where so much waits that the arrays would take less memory."""
@@ -400,7 +367,7 @@ class ScoreColumns:
             columns = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
             scores, true = np.empty((len(events), len(names))), np.empty(len(events), np.int64)
             if (columns >= 0).all() and COMPILED.read_rows(events, codes, names, scores, true):
-                self._push(_Rows(true, columns, scores, None))
+                self._blocks.append(_Rows(true, columns, scores, None))
                 return
         rows = [
             (codes[y], {codes[label]: s for label, s in scores.items() if s}, weight)
@@ -445,7 +412,7 @@ class ScoreColumns:
 
     def _implied_zeros(self) -> Entries:
         """The zeros of the folded multisets that are not among their scores."""
-        base, counts = self._base, self._weights_of(self.counts)[self._base.keys & _LOW]
+        base, counts = self._base, self._weights_of(self.counts)[self._base.keys & LOW_KEY]
         zeros = counts - base.totals
         if not self.exact:
             zeros[np.isin(base.keys, base.each_key()[base.scores == 0.0])] = 0.0
@@ -474,7 +441,7 @@ class ScoreColumns:
             places = np.zeros(max(codes.values(), default=0) + 1, np.int64)
             for label, code in codes.items():
                 places[code] = self._codes[label]
-            keys = places[base.keys >> KEY_SHIFT] << KEY_SHIFT | places[base.keys & _LOW]
+            keys = places[base.keys >> KEY_SHIFT] << KEY_SHIFT | places[base.keys & LOW_KEY]
             self._base = base.renamed(keys)
 
     # Removing, of exact states
@@ -493,11 +460,9 @@ class ScoreColumns:
         return found
 
     def _retract(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
-        """Whether such an event is the oldest that waits or one of the newest; it is dropped."""
+        """Whether such an event is the oldest or the newest that waits; it is dropped."""
         events, event = self._events, (true, scores, weight)
-        if not events:
-            return False
-        for at in (0, *range(-1, -min(len(events), _NEWEST) - 1, -1)):
+        for at in (0, -1) if events else ():
             if events[at] == event:
                 del events[at]
                 self._removed(scores)
@@ -513,13 +478,13 @@ class ScoreColumns:
     def _take(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
         """Take an event out of the folded scores, if each column holds its score there."""
         base, codes = self._base, self._codes
-        low = codes.get(true, _LOW)
+        low = codes.get(true, LOW_KEY)
         if self._folded.get(true, 0) < weight:
             return False
         places: list[tuple[int, int]] = []
         for column, score in scores.items():
             if score:
-                key = codes.get(column, _LOW) << KEY_SHIFT | low
+                key = codes.get(column, LOW_KEY) << KEY_SHIFT | low
                 at = base.find(key, score)
                 if at < 0 or base.weight_at(at) < weight:
                     return False
@@ -548,7 +513,7 @@ class ScoreColumns:
         multisets, labels = other.multisets(), other.labels()
         self._learn(labels)
         codes = np.array([self._codes[label] for label in labels], dtype=np.int64)
-        keys = codes[multisets.keys >> KEY_SHIFT] << KEY_SHIFT | codes[multisets.keys & _LOW]
+        keys = codes[multisets.keys >> KEY_SHIFT] << KEY_SHIFT | codes[multisets.keys & LOW_KEY]
         entries = multisets.entries(keys, times)
         self._parts.append(
             _Part(entries) if self.exact else _Part(entries, self._weights_of(other.counts))
@@ -602,7 +567,7 @@ class ScoreColumns:
         assert self.exact or not len(self._implied_zeros().keys)
         assert base.each().dtype == (np.int64 if self.exact else np.float64)
         for key, total in zip(base.keys.tolist(), base.totals.tolist(), strict=True):
-            count = self.counts[labels[key & _LOW]]
+            count = self.counts[labels[key & LOW_KEY]]
             assert total <= count + (0 if self.exact else RESIDUE * count)
 
     def __eq__(self, other: object) -> bool:
@@ -655,7 +620,7 @@ def _write(columns: ScoreColumns) -> dict[str, Any]:
         "labels": labels,
         "counts": [columns.counts.get(label, zero) for label in labels],
         "columns": multisets.keys >> KEY_SHIFT,
-        "true": multisets.keys & _LOW,
+        "true": multisets.keys & LOW_KEY,
         "lengths": multisets.lengths,
         "scores": multisets.scores.copy(),
         "weights": multisets.each().astype(np.int64 if columns.exact else np.float64),
@@ -715,13 +680,6 @@ def _read(data: object) -> tuple[ScoreColumns, int | None, int]:
     return new, max_scores, level
 
 
-def _refuse_at(bad: BoolArray, key: str, expected: str, got: Any) -> None:
-    """Raise StateError with the first position of a bad value, if there is any."""
-    if bad.any():
-        at = int(np.argmax(bad))
-        refuse(f"{_NAME}.{key}[{at}]", expected, got[at].item())
-
-
 def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
     if not len(column) == len(true) == len(lengths):
         raise StateError(
@@ -730,10 +688,10 @@ def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: in
         )
     for name, indices in (("columns", column), ("true", true)):
         outside = (indices < 0) | (indices >= size)
-        _refuse_at(outside, name, f"an index into {size} labels", indices)
+        refuse_at(outside, f"{_NAME}.{name}", f"an index into {size} labels", indices)
     codes = column * size + true
     falls = np.append(False, codes[1:] <= codes[:-1])
-    _refuse_at(falls, "columns", "ascending (column, true), none twice", column)
+    refuse_at(falls, f"{_NAME}.columns", "ascending (column, true), none twice", column)
 
 
 def _check_values(
@@ -751,14 +709,16 @@ def _check_values(
     good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
     if not exact:
         good |= (scores == 0.0) & ~np.signbit(scores)
-    _refuse_at(~good, "scores", "a finite score but 0" if signed else "a score in (0, 1]", scores)
+    refuse_at(
+        ~good, f"{_NAME}.scores", "a finite score but 0" if signed else "a score in (0, 1]", scores
+    )
     falls = np.append(False, scores[1:] <= scores[:-1])
     falls[starts[:-1]] = False
-    _refuse_at(falls[: len(scores)], "scores", "ascending scores, none twice", scores)
+    refuse_at(falls[: len(scores)], f"{_NAME}.scores", "ascending scores, none twice", scores)
     alone = (scores[starts[:-1]] == 0.0) & (lengths == 1)
-    _refuse_at(alone, "lengths", "a score but 0", lengths)
+    refuse_at(alone, f"{_NAME}.lengths", "a score but 0", lengths)
     positive = (weights > 0) & (weights <= MOST_WEIGHT)
-    _refuse_at(~positive, "weights", "a weight above 0", weights)
+    refuse_at(~positive, f"{_NAME}.weights", "a weight above 0", weights)
     return starts
 
 

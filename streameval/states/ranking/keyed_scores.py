@@ -15,6 +15,10 @@ from streameval.states.ranking.sorted_runs import WeightArray
 MOST_KEY = 2**53 - 1
 """The largest key: a float64 holds it."""
 
+# A pair as a key: a column's code, and that of a true class in the low bits.
+KEY_SHIFT = 26
+LOW_KEY = (1 << KEY_SHIFT) - 1
+
 
 class Entries(NamedTuple):
     """Scores under their keys, in any order."""
