@@ -9,21 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from streameval.errors import InputError, StateError
-from streameval.events.event import EventBatch, Task
-from streameval.events.values import Label, LabelColumn, Weight
+from streameval.events.event import EventBatch
+from streameval.events.values import Label, Weight
 from streameval.states.backend import compiled
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores, class_counter
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.portable_index import check_room
+from streameval.states.ranking.reference_index import check_room
 from streameval.states.registry import STATES, StateRow, states_of
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.sum_vector import QueuedSums
+from streameval.tasks.registry import TASKS, TaskName
+from streameval.tasks.task import Task
 
 if TYPE_CHECKING:
     from streameval.states.native.native_fast_path import StateFastPath
@@ -39,7 +41,7 @@ class StatePlan:
     """Which states a state set keeps, and how they are made.
 
     Args:
-        task: ``"binary"``, ``"multiclass"``, or ``"comparison"`` of several models' joint state.
+        task: A name out of :data:`~streameval.tasks.registry.TASKS`.
         keeps: Names out of :data:`~streameval.states.registry.STATES` for this task.
         bins: Reliability bins of the probability states.
         labels: The closed list of classes of a multi-class task, in its order;
@@ -56,13 +58,14 @@ class StatePlan:
         derivable: The rows of those that follow from another that is kept while its scores
             are all there, and are written only where these have been coarsened.
         absent: The names of the states that are neither kept nor derived at a read.
-        binary: Whether the task is.
+        task_row: The task's object.
+        checked: Whether a state may refuse an event that another has counted before.
         sorted: Whether :meth:`StateSet.add_set` counts sets of sorted batches in these states.
         fed: The names of the states that are kept by :attr:`~StateRow.fed_by`.
         refusing: The same of those that may refuse a validated event.
     """
 
-    task: Task | Literal["comparison"]
+    task: TaskName
     keeps: frozenset[str]
     bins: int = 10
     labels: tuple[Label, ...] | None = None
@@ -72,29 +75,34 @@ class StatePlan:
     stored: tuple[str, ...] = field(init=False, repr=False, compare=False)
     derivable: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    binary: bool = field(init=False, repr=False, compare=False)
+    task_row: Task = field(init=False, repr=False, compare=False)
+    checked: bool = field(init=False, repr=False, compare=False)
     sorted: bool = field(init=False, repr=False, compare=False)
     fed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     refusing: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     _counts: ConfusionCounts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        binary = self.task == "binary"
+        task = TASKS[self.task]
         rows = states_of(self.task, self.keeps)
         others = [row for row in STATES.values() if row.name not in self.keeps]
+        refusing = [row for row in rows if self.task in row.refuses]
+        fed = _by_feed(rows)
+        first = (fed["scores"] + fed["labels"])[:1]
         computed = {
             "rows": rows,
             "stored": tuple(row.name for row in rows),
             "derivable": tuple(row for row in rows if row.source in self.keeps),
             "absent": tuple(row.name for row in others if not self.derives(row)),
-            "binary": binary,
+            "task_row": task,
+            "checked": any(row.name not in first for row in refusing),
             "sorted": _SETS is not None
-            and binary
+            and task.kernel == "two classes"
             and self.keeps <= _COUNTED_BY_SETS
             and self.max_scores is None,
-            "fed": _by_feed(rows),
-            "refusing": _by_feed(row for row in rows if self.task in row.refuses),
-            "_counts": ConfusionCounts((0, 1) if binary else self.labels),
+            "fed": fed,
+            "refusing": _by_feed(refusing),
+            "_counts": ConfusionCounts(self.labels if task.classes is None else task.classes),
         }
         for name, value in computed.items():
             object.__setattr__(self, name, value)
@@ -104,7 +112,7 @@ class StatePlan:
         return self._counts.emptied()
 
     @classmethod
-    def everything(cls, task: Task, bins: int = 10, **options: Any) -> StatePlan:
+    def everything(cls, task: TaskName, bins: int = 10, **options: Any) -> StatePlan:
         """What all metrics of the task read; options as of :meth:`for_states`.
 
         States that depend on the order of events are kept if ``temporal``, those that only
@@ -117,7 +125,7 @@ class StatePlan:
     @classmethod
     def for_states(
         cls,
-        task: Task,
+        task: TaskName,
         states: Iterable[str],
         bins: int = 10,
         *,
@@ -193,6 +201,7 @@ class StateSet:
     plan: StatePlan
     derived: tuple[StateRow, ...] = ()
     """The rows of states that were derived and are kept current since."""
+    _task: Task
     _path: StateFastPath | None = None
 
     if TYPE_CHECKING:
@@ -202,6 +211,7 @@ class StateSet:
 
     def __init__(self, plan: StatePlan) -> None:
         self.plan = plan
+        self._task = plan.task_row
         for row in plan.rows:
             setattr(self, row.name, row.make(plan))
         for name in plan.absent:
@@ -216,21 +226,18 @@ class StateSet:
         self._labelled = self._states(fed["labels"])
         self._ordered = self._states(fed["order"])
         self._refusing = self._states(refusing["scores"]), self._states(refusing["labels"])
-        # One state that may refuse does so before another counts, if it is the first.
-        several = len(refusing["scores"]) + len(refusing["labels"]) > 1
-        self._check_first = several or bool(refusing["labels"] and fed["scores"])
         if self._path is not None:
             self._bind_fast_path(self._path)
 
     def fast_path(self) -> StateFastPath | None:
         """Counts an event in these states in compiled code; None where there is none."""
-        if self._path is None and _NATIVE is not None and self.plan.task != "comparison":
+        if self._path is None and _NATIVE is not None and self._task.kernel is not None:
             self._path = _NATIVE.StateFastPath()
             self._bind()
         return self._path
 
     def _bind_fast_path(self, path: StateFastPath) -> None:
-        binary = self.plan.binary
+        binary = self._task.kernel == "two classes"
 
         def first(states: tuple[Any, ...], kind: type) -> Any:
             return next((state for state in states if isinstance(state, kind)), None)
@@ -325,18 +332,13 @@ class StateSet:
         """
         of_scores, of_labels = self._refusing
         if score is not None:
+            given = self._task.of_scores(y_true, y_pred, score, weight)
             for state in of_scores:
-                state.check(*self._score_fields(y_true, y_pred, score, weight))
+                state.check(*given)
         if y_pred is not None:
+            given = self._task.of_labels(y_true, y_pred, weight)
             for state in of_labels:
-                state.check(y_true, y_pred, weight)
-
-    def _score_fields(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> tuple[Any, ...]:
-        """The arguments of states that are fed by scores."""
-        if self.plan.binary:
-            # A bool, and not the label 1 or 0, is what states take at once.
-            return (y_true == 1, score, weight)
-        return (y_true, score, weight, y_pred)
+                state.check(*given)
 
     def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
         """Count one validated event (the fields of :class:`Event`).
@@ -344,20 +346,21 @@ class StateSet:
         Raises:
             InputError: As :meth:`check`; nothing is counted.
         """
-        if self._check_first:
+        if self.plan.checked and (score is not None or len(self._labelled) > 1):
             self.check(y_true, y_pred, score, weight)
         self.add(y_true, y_pred, score, weight)
 
     def add(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
         """:meth:`update` with an event that :meth:`check` has accepted."""
-        if score is not None:
+        if score is not None and self._scored:
             self._derive_before(1)
-            fields = self._score_fields(y_true, y_pred, score, weight)
+            given = self._task.of_scores(y_true, y_pred, score, weight)
             for state in self._scored:
-                state.update(*fields)
-        if y_pred is not None:
+                state.update(*given)
+        if y_pred is not None and self._labelled:
+            given = self._task.of_labels(y_true, y_pred, weight)
             for state in self._labelled:
-                state.update(y_true, y_pred, weight)
+                state.update(*given)
         for state in self._ordered:
             state.update(y_true)
 
@@ -382,10 +385,11 @@ class StateSet:
         """:meth:`revert` in all states but those that depend on the order of events."""
         steps: list[tuple[Any, tuple[Any, ...]]] = []
         if y_pred is not None:
-            steps += [(state, (y_true, y_pred, weight)) for state in self._labelled]
+            given = self._task.of_labels(y_true, y_pred, weight)
+            steps += [(state, given) for state in self._labelled]
         if score is not None:
-            fields = self._score_fields(y_true, y_pred, score, weight)
-            steps += [(state, fields) for state in self._scored]
+            given = self._task.of_scores(y_true, y_pred, score, weight)
+            steps += [(state, given) for state in self._scored]
         done = 0
         try:
             for state, given in steps:
@@ -419,13 +423,10 @@ class StateSet:
         of_scores, of_labels = self._refusing
         if batch.score is not None:
             for state in of_scores:
-                state.check_many(*self._score_columns(batch))
+                state.check_many(*self._task.score_columns(batch))
         if batch.y_pred is not None:
             for state in of_labels:
-                state.check_codes(*_label_columns(batch), batch.weight)
-
-    def _score_columns(self, batch: EventBatch) -> tuple[Any, ...]:
-        return (batch.y_true, batch.score, batch.weight) if self.plan.binary else (batch,)
+                state.check_many(*self._task.label_columns(batch))
 
     def update_many(self, batch: EventBatch) -> None:
         """Count a validated batch; the same bits as its events one by one.
@@ -433,7 +434,7 @@ class StateSet:
         Raises:
             InputError: As :meth:`check_many`; nothing is counted.
         """
-        if self._check_first:
+        if self.plan.checked and (batch.score is not None or len(self._labelled) > 1):
             self.check_many(batch)
         self.add_many(batch)
 
@@ -441,22 +442,21 @@ class StateSet:
         """:meth:`update_many` with a batch that :meth:`check_many` has accepted."""
         if not len(batch):
             return
-        binary = self.plan.binary
-        if batch.score is not None:
+        if batch.score is not None and self._scored:
             self._derive_before(len(batch))
             if batch.named is not None:
                 for event in batch.events():
+                    given = self._task.of_scores(*event)
                     for state in self._scored:
-                        state.update(event.y_true, event.score, event.weight, event.y_pred)
+                        state.update(*given)
             else:
+                given = self._task.score_columns(batch)
                 for state in self._scored:
-                    state.update_many(*self._score_columns(batch))
-        if batch.y_pred is not None:
+                    state.update_many(*given)
+        if batch.y_pred is not None and self._labelled:
+            given = self._task.label_columns(batch)
             for state in self._labelled:
-                if binary:
-                    state.update_many(batch.y_true, batch.y_pred, batch.weight)
-                else:
-                    state.add_codes(*_label_columns(batch), batch.weight)
+                state.update_many(*given)
         for state in self._ordered:
             state.update_many(batch.true_labels())
 
@@ -583,6 +583,7 @@ class StateSet:
         """
         new = _DerivedStateSet.__new__(_DerivedStateSet)
         new.plan = plan
+        new._task = plan.task_row
         new._make = make
         new._known_fed = has_fed
         return new
@@ -710,7 +711,7 @@ class StateSet:
                 if not (getattr(self, first.name).exact and getattr(self, row.name).exact):
                     continue  # float sums of other terms
                 most, got = self.support(first.name), row.support(getattr(self, row.name))
-                fewer = row.certainty_of or plan.task == "comparison" or not plan.probabilities
+                fewer = row.certainty_of or row.counts_some or not plan.probabilities
                 if got > most or (got < most and not fewer):
                     raise StateError(
                         f"state set.{row.name}: expected events of weight {most}, as in "
@@ -734,13 +735,6 @@ class StateSet:
             # Float sums depend on the order of their terms.
             if source.exact and not source.level:
                 assert getattr(self, row.name) == row.derive(source, self.plan)
-
-
-def _label_columns(batch: EventBatch) -> tuple[LabelColumn, LabelColumn]:
-    """True and predicted labels of a multi-class batch."""
-    assert batch.y_pred is not None
-    labels = list(batch.labels)
-    return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred)
 
 
 class _Derived:
