@@ -18,12 +18,14 @@ from streameval.states.backend import compiled
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores, class_counter
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.loss_squares import LossSquares
+from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.reference_index import check_room
 from streameval.states.registry import STATES, StateRow, states_of
 from streameval.states.score_index import ScoreIndex
-from streameval.states.sums.sum_vector import QueuedSums
+from streameval.states.weight_squares import WeightSquares
 from streameval.tasks.registry import TASKS, TaskName
 from streameval.tasks.task import Task
 
@@ -34,6 +36,18 @@ if TYPE_CHECKING:
 _NATIVE = compiled("streameval.states.native.native_fast_path")
 _SETS = compiled("streameval.states.native.native_sets")
 _COUNTED_BY_SETS = frozenset({"confusion", "index"})
+_ROLES = {
+    ScoreIndex: "index",
+    ProbabilitySums: "losses",
+    ConfusionCounts: "confusion",
+    ClassScores: "scores",
+    ClassProbabilitySums: "sums",
+    PreviousLabel: "run",
+    ScoreMoments: "queued",
+    LossSquares: "queued",
+    WeightSquares: "weights",
+}
+"""What compiled code does with states; all others are counted in by their methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,42 +247,42 @@ class StateSet:
         """Counts an event in these states in compiled code; None where there is none."""
         if self._path is None and _NATIVE is not None and self._task.kernel is not None:
             self._path = _NATIVE.StateFastPath()
-            self._bind()
+            self._bind_fast_path(self._path)
         return self._path
 
     def _bind_fast_path(self, path: StateFastPath) -> None:
         binary = self._task.kernel == "two classes"
-
-        def first(states: tuple[Any, ...], kind: type) -> Any:
-            return next((state for state in states if isinstance(state, kind)), None)
-
-        def queued(states: tuple[Any, ...]) -> tuple[Any, ...]:
-            return tuple(
-                [s for s in states if isinstance(s, QueuedSums) and (binary or s.OF_WEIGHTS)]
-            )
-
-        index, losses = first(self._scored, ScoreIndex), first(self._scored, ProbabilitySums)
-        confusion, run = first(self._labelled, ConfusionCounts), first(self._ordered, PreviousLabel)
-        scores, sums = first(self._scored, ClassScores), first(self._scored, ClassProbabilitySums)
+        taken: dict[str, Any] = {}
+        queued: tuple[list[Any], ...] = [], [], []
+        others: tuple[list[Any], ...] = [], [], []
+        every = self._scored, self._labelled, self._ordered
+        for states, queues, rest in zip(every, queued, others, strict=True):
+            for state in states:
+                role = _ROLES.get(type(state))
+                if role == "weights" or (role == "queued" and binary):
+                    queues.append(state)
+                elif role is None or role == "queued" or role in taken:
+                    rest.append(state)
+                else:
+                    taken[role] = state
+        get, losses = taken.get, taken.get("losses")
+        scores, sums = get("scores"), get("sums")
         classes = class_counter(scores, sums)
-        queues = queued(self._scored), queued(self._labelled)
-        taken = [index, losses, confusion, run, *queues[0], *queues[1]]
-        taken += [] if classes is None else [scores, sums]
-        known = set(map(id, taken))
-
-        def others(*feeds: tuple[Any, ...]) -> tuple[tuple[Any, ...], ...]:
-            return tuple([tuple([s for s in states if id(s) not in known]) for states in feeds])
-
+        if classes is None:
+            others[0].extend([state for state in (scores, sums) if state is not None])
+        known = [id(state) for states in others for state in states]
+        refusing = [tuple([s for s in states if id(s) in known]) for states in self._refusing]
         path.bind(
             binary,
-            index,
+            get("index"),
             None if losses is None else losses.tally(),
-            confusion,
+            get("confusion"),
             classes,
-            run,
-            queues,
-            others(self._scored, self._labelled, self._ordered),
-            others(*self._refusing),
+            get("run"),
+            (tuple(queued[0]), tuple(queued[1])),
+            tuple(map(tuple, others)),
+            None if self.plan.derivable else every,
+            (*refusing, *self._refusing),
         )
 
     def _states(self, names: Iterable[str]) -> tuple[Any, ...]:
@@ -286,6 +300,8 @@ class StateSet:
         return state
 
     def _forget_derived(self) -> None:
+        if not self.derived:
+            return
         for row in self.derived:
             delattr(self, row.name)
         self.derived = ()

@@ -41,7 +41,6 @@ class WeightSquares(QueuedSums):
 
     __slots__ = ("_exact", "_squares", "_sum")
     NAME = "weight_squares"
-    OF_WEIGHTS = True
     FIELDS = (Field("_sum", "sum"), Field("_squares", "squares"))
 
     def __init__(self) -> None:

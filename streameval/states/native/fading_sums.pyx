@@ -452,7 +452,7 @@ cdef class NativeFadingSums(WindowFastPath):
             return False
         if not (event.scored and self._scores) and not self._labels:
             return False  # nothing of it would be counted
-        if event.weight > _MOST_WEIGHT:
+        if not 0 < event.weight <= _MOST_WEIGHT:
             return False
         if not (self._limited and event.scored) or event.number > self.newest_seen:
             return True

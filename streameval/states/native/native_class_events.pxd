@@ -69,5 +69,5 @@ cdef class ClassCounter:
     cdef bint _at_once
 
     cdef bint ready(self, y_true, y_pred, dict proba, weight) except -1
-    cdef int add(self, y_true, y_pred, dict proba, weight) except -1
+    cdef int add(self, y_true, y_pred, dict proba, weight, int64_t whole) except -1
     cdef int remove(self, tuple fields) except -1

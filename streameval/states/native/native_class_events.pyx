@@ -410,13 +410,13 @@ cdef class ClassCounter:
                 return False
         return True
 
-    cdef int add(self, y_true, y_pred, dict proba, weight) except -1:
+    cdef int add(self, y_true, y_pred, dict proba, weight, int64_t whole) except -1:
         """Count an event that was found ready."""
         cdef dict counts
         cdef PyObject* known
         if self._sums is not None:
             terms = self._sums._terms
-            if terms is None or not (<NativeClassTerms>terms).count(y_true, proba, y_pred, weight):
+            if terms is None or not (<NativeClassTerms>terms).count(y_true, proba, y_pred, whole):
                 self._sums.update(y_true, proba, weight, y_pred)
         if self._at_once:
             columns, wins = self._scores._scores, self._scores._wins

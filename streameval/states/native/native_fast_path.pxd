@@ -11,9 +11,11 @@ from streameval.states.native.native_lock cimport NativeLock
 from streameval.states.native.native_loss_tally cimport LabelRun, NativeLossTally
 
 
-# A valid event of whole weight. References are borrowed.
+# A valid event. References are borrowed.
 cdef struct Event:
+    # Its weight, 0 where that is a fraction; and as it was given.
     int64_t weight
+    PyObject* given
     # Whether it has a score, or scores.
     bint scored
     # Binary: true and predicted class, and the score.
@@ -40,11 +42,20 @@ cdef class WindowFastPath:
 
 
 cdef class StateFastPath(WindowFastPath):
-    cdef bint _binary
     cdef ScoreIndexKernel _index
     cdef NativeLossTally _losses
     cdef object _counts
     cdef NativeConfusionCells _cells
+    # The cell of the event that was last found ready, where its labels are in the confusion; and
+    # whether the methods of all states count it.
+    cdef size_t _row
+    cdef size_t _column
+    cdef bint _found
+    cdef bint _by_methods
+    cdef bint _binary
+    cdef bint _takes_labels
+    # Whether there are states beside those above.
+    cdef bint _more
     cdef ClassCounter _classes
     cdef LabelRun _run
     # Queues, and the states that they belong to; then states that have methods only.
@@ -57,20 +68,18 @@ cdef class StateFastPath(WindowFastPath):
     cdef tuple _ordered
     cdef tuple _refuse_scores
     cdef tuple _refuse_labels
-    # Whether there are states fed by scores, or by labels and their order, beside those above.
-    cdef bint _more_scored
-    cdef bint _more_labelled
-    # The cell of the event that was last found ready, where its labels are in the confusion.
-    cdef bint _found
-    cdef size_t _row
-    cdef size_t _column
+    # All states.
+    cdef tuple _every
+    cdef tuple _all_scores
+    cdef tuple _all_labels
 
     cdef NativeConfusionCells _current_cells(self)
     cdef object _true(self, Event* event)
-    cdef object _predicted(self, Event* event)
     cdef tuple _score_fields(self, Event* event)
     cdef tuple _label_fields(self, Event* event)
     cdef bint _find(self, Event* event, size_t* row, size_t* column) except -1
+    cdef bint _at_once(self, Event* event) except -1
+    cdef bint _more_ready(self, Event* event) except -1
     cdef int _push(self, tuple queues, tuple states, Event* event, int sign) except -1
     cdef int add_scores(self, Event* event) except -1
     cdef int evict_scores(self, Event* event) except -1
@@ -106,6 +115,8 @@ cdef class EvaluatorFastPath:
     cdef StateFastPath _alone
     cdef list _dimensions
     cdef list _slices
+    # Of the event that was read last, where there are several classes.
+    cdef dict _scores
     cdef object _locate
     cdef TimelineFields _timeline
     cdef bint _timed
@@ -116,7 +127,8 @@ cdef class EvaluatorFastPath:
     cdef int64_t _number
 
     cdef int _truth_of(self, label) except -2
-    cdef object _read(self, Event* event, y_true, y_pred, score, proba, weight)
+    cdef bint _read(self, Event* event, y_true, y_pred, score, proba, weight) except -1
+    cdef bint _read_scores(self, Event* event, y_pred, score, proba) except -1
     cdef bint _count(self, y_true, y_pred, score, proba, weight, event_time, slices) except -1
     cdef bint _count_few(self, y_true, y_pred, score) except -1
     cdef bint _labels(self, column, Py_ssize_t size, int* labels) except -1

@@ -31,6 +31,7 @@ class StateFastPath(WindowFastPath):
         labels: LabelRun | None,
         queued: tuple[_States, _States],
         fed: tuple[_States, ...],
+        every: tuple[_States, ...] | None,
         refusing: tuple[_States, ...],
     ) -> None: ...
     def roc_auc(self) -> float: ...

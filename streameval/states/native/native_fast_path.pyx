@@ -95,6 +95,12 @@ cdef bint _accepted(tuple states, tuple fields) except -1:
     return True
 
 
+cdef int _update(tuple states, tuple fields) except -1:
+    for state in states:
+        state.update(*fields)
+    return 0
+
+
 cdef class WindowFastPath:
     """How a window counts an event.
 
@@ -123,7 +129,7 @@ cdef class StateFastPath(WindowFastPath):
 
     def bind(
         self, bint binary, ScoreIndexKernel index, NativeLossTally losses, counts,
-        ClassCounter classes, LabelRun labels, tuple queued, tuple fed, tuple refusing,
+        ClassCounter classes, LabelRun labels, tuple queued, tuple fed, tuple every, tuple refusing,
     ):  # fmt: skip
         """Count in these states from now on.
 
@@ -137,7 +143,10 @@ cdef class StateFastPath(WindowFastPath):
             queued: States fed by scores and states fed by labels, of whose queues events are
                 counted later.
             fed: Further states fed by scores, by labels and by the order of events.
-            refusing: Of these, states fed by scores and by labels whose ``check`` may refuse.
+            every: All states fed by each; none where an event that is not counted in compiled
+                code is declined.
+            refusing: States fed by scores and by labels whose ``check`` may refuse: of ``fed``,
+                and of all.
         """
         self._binary = binary
         self._index = index
@@ -145,14 +154,17 @@ cdef class StateFastPath(WindowFastPath):
         self._counts = counts
         self._classes = classes
         self._run = labels
-        self._queued_scores, self._queued_labels = [state or None for state in queued]
+        self._queued_scores, self._queued_labels = queued
         self._score_queues, self._label_queues = [
-            tuple([state.queue() for state in states]) or None for states in queued
+            tuple([state.queue() for state in states]) for states in queued
         ]
-        self._scored, self._labelled, self._ordered = [states or None for states in fed]
-        self._refuse_scores, self._refuse_labels = [states or None for states in refusing]
-        self._more_scored = bool(queued[0] or fed[0])
-        self._more_labelled = bool(queued[1] or fed[1] or labels is not None or fed[2])
+        self._scored, self._labelled, self._ordered = fed
+        self._every = every
+        self._refuse_scores, self._refuse_labels, self._all_scores, self._all_labels = refusing
+        self._takes_labels = counts is not None or labels is not None or bool(
+            queued[1] or fed[1] or fed[2]
+        )
+        self._more = classes is not None or labels is not None or any(queued) or any(fed)
         self._cells = None
 
     cdef NativeConfusionCells _current_cells(self):
@@ -170,20 +182,19 @@ cdef class StateFastPath(WindowFastPath):
             return _ONE if event.positive else _ZERO
         return <object>event.y_true
 
-    cdef object _predicted(self, Event* event):
-        if self._binary:
-            return _ONE if event.predicted else _ZERO
-        return <object>event.y_pred
-
     cdef tuple _score_fields(self, Event* event):
         """The event as states are fed with it by scores."""
         if self._binary:
-            return (bool(event.positive), event.score, event.weight)
-        return (<object>event.y_true, <object>event.proba, event.weight, <object>event.y_pred)
+            return (bool(event.positive), event.score, <object>event.given)
+        return (<object>event.y_true, <object>event.proba, <object>event.given, <object>event.y_pred)
 
     cdef tuple _label_fields(self, Event* event):
         """The event as states are fed with it by labels."""
-        return (self._true(event), self._predicted(event), event.weight)
+        if self._binary:
+            predicted = _ONE if event.predicted else _ZERO
+        else:
+            predicted = <object>event.y_pred
+        return (self._true(event), predicted, <object>event.given)
 
     cdef bint _find(self, Event* event, size_t* row, size_t* column) except -1:
         cdef NativeConfusionCells cells = self._cells
@@ -199,6 +210,22 @@ cdef class StateFastPath(WindowFastPath):
         return True
 
     cdef bint ready(self, Event* event) except -1:
+        if not (event.scored or self._takes_labels):
+            return False
+        self._by_methods = event.weight == 0 or not self._at_once(event)
+        if self._by_methods:
+            return (
+                self._every is not None
+                and (not event.scored or _accepted(self._all_scores, self._score_fields(event)))
+                and _accepted(self._all_labels, self._label_fields(event))
+            )
+        if self._counts is not None and not self._found:
+            if not _accepted((self._counts,), self._label_fields(event)):
+                return False
+        return not self._more or self._more_ready(event)
+
+    cdef bint _at_once(self, Event* event) except -1:
+        """Whether index, losses and confusion take an event of whole weight in compiled code."""
         cdef ScoreIndexKernel index = self._index
         if event.scored:
             if index is not None and not (
@@ -208,20 +235,6 @@ cdef class StateFastPath(WindowFastPath):
                 return False
             if self._losses is not None and not self._losses.ready(event.weight):
                 return False
-            if self._classes is not None and not self._classes.ready(
-                <object>event.y_true, <object>event.y_pred, <object>event.proba, event.weight
-            ):
-                return False
-            if self._refuse_scores is not None and not _accepted(
-                self._refuse_scores, self._score_fields(event)
-            ):
-                return False
-        elif self._counts is None and not self._more_labelled:
-            return False
-        if self._refuse_labels is not None and not _accepted(
-            self._refuse_labels, self._label_fields(event)
-        ):
-            return False
         if self._counts is None:
             return True
         if self._cells is None or self._cells._replaced:
@@ -230,7 +243,22 @@ cdef class StateFastPath(WindowFastPath):
         if self._cells._cells.total > MOST_TOTAL - <uint64_t>event.weight:
             return False
         self._found = self._find(event, &self._row, &self._column)
-        return self._found or _accepted((self._counts,), self._label_fields(event))
+        return True
+
+    cdef bint _more_ready(self, Event* event) except -1:
+        if event.scored:
+            if self._classes is not None and not self._classes.ready(
+                <object>event.y_true, <object>event.y_pred, <object>event.proba,
+                <object>event.given
+            ):
+                return False
+            if self._refuse_scores and not _accepted(
+                self._refuse_scores, self._score_fields(event)
+            ):
+                return False
+        return not self._refuse_labels or _accepted(
+            self._refuse_labels, self._label_fields(event)
+        )
 
     cdef int add(self, Event* event) except -1:
         if event.scored:
@@ -239,20 +267,23 @@ cdef class StateFastPath(WindowFastPath):
         return 0
 
     cdef int add_scores(self, Event* event) except -1:
+        if self._by_methods:
+            _update(self._every[0], self._score_fields(event))
+            return 0
         if self._index is not None:
             self._index.insert(event.positive, event.score, event.weight)
         if self._losses is not None:
             self._losses.count(event.positive, event.score, event.weight)
-        if self._classes is not None:
-            self._classes.add(
-                <object>event.y_true, <object>event.y_pred, <object>event.proba, event.weight
-            )
-        if self._more_scored:
-            if self._score_queues is not None:
+        if self._more:
+            if self._classes is not None:
+                self._classes.add(
+                    <object>event.y_true, <object>event.y_pred, <object>event.proba,
+                    <object>event.given, event.weight
+                )
+            if self._score_queues:
                 self._push(self._score_queues, self._queued_scores, event, 1)
-            if self._scored is not None:
-                for state in self._scored:
-                    state.update(*self._score_fields(event))
+            if self._scored:
+                _update(self._scored, self._score_fields(event))
         return 0
 
     cdef int evict_scores(self, Event* event) except -1:
@@ -263,14 +294,13 @@ cdef class StateFastPath(WindowFastPath):
             raise RuntimeError("the window's oldest event is not in its score index")
         if self._losses is not None:
             self._losses.count(event.positive, event.score, -event.weight)
-        if self._classes is not None:
-            self._classes.remove(self._score_fields(event))
-        if self._more_scored:
-            if self._score_queues is not None:
+        if self._more:
+            if self._classes is not None:
+                self._classes.remove(self._score_fields(event))
+            if self._score_queues:
                 self._push(self._score_queues, self._queued_scores, event, -1)
-            if self._scored is not None:
-                for state in self._scored:
-                    state.revert(*self._score_fields(event))
+            for state in self._scored:
+                state.revert(*self._score_fields(event))
         return 0
 
     cdef int _push(self, tuple queues, tuple states, Event* event, int sign) except -1:
@@ -285,22 +315,24 @@ cdef class StateFastPath(WindowFastPath):
 
     cdef int add_labels(self, Event* event) except -1:
         """Count the labels of the event, which was the last one that was found ready."""
+        if self._by_methods:
+            _update(self._every[1], self._label_fields(event))
+            _update(self._every[2], (self._true(event),))
+            return 0
         if self._counts is not None:
             if self._found:
                 self._cells._cells.add(self._row, self._column, event.weight)
             else:
                 self._counts.update(*self._label_fields(event))
-        if self._more_labelled:
-            if self._label_queues is not None:
+        if self._more:
+            if self._label_queues:
                 self._push(self._label_queues, self._queued_labels, event, 1)
-            if self._labelled is not None:
-                for state in self._labelled:
-                    state.update(*self._label_fields(event))
+            if self._labelled:
+                _update(self._labelled, self._label_fields(event))
             if self._run is not None:
                 self._run.follow(self._true(event))
-            if self._ordered is not None:
-                for state in self._ordered:
-                    state.update(self._true(event))
+            if self._ordered:
+                _update(self._ordered, (self._true(event),))
         return 0
 
     cdef int evict_labels(self, Event* event) except -1:
@@ -313,28 +345,24 @@ cdef class StateFastPath(WindowFastPath):
             else:
                 # The cell, and perhaps a label, is removed.
                 self._counts.revert(*self._label_fields(event))
-        if self._more_labelled:
-            if self._label_queues is not None:
+        if self._more:
+            if self._label_queues:
                 self._push(self._label_queues, self._queued_labels, event, -1)
-            if self._labelled is not None:
-                for state in self._labelled:
-                    state.revert(*self._label_fields(event))
+            for state in self._labelled:
+                state.revert(*self._label_fields(event))
         return 0
 
     cdef int forget_oldest(self, oldest, following) except -1:
         """Have states that depend on the order drop the first event, before the following one."""
         if self._run is not None:
             (<object>self._run).forget_oldest(oldest, following)
-        if self._ordered is not None:
-            for state in self._ordered:
-                state.forget_oldest(oldest, following)
+        for state in self._ordered:
+            state.forget_oldest(oldest, following)
         return 0
 
     cdef bint revert(self, Event* event) except -1:
         """Count one earlier event less; False, and nothing is changed, where Python has to."""
-        if self._more_scored or self._more_labelled or self._classes is not None:
-            return False
-        if not self.ready(event):
+        if self._more or not self.ready(event) or self._by_methods:
             return False
         if self._counts is not None and (
             not self._found
@@ -357,7 +385,7 @@ cdef class StateFastPath(WindowFastPath):
     cdef bint has_room(self, size_t events) noexcept:
         """Whether no total is near its limit, and so each of some events may be counted."""
         cdef ScoreIndexKernel index = self._index
-        if self._refuse_scores is not None or self._refuse_labels is not None:
+        if self._by_methods or self._refuse_scores or self._refuse_labels:
             return False
         if index is not None and not (
             index._plain and index._tree.positives() + index._tree.negatives() < MOST_TOTAL - events
@@ -470,10 +498,9 @@ cdef class LastFastPath(WindowFastPath):
         self._binary = binary
 
     cdef bint ready(self, Event* event) except -1:
-        events = self._window._ring
-        if events is self._ring and event.weight != 1:
+        if event.weight != 1 and self._window._ring is self._ring:
             return False  # Python goes on with a deque
-        return self._states.ready(event)
+        return self._states.ready(event) and not self._states._by_methods
 
     cdef int add(self, Event* event) except -1:
         if self._ring is not None and self._window._ring is self._ring:
@@ -492,7 +519,7 @@ cdef class LastFastPath(WindowFastPath):
             old.predicted = flags & PREDICTED != 0
             old.scored = flags & SCORED != 0
             old.score = ring._ring.score(0)
-            old.weight = 1
+            old.weight, old.given = 1, <PyObject*>_ONE
         self._count(event, &old if full else NULL)
         if full:
             ring._ring.drop(1)
@@ -511,7 +538,8 @@ cdef class LastFastPath(WindowFastPath):
         score = None
         if event.scored:
             score = event.score if self._binary else <object>event.proba
-        added = (states._true(event), states._predicted(event), score, event.weight)
+        true, predicted, weight = states._label_fields(event)
+        added = (true, predicted, score, weight)
         if <size_t>len(events) < self._most:
             self._count(event, NULL)
             events.append(added)
@@ -525,7 +553,7 @@ cdef class LastFastPath(WindowFastPath):
                 old.score = score
         else:
             old.y_true, old.y_pred, old.proba = <PyObject*>true, <PyObject*>predicted, <PyObject*>score
-        old.weight = weight
+        old.weight, old.given = weight, <PyObject*>weight
         self._count(event, &old)
         events.append(added)
         events.popleft()
@@ -550,7 +578,7 @@ cdef class LastFastPath(WindowFastPath):
                 <object>old.y_true == <object>event.y_true
                 and <object>old.y_pred == <object>event.y_pred
             )
-        if same and not states._more_labelled and old.weight == event.weight:
+        if same and not states._more and old.weight == event.weight:
             return 0
         states.add_labels(event)
         if old is not NULL:
@@ -791,8 +819,8 @@ cdef class EvaluatorFastPath:
         if unit is None and self._fast and self._alone is not None:
             self._held.enter()
             try:
-                owner = self._read(&event, y_true, y_pred, score, proba, weight)
-                done = owner is not None and self._alone.revert(&event)
+                if self._read(&event, y_true, y_pred, score, proba, weight):
+                    done = self._alone.revert(&event)
             finally:
                 self._held.leave()
             if done:
@@ -810,9 +838,10 @@ cdef class EvaluatorFastPath:
         cdef int64_t moment = 0
         cdef WindowFastPath window
         cdef Py_ssize_t arrival = 0
-        owner = self._read(&event, y_true, y_pred, score, proba, weight)
-        if owner is None:
+        if not self._read(&event, y_true, y_pred, score, proba, weight):
             return False
+        # The event refers to them.
+        scores = self._scores if event.scored else None
         if self._alone is not None:
             if not self._alone.ready(&event):
                 return False
@@ -882,79 +911,90 @@ cdef class EvaluatorFastPath:
             return -1
         return <object>found is True
 
-    cdef object _read(self, Event* event, y_true, y_pred, score, proba, weight):
-        """Write the event of these arguments; None where Python has to validate them.
-
-        What is returned otherwise is held until the event is counted: the event refers to it.
-        """
+    cdef bint _read(self, Event* event, y_true, y_pred, score, proba, weight) except -1:
+        """Write the event of these arguments; False where Python has to validate them."""
         cdef int truth, overflow = 0
         cdef PyObject* found
         cdef double value
-        cdef dict scores
-        event.weight = 1
+        event.weight, event.given = 1, <PyObject*>weight
         if weight is not _ONE:
-            if type(weight) is not int:
-                return None
-            event.weight = as_long_long(weight, &overflow)
-            if overflow or not 0 < event.weight <= _MOST_WEIGHT:
-                return None
+            if type(weight) is int:
+                event.weight = as_long_long(weight, &overflow)
+                if overflow or not 0 < event.weight <= _MOST_WEIGHT:
+                    return False
+            elif PyFloat_CheckExact(weight):
+                # Of the floats those that are no integers.
+                value = PyFloat_AS_DOUBLE(weight)
+                event.weight = 0
+                if not 0.0 < value < <double>_MOST_WEIGHT or value == floor(value):
+                    return False
+            else:
+                return False
         event.scored = False
         if not self._binary:
             found = lookup(self._truth, y_true)
-            if found is not NULL:
-                event.y_true = found
-                if self._tolerance >= 0.0:
-                    if score is not None:
-                        return None
-                    score = proba
-                elif proba is not None:
-                    return None
-                if score is None:
-                    if y_pred is None:
-                        return None
-                    found = lookup(self._truth, y_pred)
-                    event.y_pred = found
-                else:
-                    found = best_label(self._truth, score, self._tolerance)
-                    if found is NULL:
-                        return None
-                    # The caller may change its own.
-                    scores = PyDict_Copy(<dict>score)
-                    event.scored = True
-                    event.proba = <PyObject*>scores
-                    if y_pred is not None:
-                        found = lookup(self._truth, y_pred)
-                    event.y_pred = found
             if found is NULL:
                 _forget_miss()
-                return None
-            return scores if event.scored else _ONE
+                return False
+            event.y_true = found
+            if score is not None or proba is not None:
+                return self._read_scores(event, y_pred, score, proba)
+            if y_pred is None:
+                return False
+            found = lookup(self._truth, y_pred)
+            event.y_pred = found
+            if found is NULL:
+                _forget_miss()
+                return False
+            return True
         event.score = 0.0
         truth = self._truth_of(y_true)
         if truth < 0:
-            return None
+            return False
         event.positive = truth
         if proba is not None:
             if score is not None:
-                return None
+                return False
             score = proba
         if score is not None:
             if not PyFloat_CheckExact(score) and type(score) is not _FLOAT64:
-                return None
+                return False
             value = PyFloat_AS_DOUBLE(score) + 0.0  # -0.0 becomes 0.0
             # The difference is nan for a score that is nan or infinite.
             if value - value != 0.0 or (proba is not None and not 0.0 <= value <= 1.0):
-                return None
+                return False
             event.scored = True
             event.score = value
         elif y_pred is None:
-            return None
+            return False
         if y_pred is None:
             event.predicted = value >= self._threshold
-            return _ONE
+            return True
         truth = self._truth_of(y_pred)
         event.predicted = truth > 0
-        return _ONE if truth >= 0 else None
+        return truth >= 0
+
+    cdef bint _read_scores(self, Event* event, y_pred, score, proba) except -1:
+        """:meth:`_read` of the scores of several classes, and of the predicted label."""
+        cdef PyObject* found
+        if self._tolerance >= 0.0:
+            score, proba = proba, score
+        if proba is not None:
+            return False
+        found = best_label(self._truth, score, self._tolerance)
+        if found is NULL:
+            return False
+        if y_pred is not None:
+            found = lookup(self._truth, y_pred)
+            if found is NULL:
+                _forget_miss()
+                return False
+        # The caller may change its own.
+        self._scores = PyDict_Copy(<dict>score)
+        event.scored = True
+        event.proba, event.y_pred = <PyObject*>self._scores, found
+        event.positive, event.score = False, 0.0
+        return True
 
     cdef bint _moment(self, event_time, int64_t* moment) except -1:
         """The microseconds of a number, or of a datetime of UTC; False for any other time, and
@@ -1067,7 +1107,7 @@ cdef class EvaluatorFastPath:
             return False
         for n in range(size):
             events[n].positive = labels[n]
-            events[n].weight = 1
+            events[n].weight, events[n].given = 1, <PyObject*>_ONE
             events[n].scored = score is not None
             events[n].score = 0.0
         if score is not None:

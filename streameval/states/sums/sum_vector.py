@@ -279,8 +279,6 @@ class QueuedSums(SumVector):
     """
 
     __slots__ = ("_queue",)
-    OF_WEIGHTS: ClassVar[bool] = False
-    """Whether only the weights of events are counted, so that events of any task are queued."""
 
     def __init__(self) -> None:
         self._queue: NativeEventQueue | None = None
