@@ -45,13 +45,12 @@ __all__ = [
     "task_metrics",
 ]
 
-USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
-    {
-        (use, task.name): tuple(names.split())
-        for task in TASKS.values()
-        for use, names in task.usual.items()
-    }
-)
+_USUAL = {
+    (use, task.name): tuple(names.split())
+    for task in TASKS.values()
+    for use, names in task.usual.items()
+}
+USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(_USUAL)
 """The metrics of each (use, task) where the caller names none, in the order of reports."""
 
 
@@ -385,13 +384,12 @@ ROWS: tuple[Metric, ...] = tuple(
 """Every row, in the order of reports. A name may occur twice, once for each task."""
 
 
-_OF_TASK: Mapping[str, Mapping[str, Metric]] = {
+_OF_TASK: dict[str, dict[str, Metric]] = {
     task: {row.name: row for row in ROWS if task in row.tasks} for task in task_names()
 }
 
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {**{row.name: row for row in ROWS}, **_OF_TASK[task_names()[0]]}
-)
+_METRICS = {row.name: row for row in (*ROWS, *_OF_TASK[task_names()[0]].values())}
+METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
 # For the hint in an error only: a value has one name.

@@ -26,7 +26,7 @@ from streameval.events.values import (
     score_column,
 )
 from streameval.tasks.input import Input, InputOptions, ScoreColumns, first_position
-from streameval.tasks.task import Task
+from streameval.tasks.task import FieldKind, Task
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
 _MULTICLASS = 'task="multiclass" for more than two labels'
@@ -360,6 +360,12 @@ class BinaryTask(Task):
     adjective = "binary"
     classes = (0, 1)
     kernel = "two classes"
+    fields: ClassVar[Mapping[str, FieldKind]] = {
+        "y_true": "label",
+        "y_pred": "label",
+        "score": "number",
+        "proba": "probability",
+    }
     options: ClassVar[Mapping[str, tuple[type, ...]]] = {
         "positive": (str, int),
         "threshold": (float, int),

@@ -39,7 +39,7 @@ from streameval.tasks.input import (
     first_position,
     nothing_given,
 )
-from streameval.tasks.task import Task
+from streameval.tasks.task import FieldKind, Task
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
 _NO_SHARES = -1
@@ -361,6 +361,11 @@ class MulticlassTask(Task):
     name = "multiclass"
     adjective = "multi-class"
     kernel = "classes"
+    fields: ClassVar[Mapping[str, FieldKind]] = {
+        "y_true": "label",
+        "y_pred": "label",
+        "proba": "probabilities",
+    }
     usual: ClassVar[Mapping[str, str]] = {
         "report": "accuracy balanced_accuracy precision_macro recall_macro f1_macro "
         "f1_weighted matthews_corrcoef cohen_kappa "
