@@ -39,7 +39,7 @@ from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.sum_vector import Form, Parts

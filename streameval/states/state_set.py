@@ -18,7 +18,7 @@ from streameval.events.values import Label, Weight
 from streameval.states.backend import compiled
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.portable_index import check_room
+from streameval.states.ranking.reference_index import check_room
 from streameval.states.registry import STATES, StateRow, states_of
 from streameval.tasks.registry import TASKS, TaskName
 from streameval.tasks.task import Task

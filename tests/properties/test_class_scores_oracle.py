@@ -124,9 +124,8 @@ def assert_wins(state: ClassScores, columns: Columns, rng: random.Random) -> Non
 
 @pytest.fixture(autouse=True)
 def small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So few events wait, and so few rows are joined, that each path is taken."""
+    """So few events and parts wait that each path is taken."""
     monkeypatch.setattr(class_scores, "_EVENTS_MOST", 7)
-    monkeypatch.setattr(class_scores, "_ROWS_JOINED", 20)
     monkeypatch.setattr(class_scores, "_PARTS_MOST", 5)
     monkeypatch.setattr(class_scores, "_CELLS_LEAST", 150)
 
