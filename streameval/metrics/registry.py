@@ -46,9 +46,10 @@ __all__ = [
 ]
 
 _USUAL = {
-    (use, task.name): tuple(names.split())
-    for task in TASKS.values()
-    for use, names in task.usual.items()
+    # A use that a task has no names for has those of its reports.
+    (use, task.name): tuple(task.usual.get(use, task.usual["report"]).split())
+    for task in map(TASKS.__getitem__, task_names())
+    for use in ("report", "slices", "folds", "representation", "single")
 }
 USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(_USUAL)
 """The metrics of each (use, task) where the caller names none, in the order of reports."""
