@@ -138,6 +138,7 @@ METRIC = Metric(
     tasks=frozenset({"numbers"}),
     low=0.0,
     high=float("inf"),
+    direction="down",
     shown=frozenset({"numbers"}),
 )
 
