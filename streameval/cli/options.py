@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from inspect import signature
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -33,7 +33,15 @@ ALL: tuple[MetricCall, ...] = (("all", {}),)
 
 InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
-TaskChoice = StrEnum("TaskChoice", ["AUTO", *(name.upper() for name in task_names())])
+if TYPE_CHECKING:
+
+    class TaskChoice(StrEnum):
+        """The registry's tasks."""
+
+        AUTO = "auto"
+
+else:
+    TaskChoice = StrEnum("TaskChoice", ["AUTO", *map(str.upper, task_names())])
 OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
 TimeUnit = StrEnum("TimeUnit", ["S", "MS", "US", "NS"])
 

@@ -162,8 +162,9 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
     """The constructor's options of a saved state, their types checked."""
     options = part_of(data.get("options") if isinstance(data, dict) else data, "options")
     name = options.get("task")
-    known = isinstance(name, str) and name in task_names()
-    task = TASKS[name if known else "binary"]  # another one is refused with the options
+    # An unknown one is refused with the options.
+    names = task_names()
+    task = TASKS[name if isinstance(name, str) and name in names else names[0]]
     types = {**_OPTION_TYPES, **task.options}
     parts = {*_PARTS, *task.parts}
     if set(data) != parts:

@@ -144,7 +144,7 @@ class BinaryInput(Input):
     ) -> bool:
         """Whether it is the positive label; ``column`` has all labels given with it, for errors."""
         label = canonical_label(value, field, position)
-        known = self.known.get(label)
+        known: bool | None = self.known.get(label)
         if known is not None:
             return known
         seen = self.closed or not (self.negative is None or self.positive in (0, 1))
@@ -227,7 +227,7 @@ class BinaryInput(Input):
         Files and data frames may name columns by text only, so the text of a
         known numeric label is accepted for it.
         """
-        texts: dict[object, Label] = {str(label): label for label in self.known}  # type: ignore[misc]
+        texts: dict[object, Label] = {str(label): label for label in self.known}
         found: dict[Label, Any] = {}
         for name, value in given.items():
             label = canonical_label(name, "proba", position)

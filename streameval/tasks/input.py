@@ -235,7 +235,7 @@ class Input:
             predicted,
             None if scores is None else scores.score,
             weight_column(weight, len(true), zero=True),
-            tuple(names) if self._codes else None,
+            tuple(names) if self._codes else (),
             () if scores is None else scores.labels,
             None if scores is None else scores.named,
         )

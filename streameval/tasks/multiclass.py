@@ -166,7 +166,8 @@ class ClassInput(Input):
         return self._shares(self._scores_given(score, proba), true)
 
     def _predicted(self, score: Any) -> Label:
-        return most_probable(score)
+        label: Label = most_probable(score)
+        return label
 
     def _shares(self, proba: object, true: Label) -> dict[Label, float]:
         if not isinstance(proba, Mapping):
@@ -382,7 +383,6 @@ class MulticlassTask(Task):
         )
 
     def label_columns(self, batch: EventBatch) -> tuple[Any, ...]:
-        assert batch.labels is not None
         assert batch.y_pred is not None
         labels = list(batch.labels)
         return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred), batch.weight
