@@ -115,7 +115,7 @@ def plan_of(
     task: TaskName,
     names: list[str] | None,
     bins: int,
-    labels: tuple[Label, ...] | None,
+    declared: list[Label] | None,
     *,
     temporal: bool,
     max_scores: int | None,
@@ -123,6 +123,9 @@ def plan_of(
     probabilities: bool,
 ) -> StatePlan:
     """The states that the named metrics need; None: that all of the task's need."""
+    # Labels that the task has fixed are no part of a plan.
+    fixed = declared is None or TASKS[task].classes is not None
+    labels = None if fixed else tuple(declared or ())
     more: Any = {"labels": labels, "temporal": temporal, "intervals": intervals}
     more["max_scores"] = checked_limit(max_scores)
     more["probabilities"] = probabilities

@@ -184,19 +184,17 @@ class BinaryInput(Input):
             remedy_code=code,
         )
 
-    def _score(self, score: object, proba: object, true: Any) -> float:
-        if proba is None:
-            # The difference is nan for a score that is nan or infinite.
-            if type(score) is float and score - score == 0.0:
-                return score + 0.0  # -0.0 becomes 0.0
-            return canonical_score(score)
-        if score is not None:
+    def _scored(self, score: object, proba: object, true: Any, predicted: Any) -> tuple[Any, Any]:
+        # The difference is nan for a score that is nan or infinite.
+        if proba is None and type(score) is float and score - score == 0.0:
+            number = score + 0.0  # -0.0 becomes 0.0
+        elif proba is None:
+            number = canonical_score(score)
+        elif score is not None:
             raise _both()
-        return self._probability(proba)
-
-    def _predicted(self, score: Any) -> bool:
-        predicted: bool = score >= self.threshold
-        return predicted
+        else:
+            number = self._probability(proba)
+        return number, number >= self.threshold if predicted is None else predicted
 
     def _probability(self, proba: object, position: int | None = None) -> float:
         """The positive label's probability, out of a number or of a mapping."""

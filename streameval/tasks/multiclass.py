@@ -162,12 +162,9 @@ class ClassInput(Input):
                 return fields
         return super().event(y_true, y_pred, score, proba, weight)
 
-    def _score(self, score: object, proba: object, true: Any) -> dict[Label, float]:
-        return self._shares(self._scores_given(score, proba), true)
-
-    def _predicted(self, score: Any) -> Label:
-        label: Label = most_probable(score)
-        return label
+    def _scored(self, score: object, proba: object, true: Any, predicted: Any) -> tuple[Any, Any]:
+        shares = self._shares(self._scores_given(score, proba), true)
+        return shares, most_probable(shares) if predicted is None else predicted
 
     def _shares(self, proba: object, true: Label) -> dict[Label, float]:
         if not isinstance(proba, Mapping):
