@@ -717,11 +717,11 @@ class Comparison(MergeableEvaluation):
             counting = []
             if len(batches[0]):
                 counting = [
-                    model.windows.prepare_many(batch, event_time, slices)
+                    model.windows.stage_many(batch, event_time, slices)
                     for model, batch in zip(self._models, batches, strict=True)
                 ]
                 joint = self._joint_batch(batches)
-                counting.append(self._joint.prepare_many(joint, event_time, slices))
+                counting.append(self._joint.stage_many(joint, event_time, slices))
         except InputError:
             self._forget()
             raise
