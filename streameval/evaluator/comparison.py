@@ -15,7 +15,7 @@ import numpy as np
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import Table, Tabular, json_number, number
+from streameval.evaluator.reports import Tabular, json_number, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.binary import BinaryIntake
@@ -171,10 +171,6 @@ class SliceDifferences(Tabular):
         ]
         return header, rows
 
-    def table(self) -> Table:
-        """The slices as cells."""
-        return self._table()
-
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
@@ -227,10 +223,6 @@ class ComparisonReport(Tabular):
                 adjusted = [f"{one.p_adjusted:.4g}"] if several else []
                 lines.append(["", name, number(value), *one._cells(), *adjusted])
         return header, lines
-
-    def table(self) -> Table:
-        """The models' values and differences as cells."""
-        return self._table()
 
 
 class ComparisonView:

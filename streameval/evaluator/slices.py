@@ -1,11 +1,8 @@
 """Slices: which of them an event belongs to, and the window of each.
 
-An event belongs to one slice for each key, or combination of keys.
-
-Values come from the stream, and a hostile one has a new value in every
-record: beyond ``max_slices`` further values are counted in one slice ``(other)``
-for each dimension, and so is the number of these events. An event without a value
-is counted in the slice ``(missing)``.
+An event belongs to one slice for each dimension: a key, or a combination of keys. Values come
+from the stream, and a hostile one has a new value in every record: beyond ``max_slices`` further
+values are counted in one slice ``(other)`` for each dimension.
 """
 
 from __future__ import annotations
@@ -82,8 +79,8 @@ def slice_name(key: SliceKey) -> str:
     """A slice as people write it; the total is ``"total"``.
 
     No two slices have one name: a comma and a blank within a part, and an equals sign within a
-    key, have a backslash before them. A text that reads as a whole number is quoted: only an
-    old state has such a slice, beside that of the number itself.
+    key, have a backslash before them. A text that reads as a whole number is quoted (only an
+    old state has such a slice).
 
     >>> slice_name((("country", "PT"), ("model", 7)))
     'country=PT, model=7'
@@ -126,9 +123,8 @@ def _escaped(text: str, special: re.Pattern[str]) -> str:
 def slice_value(value: Label) -> Label:
     """The value of a slice in its one form, whatever the carrier's types are.
 
-    A whole number of 64 bits is an ``int`` and every other value a ``str``, so
-    ``7``, ``"7"`` and ``7.0`` are one slice, as a CSV file, JSON and a data
-    frame write it; ``"007"`` is another one.
+    A whole number of 64 bits is an ``int`` and every other value a ``str``: ``7``, ``"7"`` and
+    ``7.0`` are one slice, ``"007"`` is another one.
 
     >>> slice_value("7"), slice_value(7), slice_value("007"), slice_value(2**80)
     (7, 7, '007', '1208925819614629174706176')
@@ -163,15 +159,7 @@ class Slicer:
     ['country=PT', 'country=PT, model=7']
     """
 
-    __slots__ = (
-        "_rank",
-        "dimensions",
-        "max_slices",
-        "names",
-        "opened",
-        "overflowed",
-        "reserved",
-    )
+    __slots__ = ("_rank", "dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
 
     def __init__(self, dimensions: Iterable[str | Iterable[str]], max_slices: int) -> None:
         expected = "names, or tuples of names for combinations"
@@ -237,10 +225,7 @@ class Slicer:
         return [tuple([pairs[name] for name in names]) for names in self.dimensions]
 
     def admit(self, key: SliceKey, known: Mapping[SliceKey, object], count: int = 1) -> SliceKey:
-        """The slice that takes ``count`` events of this key: itself, or ``(other)``; O(1).
-
-        The caller opens the slice if it is not among the known ones.
-        """
+        """The slice that takes ``count`` events of this key, which the caller opens."""
         # A value "(other)" out of the stream belongs where it says.
         if key in known or key in self.reserved or _is_other(key):
             return key
@@ -251,11 +236,7 @@ class Slicer:
         return other_key(key)
 
     def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
-        """Where an earlier event of this key was counted.
-
-        After a merge of shards of which one had reached ``max_slices``, this may be the other's
-        slice.
-        """
+        """Where an earlier event of this key was counted; after some merges, the other's slice."""
         return key if key in known else other_key(key)
 
     def admit_many(
@@ -331,11 +312,7 @@ class Slicer:
 
 
 def other_key(key: SliceKey) -> SliceKey:
-    """The slice of further values in this one's dimension.
-
-    >>> other_key((("country", "PT"),))
-    (('country', '(other)'),)
-    """
+    """The slice of further values in this one's dimension."""
     return tuple((name, OTHER) for name, _ in key)
 
 
@@ -371,11 +348,7 @@ def _plain_value(value: object, field: str, expected: str) -> Label:
 
 
 def unit_value(value: object) -> Label:
-    """The value of an event's unit, in the one form that slices have; raises InputError.
-
-    >>> unit_value("17"), unit_value(17.0)
-    (17, 17)
-    """
+    """The value of an event's unit, in the one form that slices have; raises InputError."""
     if value is None or is_missing(value):
         raise InputError(
             "unit",
@@ -393,11 +366,7 @@ def unit_column(column: object) -> LabelColumn:
 
 
 def slice_column(column: object, name: str) -> LabelColumn:
-    """Codes of a slice's values; the label None stands for a value that is missing.
-
-    Unlike labels they may be of two kinds, text beside whole numbers. A column
-    that has been through here is returned as it is.
-    """
+    """Codes of a slice's values, None where missing; a column of codes is returned as it is."""
     if isinstance(column, LabelColumn):
         return column
     return _value_column(column, f"slices[{shown(name)}]", lambda value: _slice_value(value, name))
@@ -434,17 +403,6 @@ class SlicedWindows:
 
     They share a timeline, so that a slice's window advances with the stream
     also while the slice has no events.
-
-    Args:
-        spec: What windows there are.
-        plan: What their state sets keep.
-        slicer: Which slices an event belongs to.
-        time_unit: Unit of numeric event times, or None.
-
-    Attributes:
-        needs_time: Whether each event requires its time.
-        total: The window of all events that are not late.
-        slices: The windows of the slices.
     """
 
     __slots__ = (
@@ -512,11 +470,7 @@ class SlicedWindows:
             window.add(event, moment)
 
     def way_of(self, names: tuple[str, ...], values: tuple[object, ...]) -> WindowWay | None:
-        """How compiled code counts an event of these values in the slice of a dimension.
-
-        None where only Python does, or the slice is not open yet; raises InputError for a
-        value of no slice.
-        """
+        """How compiled code counts an event in an open slice; None where only Python does."""
         keys = self._slicer.keys(dict(zip(names, values, strict=True)))
         window = self.slices.get(keys[self._slicer.dimensions.index(names)])
         if window is None or window.compiled_way is None:
@@ -666,11 +620,7 @@ class SlicedWindows:
         return count
 
     def remove(self, event: EventFields, event_time: object, slices: object) -> Undo:
-        """Undo one earlier event in each of its windows, or raise InputError and change nothing.
-
-        Returns:
-            The way to restore it.
-        """
+        """Undo one earlier event in each of its windows, or raise InputError and change nothing."""
         moment = self._moment(event_time) if self.needs_time else None
         if self.timeline is not None and moment is None:
             raise InputError(
@@ -689,20 +639,16 @@ class SlicedWindows:
 
         try:
             for key in keys:
-                undone.append(self._remove_from_slice(key, event, moment))
+                window = self.slices.get(self._slicer.located(key, self.slices))
+                if window is None:
+                    got = f"none in {slice_name(key)}"
+                    raise InputError("revert", expected="an event that was counted", got=got)
+                undone.append(window.remove(event, moment))
         except InputError:
             # Not counted in one of its slices, so not an event of this evaluator.
             restore()
             raise
         return restore
-
-    def _remove_from_slice(self, key: SliceKey, event: EventFields, moment: int | None) -> Undo:
-        window = self.slices.get(self._slicer.located(key, self.slices))
-        if window is None:
-            raise InputError(
-                "revert", expected="an event that was counted", got=f"none in {slice_name(key)}"
-            )
-        return window.remove(event, moment)
 
     def check_merge(self, other: SlicedWindows) -> None:
         """Raise StateError where the windows of two shards cannot be merged."""
@@ -764,7 +710,10 @@ class SlicedWindows:
         if type(overflowed) is not int or overflowed < 0:
             raise StateError(f"slices_overflowed: expected a count, got {shown(overflowed)}")
         self._slicer.overflowed = overflowed
-        keys = [self._slice_of(item) for item in saved]
+        for item in saved:
+            if not isinstance(item, dict) or set(item) != {"key", "window"}:
+                raise StateError(f"slices: expected a key and a window, got {shown(item)}")
+        keys = [self._slicer.key_from_state(item["key"]) for item in saved]
         if sorted(keys, key=slice_order) != keys:
             raise StateError("slices: expected them sorted")
         if len(set(keys)) != len(keys):
@@ -776,11 +725,6 @@ class SlicedWindows:
             raise StateError(
                 f"slices: expected at most {self._slicer.max_slices}, got {self._slicer.opened}"
             )
-
-    def _slice_of(self, item: object) -> SliceKey:
-        if not isinstance(item, dict) or set(item) != {"key", "window"}:
-            raise StateError(f"slices: expected a key and a window, got {shown(item)}")
-        return self._slicer.key_from_state(item["key"])
 
     def _restore_slice(self, key: SliceKey, item: Mapping[str, Any]) -> None:
         window = self._spec.restore(part_of(item["window"], "window"), self._plan, self.timeline)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from streameval.errors import InputError, shown
-from streameval.evaluator.reports import Report, ReportRow, Tabular, number
+from streameval.evaluator.reports import Report, ReportRow, Table, Tabular, number
 from streameval.events.event import Task
 from streameval.events.values import Weight
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
@@ -282,8 +282,10 @@ class Track(Tabular):
         ]
         return list(columns), [list(line) for line in zip(*texts, strict=True)]
 
-    def _right(self, header: Sequence[str]) -> frozenset[str]:
-        return frozenset(header)
+    def table(self) -> Table:
+        """The rows as cells."""
+        header, rows = self._cells()
+        return Table(header, rows, frozenset(header))
 
     def __repr__(self) -> str:
         return f"<Track: {self._events} events, a row every {self._every}>"
