@@ -88,27 +88,26 @@ class Difference:
     __hash__ = hash_of_values
 
     def __str__(self) -> str:
-        told = (
-            f" ({self.reason})"
-            if self.reason
-            else f" [{self.low:.4g}, {self.high:.4g}], p = {self.p_value:.3g}"
-        )
+        told = f" [{self.low:.4g}, {self.high:.4g}], p = {self.p_value:.3g}"
+        if self.reason:
+            told = f" ({self.reason})"
         return f"{self.metric} of {self.a} less {self.b}: {self.value:.4g}{told}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: what is not a number is None."""
-        numbers = ("value", "low", "high", "p_value")
-        data = {
+        return {
             "a": self.a,
             "b": self.b,
-            **{name: json_number(getattr(self, name)) for name in numbers},
+            "value": json_number(self.value),
+            "low": json_number(self.low),
+            "high": json_number(self.high),
+            "p_value": json_number(self.p_value),
             "method": self.method,
             "level": self.level,
             "n": self.n,
+            **({} if math.isnan(self.p_adjusted) else {"p_adjusted": self.p_adjusted}),
+            **({"reason": self.reason} if self.reason else {}),
         }
-        if not math.isnan(self.p_adjusted):
-            data["p_adjusted"] = self.p_adjusted
-        return {**data, "reason": self.reason} if self.reason else data
 
     def _cells(self) -> list[str]:
         """Difference, ends, p-value and test, as tables show them."""
@@ -225,20 +224,23 @@ class ComparisonReport(Tabular):
         return header, lines
 
 
-class ComparisonView:
-    """The models' metrics and differences over the events of one window, read-only.
+class ComparisonReadings:
+    """What a comparison and its views read of the events in one window."""
 
-    Made by a :class:`~streameval.Comparison`: one for all events and one for each slice.
-    """
+    __slots__ = ()
 
-    __slots__ = ("_context", "_joint", "_views")
+    _context: ViewContext
 
-    def __init__(self, views: dict[str, View], joint: Window, context: ViewContext) -> None:
-        self._views = views
-        self._joint = joint
-        self._context = context
+    @property
+    def _views(self) -> Mapping[str, View]:
+        raise NotImplementedError
+
+    @property
+    def _joint_window(self) -> Window:
+        raise NotImplementedError
 
     def __getitem__(self, model: str) -> View:
+        """A model's view: every metric, report and curve of it."""
         return self._views[_known(model, self._views)]
 
     @property
@@ -249,7 +251,6 @@ class ComparisonView:
     @locked
     def difference(
         self,
-        /,
         metric: str,
         a: str | None = None,
         b: str | None = None,
@@ -269,9 +270,9 @@ class ComparisonView:
             level: Of the interval.
             method: ``"auto"``: DeLong's for AUC and Gini, McNemar's for accuracy, error rate,
                 recall, specificity, FPR and FNR, Student's t for log loss and Brier score, the
-                bootstrap for every other metric. Or by name: ``"delong"``, ``"mcnemar"``,
-                ``"t"``, ``"bootstrap"``; or ``"anytime"``, for the metrics of McNemar's test,
-                which stays valid when it is looked at after every event until it is decided.
+                bootstrap for every other metric. Or ``"delong"``, ``"mcnemar"``, ``"t"``,
+                ``"bootstrap"``; or ``"anytime"``, for the metrics of McNemar's test, which
+                stays valid when it is looked at after every event.
             replicates: Of the bootstrap.
             seed: Of the bootstrap: the same events give the same interval.
             params: The metric's own, such as ``beta=2``.
@@ -287,6 +288,14 @@ class ComparisonView:
             DeLong's: O(n log n) in the distinct pairs of scores. McNemar's, anytime and t: O(n).
             The bootstrap: `replicates` times the metric of the joint cells, which are few for
             labels; at 10⁵ distinct scores a few seconds.
+
+        >>> c = Comparison(task="multiclass")
+        >>> truth, wrong = ["a", "a", "b", "b"] * 5, ["a", "a", "b", "a"] * 5
+        >>> c.update_many(truth, {"champion": truth, "challenger": wrong})
+        >>> c.difference("f1_macro", level=0.9).value < 0
+        True
+        >>> c.difference("accuracy").method
+        'McNemar exact, Bonett-Price'
         """
         first, second = list(self._views)[:2]
         return self._difference(
@@ -302,7 +311,7 @@ class ComparisonView:
         )
 
     def _pairs(self) -> Pairs:
-        states = self._joint.current()
+        states = self._joint_window.current()
         return Pairs(states.joint.columns(), states.joint_losses)
 
     def _difference(
@@ -319,8 +328,7 @@ class ComparisonView:
         required: bool = True,
         **params: Any,
     ) -> Difference:
-        """:meth:`difference` of pairs that are read once for many; `required` as of
-        :func:`~streameval.uncertainty.paired.paired_test`."""
+        """:meth:`difference` of pairs that are read once for many."""
         if a == b:
             raise InputError("b", expected=f"another model than a={a!r}", got=shown(b))
         level = checked_level(level)
@@ -330,28 +338,29 @@ class ComparisonView:
             )
         if type(seed) is not int or seed < 0:
             raise InputError("seed", expected="a whole number, 0 or more", got=shown(seed))
-        row: Metric = find(metric, self._context.plan.task, params.get("average", ...))
+        context, views = self._context, self._views
+        row: Metric = find(metric, context.plan.task, params.get("average", ...))
         of_a, of_b = (
-            float(self._views[name].value(metric, undefined=math.nan, **params)) for name in (a, b)
+            float(views[name].value(metric, undefined=math.nan, **params)) for name in (a, b)
         )
         params.pop("average", None)
-        names = list(self._views)
+        names = list(views)
         request = PairedRequest(
             metric=row,
             value=of_a - of_b,
             pairs=pairs,
             a=names.index(a),
             b=names.index(b),
-            plan=self._context.plan,
+            plan=context.plan,
             level=level,
-            cumulative=self._context.cumulative,
+            cumulative=context.cumulative,
             params=params,
             replicates=replicates,
             seed=seed,
         )
         test = paired_test(request, method, required=required)
-        if self._context.plan.max_scores is not None and not math.isnan(request.value):
-            mine, theirs = (self._views[name].bounds(row.name, **params) for name in (a, b))
+        if context.plan.max_scores is not None and not math.isnan(request.value):
+            mine, theirs = (views[name].bounds(row.name, **params) for name in (a, b))
             if mine.width or theirs.width:
                 low, high = mine.low - theirs.high, mine.high - theirs.low
                 reason = f"of joined scores: the exact difference is from {low:.6g} to {high:.6g}"
@@ -361,15 +370,12 @@ class ComparisonView:
         )
 
     @locked
-    def differences(self, /, metric: str, **options: Any) -> list[Difference]:
+    def differences(self, metric: str, **options: Any) -> list[Difference]:
         """Every challenger's difference from the first model.
 
         ``p_adjusted`` is Holm's: rejecting those of at most α has a chance of at most α of any
-        false rejection. The intervals are those of single comparisons.
-
-        Args:
-            metric: A name of :data:`streameval.metrics.METRICS`.
-            options: As of :meth:`difference`, without ``a`` and ``b``.
+        false rejection. The intervals are those of single comparisons; arguments are as of
+        :meth:`difference`, without ``a`` and ``b``.
         """
         return self._differences(self._pairs(), metric, **options)
 
@@ -381,7 +387,7 @@ class ComparisonView:
 
     @locked
     def report(
-        self, /, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
+        self, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
     ) -> ComparisonReport:
         """Metrics of every model, and differences from the first one.
 
@@ -393,21 +399,35 @@ class ComparisonView:
                 applied to it: the reason says so.
         """
         level = checked_level(level)
-        first = next(iter(self._views.values()))
+        context, views = self._context, self._views
+        task = context.plan.task
         if metrics is None:
-            fed = {row.metric for row in first.report()}
-            kept = self._context.kept or USUAL_METRICS["folds", self._context.plan.task]
+            fed = {row.metric for row in next(iter(views.values())).report()}
+            kept = context.kept or USUAL_METRICS["folds", task]
             names = [name for name in kept if name in fed]
         else:
             names = metric_names(metrics)
         pairs = self._pairs()
         rows = []
         for name in names:
-            metric = find(name, self._context.plan.task).name
-            values = {model: float(view[name]) for model, view in self._views.items()}
+            values = {model: float(view[name]) for model, view in views.items()}
             found = self._differences(pairs, name, level=level, required=False, **options)
-            rows.append(ComparisonRow(metric, values, tuple(found)))
-        return ComparisonReport(self._context.plan.task, level, tuple(rows), self._context.notes)
+            rows.append(ComparisonRow(find(name, task).name, values, tuple(found)))
+        return ComparisonReport(task, level, tuple(rows), context.notes)
+
+
+class ComparisonView(ComparisonReadings):
+    """The models' metrics and differences over the events of one window, read-only.
+
+    Made by a :class:`~streameval.Comparison`: one for all events and one for each slice.
+    """
+
+    __slots__ = ("_context", "_joint_window", "_views")
+
+    def __init__(self, views: dict[str, View], joint: Window, context: ViewContext) -> None:
+        self._views = views
+        self._joint_window = joint
+        self._context = context
 
 
 class _Model(NamedTuple):
@@ -418,7 +438,7 @@ class _Model(NamedTuple):
     windows: SlicedWindows
 
 
-class Comparison(MergeableEvaluation):
+class Comparison(MergeableEvaluation, ComparisonReadings):
     """Evaluates two or more classifiers on the same events, and their differences.
 
     Each model has an :class:`Evaluator` of its own, so that any metric of it is read as there;
@@ -529,8 +549,7 @@ class Comparison(MergeableEvaluation):
         self._models = [
             _Model(name, one._context.intake, one._windows) for name, one in evaluators.items()
         ]
-        plan = self._context.plan
-        kept = self._context.kept
+        plan, kept = self._context.plan, self._context.kept
         # Differences of mean losses need no scores of single events.
         self._keeps_losses = (
             plan.keeps_scores
@@ -540,29 +559,24 @@ class Comparison(MergeableEvaluation):
         self._keeps_scores = (
             paired_scores
             and plan.binary
+            and plan.keeps_scores
             and (
-                plan.keeps_scores
-                if kept is None
-                else any(
-                    find(name, "binary").needs_scores for name in kept if name not in MEAN_LOSSES
-                )
+                kept is None
+                or any(find(name, "binary").needs_scores for name in set(kept) - MEAN_LOSSES)
             )
         )
-        if self._context.plan.ordered:
+        if plan.ordered:
             raise MetricError(
                 "kappa_temporal depends on the order of events: leave it out of metrics="
             )
         options = first.options
-        slicer = Slicer(options["slices"], options["max_slices"])
-        spec = window_spec(options["window"])
         states = {"joint", "joint_losses"} if self._keeps_losses else {"joint"}
-        joint = StatePlan("comparison", frozenset(states))
-        self._joint = SlicedWindows(spec, joint, slicer, options["time_unit"])
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models' names; the first one is the reference."""
-        return tuple(self._evaluators)
+        self._joint = SlicedWindows(
+            window_spec(options["window"]),
+            StatePlan("comparison", frozenset(states)),
+            Slicer(options["slices"], options["max_slices"]),
+            options["time_unit"],
+        )
 
     @property
     def task(self) -> str:
@@ -571,7 +585,7 @@ class Comparison(MergeableEvaluation):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments that it was made with but the models, as plain data."""
+        """The arguments that it was made with, without the models, as plain data."""
         thresholds = {name: one.options.get("threshold") for name, one in self._evaluators.items()}
         options = self._first.options
         if len(set(thresholds.values())) > 1:
@@ -626,12 +640,8 @@ class Comparison(MergeableEvaluation):
         if heavy and not self._context.cumulative:
             self._update_one(y_true, y_pred, score, proba, weight, event_time, slices)
             return
-        given = self._given(y_pred, score, proba)
         try:
-            events = [
-                self._valid(name, intake.event, y_true, given[name], weight)
-                for name, intake, _ in self._models
-            ]
+            events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
             self._expect()
             counted = list(zip(self._models, events, strict=True))
             if heavy and events[0][3]:
@@ -662,9 +672,7 @@ class Comparison(MergeableEvaluation):
         """:meth:`update` as a batch, which is checked for every model before any counts it."""
 
         def columns(given: object) -> object:
-            if not isinstance(given, Mapping):
-                return given
-            return {name: [value] for name, value in given.items()}
+            return {k: [v] for k, v in given.items()} if isinstance(given, Mapping) else given
 
         try:
             self.update_many(
@@ -699,26 +707,22 @@ class Comparison(MergeableEvaluation):
         Raises:
             InputError: A bad value, with its position; nothing was counted for any model.
         """
-        given = self._given(y_pred, score, proba)
+        staged = []
         try:
-            batches = [
-                self._valid(name, intake.batch, y_true, given[name], weight)
-                for name, intake, _ in self._models
-            ]
+            batches = self._checked("batch", y_true, y_pred, score, proba, weight=weight)
             self._expect()
-            counting = []
             if len(batches[0]):
-                counting = [
+                staged = [
                     model.windows.stage_many(batch, event_time, slices)
                     for model, batch in zip(self._models, batches, strict=True)
                 ]
                 joint = self._joint_batch(batches)
-                counting.append(self._joint.stage_many(joint, event_time, slices))
+                staged.append(self._joint.stage_many(joint, event_time, slices))
         except InputError:
             self._forget()
             raise
-        for count in counting:
-            count()
+        for commit in staged:
+            commit()
         self._learn()
 
     @locked
@@ -744,12 +748,8 @@ class Comparison(MergeableEvaluation):
             raise InputError(
                 "revert", expected="a window other than Last(n)", got="a comparison of one"
             )
-        given = self._given(y_pred, score, proba)
         try:
-            events = [
-                self._valid(name, intake.event, y_true, given[name], weight)
-                for name, intake, _ in self._models
-            ]
+            events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
         finally:
             self._forget()
         undone = [self._joint.remove(self._joint_event(events), event_time, slices)]
@@ -762,37 +762,32 @@ class Comparison(MergeableEvaluation):
                 undo()
             raise
 
-    def _given(self, y_pred: object, score: object, proba: object) -> dict[str, dict[str, Any]]:
-        """From each model to its part of each argument that is given."""
-        if score is None and proba is None and self._scores_only:
+    def _checked(self, form: str, y_true: object, *given: object, weight: object) -> list[Any]:
+        """Each model's ``"event"`` or ``"batch"``; errors name the model."""
+        if self._scores_only and given[1:] == (None, None):
             raise self._score_missing()
-        given: dict[str, dict[str, Any]] = {name: {} for name in self._evaluators}
-        for field_name, values in (("y_pred", y_pred), ("score", score), ("proba", proba)):
-            if values is not None:
-                parts = _of_every_model(values, field_name, self.models)
-                for name, part in parts.items():
-                    given[name][field_name] = part
-        return given
-
-    def _valid(
-        self, name: str, validate: Any, y_true: object, given: Mapping[str, Any], weight: object
-    ) -> Any:
-        """One model's event or batch; its errors name the model."""
-        fields = (given.get("y_pred"), given.get("score"), given.get("proba"))
-        try:
-            return validate(y_true, *fields, weight)
-        except InputError as error:
-            base, bracket, key = error.field.partition("[")
-            if base not in given:
-                raise
-            raise InputError(
-                f"{base}[{name!r}]{bracket}{key}",
-                expected=error.expected,
-                got=error.got,
-                position=error.position,
-                remedy=error.remedy,
-                remedy_code=error.remedy_code,
-            ) from None
+        parts = {
+            name: None if values is None else _of_every_model(values, name, self.models)
+            for name, values in zip(_WORDS, given, strict=True)
+        }
+        checked = []
+        for name, intake, _ in self._models:
+            own = [None if part is None else part[name] for part in parts.values()]
+            try:
+                checked.append(getattr(intake, form)(y_true, *own, weight))
+            except InputError as error:
+                base, bracket, key = error.field.partition("[")
+                if parts.get(base) is None:
+                    raise
+                raise InputError(
+                    f"{base}[{name!r}]{bracket}{key}",
+                    expected=error.expected,
+                    got=error.got,
+                    position=error.position,
+                    remedy=error.remedy,
+                    remedy_code=error.remedy_code,
+                ) from None
+        return checked
 
     def _expect(self) -> None:
         """Have every model know the new labels of all of them, or raise InputError."""
@@ -855,10 +850,17 @@ class Comparison(MergeableEvaluation):
     # Reading
 
     @property
+    def _views(self) -> Mapping[str, View]:
+        return {name: evaluator.total for name, evaluator in self._evaluators.items()}
+
+    @property
+    def _joint_window(self) -> Window:
+        return self._joint.total
+
+    @property
     def total(self) -> ComparisonView:
         """The view of all events, beside those of :meth:`slices`."""
-        views = {name: evaluator.total for name, evaluator in self._evaluators.items()}
-        return ComparisonView(views, self._joint.total, self._context)
+        return ComparisonView(dict(self._views), self._joint.total, self._context)
 
     @locked
     def slices(self) -> dict[SliceKey, ComparisonView]:
@@ -873,34 +875,11 @@ class Comparison(MergeableEvaluation):
             for key in self._joint.in_order()
         }
 
-    def __getitem__(self, model: str) -> View:
-        """A model's view: every metric, report and curve of it."""
-        return self.total[model]
-
-    def difference(
-        self, metric: str, a: str | None = None, b: str | None = None, **options: Any
-    ) -> Difference:
-        """metric(a) − metric(b) with interval and test: :meth:`ComparisonView.difference`.
-
-        >>> c = Comparison(task="multiclass")
-        >>> truth, wrong = ["a", "a", "b", "b"] * 5, ["a", "a", "b", "a"] * 5
-        >>> c.update_many(truth, {"champion": truth, "challenger": wrong})
-        >>> c.difference("f1_macro", level=0.9).value < 0
-        True
-        >>> c.difference("accuracy").method
-        'McNemar exact, Bonett-Price'
-        """
-        return self.total.difference(metric, a, b, **options)
-
-    def differences(self, metric: str, **options: Any) -> list[Difference]:
-        """Every challenger against the first model: :meth:`ComparisonView.differences`."""
-        return self.total.differences(metric, **options)
-
     def report(
         self, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
     ) -> ComparisonReport:
         """Metrics × models with differences: :meth:`ComparisonView.report`."""
-        report = self.total.report(metrics, level=level, **options)
+        report = super().report(metrics, level=level, **options)
         threshold = self.options.get("threshold")
         if isinstance(threshold, dict):
             return replace(report, notes={**report.notes, "threshold": threshold})
@@ -912,8 +891,8 @@ class Comparison(MergeableEvaluation):
     ) -> SliceDifferences:
         """A difference for each slice, flagged by Benjamini and Hochberg's rule.
 
-        Of many slices some differ by chance. Of those flagged at most a share `rate` is
-        expected to: slices whose adjusted p-value is at most `rate`.
+        Of many slices some differ by chance: of the flagged ones, whose adjusted p-value is at
+        most `rate`, a share of at most `rate` is expected to.
 
         Args:
             metric: A name of :data:`streameval.metrics.METRICS`.
@@ -949,7 +928,7 @@ class Comparison(MergeableEvaluation):
         return self._context.plan.keeps | self._joint.total.current().plan.keeps | pairs
 
     def show(self, metrics: Iterable[str] | None) -> None:
-        """As of an evaluator, for every model."""
+        """As :meth:`Evaluator.show`, for every model."""
         for evaluator in self._evaluators.values():
             evaluator.show(metrics)
 
@@ -962,7 +941,7 @@ class Comparison(MergeableEvaluation):
 
     def _follow(self, other: Self, newest: int | None) -> None:
         for name, evaluator in self._evaluators.items():
-            evaluator.follow(other._evaluators[name], newest)
+            evaluator._follow(other._evaluators[name], newest)
         self._joint.follow(other._joint, newest)
 
     # Other comparisons, and files
@@ -979,7 +958,8 @@ class Comparison(MergeableEvaluation):
                 f"paired_scores is {self._paired_scores} here and {other._paired_scores} there"
             )
 
-    def _add(self, other: Self) -> None:
+    def add_events(self, other: Self) -> None:
+        """Add another's events, of whatever shards; raises StateError where they cannot be."""
         pairs = [(one, other._evaluators[name]) for name, one in self._evaluators.items()]
         for mine, theirs in pairs:
             mine.check_events(theirs)
@@ -1079,9 +1059,6 @@ def evaluation_from_bytes(data: bytes) -> Evaluation:
 
     Without a provenance, unlike :func:`from_bytes`: for a carrier that delivers each state exactly
     once, as a store and an engine do, where parts of equal content are usual.
-
-    >>> evaluation_from_bytes(Comparison().to_bytes())
-    <Comparison of champion, challenger>
     """
     unpacked = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
     return _type_of(unpacked).from_state(unpacked.data)
@@ -1096,11 +1073,7 @@ def _unpickled(data: bytes, provenance: Any) -> Comparison:
 
 
 def reference_of(evaluation: Evaluation) -> Evaluator:
-    """The evaluator itself, or that of a comparison's first model.
-
-    >>> reference_of(Comparison()).task
-    'binary'
-    """
+    """The evaluator itself, or that of a comparison's first model."""
     return evaluation.reference if isinstance(evaluation, Comparison) else evaluation
 
 
@@ -1120,21 +1093,14 @@ def evaluation_of(unpacked: Unpacked) -> Evaluation:
 
 
 def provenances_of(paths: Iterable[str]) -> list[tuple[str, Provenance]]:
-    """The provenance of the state in each file.
-
-    Raises:
-        StateError: As :func:`load_any`, as far as a file is read.
-
-    Cost:
-        The last bytes of a file that names no shards, the header of one that does. A second file
-        of the same content is read as a whole: it may be empty, and then it is no shard.
-    """
+    """The provenance of the state in each file, of which little is read; raises StateError."""
     result = []
     contents: set[bytes] = set()
     for path in paths:
         data, checksum = read_provenance(path)
         provenance = Provenance.of(Unpacked("", {}, data, checksum), empty=False)
         if not contents.isdisjoint(provenance.contents):
+            # A second file of this content may be empty, and then it is no shard.
             provenance = load_any(path)._provenance
         contents |= provenance.contents
         result.append((path, provenance))

@@ -38,7 +38,7 @@ class MergeableEvaluation:
 
     # What each kind has of its own
 
-    def _add(self, other: Self) -> None:
+    def add_events(self, other: Self) -> None:
         """Add another's events, of whatever shards; raises StateError where they cannot be."""
         raise NotImplementedError
 
@@ -190,7 +190,7 @@ class MergeableEvaluation:
                 self._provenance.check(other._provenance)
             elif other is self:
                 other = self.copy()
-            self._add(other)
+            self.add_events(other)
             self._provenance.add(other._provenance, live=not other._holds_none())
 
     def _check_kind(self, other: Self) -> None:

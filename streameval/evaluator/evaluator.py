@@ -632,8 +632,6 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         self._intake.merge(other._intake)  # type: ignore[arg-type]
         self._windows.merge(other._windows)
 
-    _add = add_events
-
     def check_events(self, other: Evaluator) -> None:
         """Raise StateError for other settings, or events that cannot be added."""
         differences = [
@@ -652,12 +650,9 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         """A new evaluator set up in the same way, without events."""
         return type(self)._blank(self._options)
 
-    def follow(self, other: Evaluator, newest: int | None) -> None:
-        """Take over labels, open slices and timeline of another, without its events."""
+    def _follow(self, other: Evaluator, newest: int | None) -> None:
         self.learn_labels([other])
         self._windows.follow(other._windows, newest)
-
-    _follow = follow
 
     def learn_labels(self, others: Iterable[Evaluator]) -> None:
         """Take over the labels that others know."""
@@ -810,11 +805,6 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         if isinstance(new._intake, ClassIntake):
             new._intake.restore_labels(new._windows.total.current().labels())
         return new
-
-    @property
-    def holds_few(self) -> bool:
-        """Whether the weight of its events is below that of which equal bytes prove nothing."""
-        return self._holds_few()
 
     def __reduce__(self) -> tuple[Callable[[bytes, Any], Evaluator], tuple[bytes, Any]]:
         return _unpickled, self._pickled()
