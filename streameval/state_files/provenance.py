@@ -8,6 +8,7 @@ by the identity of that object, within one process.
 
 from __future__ import annotations
 
+import re
 import secrets
 import warnings
 from bisect import bisect_left, bisect_right
@@ -27,6 +28,7 @@ FEW_EVENTS = 1000
 """Below this weight equal bytes in memory may be of different events."""
 
 _CONTENT_BYTES = 16
+_CONTENT = re.compile(rf"[0-9a-fA-F]{{{2 * _CONTENT_BYTES}}}")
 _NAME_CHARACTERS = 200
 _FEW_LIVE = 64
 _REMEMBERED = 64
@@ -347,16 +349,15 @@ class Provenance:
         new = cls()
         if not isinstance(data, dict) or data.keys() != {"contents", "shards"}:
             raise StateError(f"provenance: expected contents and shards, got {shown(data)}")
-        if not isinstance(data["contents"], list) or not isinstance(data["shards"], list):
+        if not all(isinstance(part, list) for part in data.values()):
             raise StateError(f"provenance: expected lists, got {shown(data)}")
         for text in data["contents"]:
-            content = _content(text)
-            if content is None:
+            if not isinstance(text, str) or not _CONTENT.fullmatch(text):
                 raise StateError(
                     f"provenance: expected {2 * _CONTENT_BYTES} digits of base 16, "
                     f"got {shown(text)}"
                 )
-            new.contents.add(content)
+            new.contents.add(bytes.fromhex(text))
         for entry in data["shards"]:
             if not _is_entry(entry):
                 raise StateError(
@@ -491,15 +492,6 @@ def _add(borders: list[int], first: int, end: int) -> None:
 def content_of(data: bytes) -> bytes:
     """The identity of a state's bytes: the first half of the checksum at their end."""
     return data[-CHECKSUM_BYTES:][:_CONTENT_BYTES]
-
-
-def _content(text: object) -> bytes | None:
-    if not isinstance(text, str) or len(text) != 2 * _CONTENT_BYTES:
-        return None
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return None
 
 
 def _is_entry(entry: object) -> bool:
