@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from streameval.errors import InputError, StateError
@@ -331,3 +332,11 @@ class MergeableEvaluation:
         return self.to_bytes() == other.to_bytes()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def different_settings(
+    mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """The settings that differ, as both have them; None where one has no such setting."""
+    both = {name: (mine.get(name), theirs.get(name)) for name in {**mine, **theirs}}
+    return {name: values for name, values in both.items() if values[0] != values[1]}

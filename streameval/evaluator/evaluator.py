@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
-from streameval.evaluator.evaluation import MergeableEvaluation
+from streameval.evaluator.evaluation import MergeableEvaluation, different_settings
 from streameval.evaluator.options import (
     check_arguments,
     checked_options,
@@ -634,15 +634,11 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
 
     def check_events(self, other: Evaluator) -> None:
         """Raise StateError for other settings, or events that cannot be added."""
-        differences = [
-            _difference(name, self._options.get(name), other._options.get(name))
-            for name in {**self._options, **other._options}
-            if self._options.get(name) != other._options.get(name)
-        ]
-        if differences:
+        different = different_settings(self._options, other._options)
+        if different:
             raise StateError(
                 "evaluators that were set up differently cannot be merged: "
-                + "; ".join(differences)
+                + "; ".join(_difference(name, *values) for name, values in different.items())
             )
         self._windows.check_merge(other._windows)
 
@@ -868,11 +864,8 @@ class _PartIntake:
 def _difference(name: str, mine: Any, theirs: Any) -> str:
     """How one setting of two evaluators differs, whatever their length."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
-        return ", ".join(
-            _difference(f"{name}.{key}", mine.get(key), theirs.get(key))
-            for key in sorted(mine.keys() | theirs.keys())
-            if mine.get(key) != theirs.get(key)
-        )
+        different = sorted(different_settings(mine, theirs).items())
+        return ", ".join(_difference(f"{name}.{key}", *values) for key, values in different)
     if isinstance(mine, list) and isinstance(theirs, list):
         mine_only, theirs_only = _without(mine, theirs), _without(theirs, mine)
         if mine_only or theirs_only:

@@ -77,7 +77,7 @@ from streameval.uncertainty.interval import (
 )
 from streameval.uncertainty.methods import interval
 from streameval.windows.replicated import ReplicatedWindow
-from streameval.windows.window import PaneMark, Window
+from streameval.windows.window import PaneMark, PaneSeries, Window
 
 _Row = TypeVar("_Row")
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
@@ -111,26 +111,21 @@ _COMPILED_BINARY: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class ViewContext:
-    """How metrics of an evaluator are computed: shared by all its views.
-
-    Args:
-        plan: What every state set keeps.
-        intake: Has the labels' names.
-        undefined: The number for undefined values, or None.
-        notes: The notes of reports: settings that the numbers depend on.
-        kept: The metrics that were named as ``metrics=``, or None.
-        later: Labels or scores are kept from a later time on than the other, so that
-            those not fed yet are undefined and no error.
-        cumulative: No event is ever removed from the window.
-    """
+    """How metrics of an evaluator are computed: shared by all its views."""
 
     plan: StatePlan
     intake: BinaryIntake | ClassIntake
     undefined: float | None = None
+    """The number for undefined values."""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    """The notes of reports: settings that the numbers depend on."""
     kept: Sequence[str] | None = None
+    """The metrics that were named as ``metrics=``."""
     later: bool = False
+    """Labels or scores are kept from a later time on than the other: what is not fed yet is
+    undefined and no error."""
     cumulative: bool = True
+    """No event is ever removed from the window."""
     readers: dict[str, Callable[[StateSet], float]] = field(default_factory=dict)
     """Metrics without parameters as functions of a state set, made at their first read."""
     estimators: dict[str, Callable[..., float]] = field(default_factory=dict)
@@ -151,11 +146,7 @@ class ViewContext:
         return {}
 
     def counted(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """A metric's parameters, with labels as the state sets count them.
-
-        Raises:
-            MetricError: Binary: a label that is neither of the two.
-        """
+        """A metric's parameters, with labels as the state sets count them; raises MetricError."""
         counted = dict(params)
         for name in LABEL_PARAMS:
             given = params.get(name)
@@ -202,10 +193,7 @@ class ViewContext:
     def estimator(
         self, metric: Metric, params: Mapping[str, Any], positive: Label | None
     ) -> Callable[..., float]:
-        """The metric as a function of its states; nan where undefined, whatever the evaluator has.
-
-        A number in place of an undefined value is no estimate of anything.
-        """
+        """The metric as a function of its states, nan (never a substitute) where undefined."""
         if params or positive != self.positive:
             return metric.bind(positive=positive, undefined=math.nan, **params)
         made = self.estimators.get(metric.name)
@@ -263,21 +251,9 @@ def _code(label: object, codes: Mapping[Label, int], name: str) -> int:
 
 
 def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], float] | None:
-    """The metric of this name as a function of nothing, or None where there is none.
+    """The metric's compiled function of the window as it then is, or None.
 
-    It is compiled, with the bits of the metric's own function, and reads the window as it
-    then is. Where it returns nan, the metric itself may have a reason, or a number.
-
-    Args:
-        name: As the registry has it, without parameters and with no number
-            in place of undefined values.
-        window: The events.
-        binary: Whether the task is.
-
-    >>> from streameval.windows import Cumulative
-    >>> window = Cumulative().open(StatePlan.everything("binary"))
-    >>> compiled_reader("kappa_m", window, binary=True) is None
-    True
+    Where it returns nan, the metric itself may have a reason, or a number.
     """
     method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
     if method is None:
@@ -291,15 +267,9 @@ def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], 
 def compiled_interval(
     name: str, level: float, method: str, window: Window
 ) -> Callable[[], Interval | None] | None:
-    """The interval of an AUC as a function of nothing, as :func:`compiled_reader`'s metrics are.
+    """As :func:`compiled_reader`, of DeLong's interval of an AUC where no state is replaced.
 
-    It returns None where the view has to compute it. Only DeLong's, as ``method="auto"``
-    chooses it, of a window whose states are never replaced.
-
-    >>> from streameval.windows import Cumulative
-    >>> window = Cumulative().open(StatePlan.everything("binary"))
-    >>> compiled_interval("accuracy", 0.95, "auto", window) is None
-    True
+    It returns None where the view has to compute the interval.
     """
     if (name, method) != ("roc_auc", "auto") or isinstance(window, ReplicatedWindow):
         return None
@@ -349,16 +319,12 @@ def _states_of(metric: Metric, state_set: StateSet) -> tuple[Any, ...]:
     return tuple([getattr(state_set, state) for state in metric.states])
 
 
-def _value_of(metric: Metric, of_states: Callable[..., float], state_set: StateSet) -> float:
-    return of_states(*_states_of(metric, state_set))
-
-
 def _first_number(
     quick: Callable[[], float],
     of_state_set: Callable[[StateSet], float],
     current: Callable[[], StateSet],
 ) -> float:
-    """What the quick reader returns, or where it has none of such states the metric itself."""
+    """What the quick reader returns, or where that is nan the metric itself."""
     value = quick()
     return value if value == value else of_state_set(current())
 
@@ -504,7 +470,8 @@ class Readings:
         value = self._named(of_states(*states))
         replicates = None
         if isinstance(window, ReplicatedWindow):
-            values = map(functools.partial(_value_of, metric, of_states), window.resampled(pane))
+            resampled = window.resampled(pane)
+            values = (of_states(*_states_of(metric, replicate)) for replicate in resampled)
             replicates = Replicates(window.unit, values)
         support = state_set.support(metric.state)
         whole = isinstance(support, int)
@@ -525,13 +492,13 @@ class Readings:
 
     @locked
     def bounds(self, /, name: str, **params: Any) -> Bounds:
-        """Certain bounds of a value: what it would be if all scores had been kept lies between.
+        """Guaranteed bounds: the value if all scores had been kept lies between them.
 
         Args:
             name: A metric, as in :meth:`value`; or a rule of :meth:`thresholds`, for
                 its criterion (``"youden"``, ``"precision_at_least"``; ``"f1_cut"`` and
                 ``"fbeta_cut"``, since ``f1`` and ``fbeta`` are metrics).
-            params: Those of the metric or rule.
+            params: The metric's or the rule's own.
 
         Returns:
             Two equal numbers where the value is exact: while no score has been coarsened,
@@ -693,23 +660,22 @@ class Readings:
         level = None if intervals is None else checked_level(intervals)
         if type(digits) is not int or not 0 <= digits <= 17:
             raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
-        names = self._context.names()
+        context, names = self._context, self._context.names()
         state_set = self._window.current()
-        self._context.require("classification_report", ("confusion",), state_set)
+        context.require("classification_report", ("confusion",), state_set)
         counts: ConfusionCounts = state_set.confusion
-        params = {} if labels is None else self._context.counted({"labels": labels})
+        params = {} if labels is None else context.counted({"labels": labels})
         chosen: list[Label] = params.get("labels", counts.labels)
         every = set(chosen) >= set(counts.labels)
         titles = _titles(chosen, names, target_names)
         task = "multiclass"
         families = ("precision", "recall", "f1")
-        undefined = self._context.undefined
 
         def value(name: str, average: object = ..., **more: Any) -> Any:
-            return find(name, task, average).bind(undefined=undefined, **more)(counts)
+            return find(name, task, average).bind(undefined=context.undefined, **more)(counts)
 
-        columns = [value(family, None, **params) for family in families]
         support = value("support", None)
+        columns = [value(family, None, **params) for family in families]
         rows = {
             title: (*(float(column[label]) for column in columns), support.get(label, 0))
             for label, title in zip(chosen, titles, strict=True)
@@ -871,16 +837,20 @@ class Readings:
         context = self._context
         row = find(metric, context.plan.task)
         context.require(metric, row.states, self._window.current())
-        panes = self._window.series
-        if panes is None:
-            raise MetricError(
-                "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
-            )
+        panes = self._panes(
+            "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
+        )
         series = []
         for mark in panes.marked():
             value = self._row(row, panes.state_set_from(mark.start), level, pane=mark.start)
             series.append(SeriesRow(iso_time(mark.start), iso_time(mark.end), *value[1:]))
         return series
+
+    def _panes(self, refusal: str) -> PaneSeries:
+        panes = self._window.series
+        if panes is None:
+            raise MetricError(refusal)
+        return panes
 
     @property
     @locked
@@ -899,10 +869,7 @@ class Readings:
 class View(Readings):
     """Metrics, reports and curves of the events in one window.
 
-    Made by an :class:`~streameval.Evaluator`; read-only, and always current.
-
-    Threads:
-        As :class:`~streameval.Evaluator`; they share one lock.
+    Made by an :class:`~streameval.Evaluator`, whose lock it shares; read-only, and always current.
     """
 
     __slots__ = ("_context", "_window")
@@ -936,13 +903,10 @@ class View(Readings):
             return value if value == value else self._named(value)
 
     def shortcut(self, name: str) -> Callable[[], float] | None:
-        """The metric as a function of nothing, for callers that read after every event.
+        """A function that reads a metric of the window as it then is, or None.
 
-        It reads the window as it then is. Where it returns nan, the view has the reason or a
-        newer function. None before the first event, when it is unknown what will be fed.
-
-        Args:
-            name: A metric that this view has answered with a number.
+        The view has answered the metric. Where the function returns nan, the view has the
+        reason or a newer function.
         """
         context, window = self._context, self._window
         of_state_set = context.readers.get(name)
@@ -1002,31 +966,19 @@ class View(Readings):
     ) -> PaneReports:
         """The rows of several metrics for each retained pane, by the pane's start in µs.
 
-        Args:
-            metrics: Names that this evaluator can answer.
-            known: What the last call gave: panes that took no event since then
-                are not computed again.
-            intervals: The level of the confidence interval of each; None: without.
-
-        Raises:
-            MetricError: An unknown metric, or the window is not of panes.
+        Of the panes that took no event since, the rows of the last call, ``known``, are returned.
         """
         context = self._context
         rows = [find(name, context.plan.task) for name in metrics]
-        panes = self._window.series
-        if panes is None:
-            raise MetricError("reports of panes need a window of panes")
+        panes = self._panes("reports of panes need a window of panes")
         reports: PaneReports = {}
         for mark in panes.marked():
-            before = known.get(mark.start)
-            if before is not None and mark.frozen is not None and before[0].frozen is mark.frozen:
-                reports[mark.start] = before
-            else:
-                state_set = panes.state_set_from(mark.start)
-                reports[mark.start] = (
-                    mark,
-                    [self._row(metric, state_set, intervals, pane=mark.start) for metric in rows],
-                )
+            report = known.get(mark.start)
+            if report is None or mark.frozen is None or report[0].frozen is not mark.frozen:
+                states = panes.state_set_from(mark.start)
+                start = mark.start
+                report = mark, [self._row(row, states, intervals, pane=start) for row in rows]
+            reports[mark.start] = report
         return reports
 
     @property
@@ -1045,23 +997,15 @@ class View(Readings):
 
     @locked
     def before(self, length_us: int) -> View:
-        """The window one length before this one, of those of its panes that are retained.
+        """The window one length before this one, of its retained panes, as a view that stays.
 
         Args:
             length_us: The window's length, in microseconds.
 
-        Returns:
-            A view of the events now in these panes; it does not change.
-
         Raises:
             MetricError: The window is not of panes.
-
-        Cost:
-            One merge of the panes.
         """
-        panes = self._window.series
-        if panes is None:
-            raise MetricError("the window before needs a window of panes")
+        panes = self._panes("the window before needs a window of panes")
         marks = panes.marked()
         end = marks[-1].end - length_us if marks else 0
         merged = StateSet(self._context.plan)
