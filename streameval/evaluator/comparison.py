@@ -29,7 +29,7 @@ from streameval.state_files.disk import read_one_of, read_provenance
 from streameval.state_files.provenance import Provenance
 from streameval.states.joint import MAX_MODELS
 from streameval.states.joint_losses import columns_of_losses, losses_of
-from streameval.states.state_set import StatePlan
+from streameval.states.state_set import StatePlan, StateSet
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
@@ -130,10 +130,9 @@ class SliceDifference:
 
 @dataclass(frozen=True, slots=True)
 class SliceDifferences(Tabular):
-    """A difference for each slice, flagged by Benjamini and Hochberg's rule.
+    """A difference for each slice, least p-value first; see :meth:`Comparison.slice_differences`.
 
-    Of the flagged slices at most a share ``rate`` is expected to be so by chance. Iterating
-    gives the rows, least p-value first; those without a test are last.
+    Iterating gives the rows; slices without a test are last.
     """
 
     metric: str
@@ -158,17 +157,12 @@ class SliceDifferences(Tabular):
         }
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        header = ["slice", *_DIFFERENCE, "p adjusted", "flagged"]
-        rows = [
-            [
-                slice_name(row.slice),
-                *row.difference._cells(),
-                f"{row.difference.p_adjusted:.4g}",
-                "yes" if row.flagged else "",
-            ]
-            for row in self.rows
-        ]
-        return header, rows
+        rows = []
+        for row in self.rows:
+            one = row.difference
+            marks = [f"{one.p_adjusted:.4g}", "yes" if row.flagged else ""]
+            rows.append([slice_name(row.slice), *one._cells(), *marks])
+        return ["slice", *_DIFFERENCE, "p adjusted", "flagged"], rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +272,7 @@ class ComparisonReadings:
             params: The metric's own, such as ``beta=2``.
 
         Returns:
-            The difference; ``nan`` ends and p-value, with a reason, where there is no test.
+            The difference; its ends and p-value are ``nan``, with a reason, without a test.
 
         Raises:
             MetricError: An unknown metric, method or parameter, or a metric that is not kept.
@@ -441,9 +435,9 @@ class _Model(NamedTuple):
 class Comparison(MergeableEvaluation, ComparisonReadings):
     """Evaluates two or more classifiers on the same events, and their differences.
 
-    Each model has an :class:`Evaluator` of its own, so that any metric of it is read as there;
-    beside them the joint cells are counted: the true label, every model's label and score. They
-    are in the same windows and slices, and merge and save exactly as evaluators do.
+    Each model has an :class:`Evaluator` of its own, from which any metric of it is read. Beside
+    them joint cells are counted: the true label, every model's label and score. They are in the
+    same windows and slices, and merge and save exactly as evaluators do.
 
     Args:
         models: Names, the first one the reference that the others are compared with.
@@ -452,30 +446,27 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         paired_scores: Whether the joint cells hold the models' scores. Without them memory
             does not grow with the pairs of scores, and differences of metrics of scores have
             a value, no interval and no p-value.
-        options: The other options of :class:`Evaluator`: ``positive``, ``labels``, ``metrics``,
-            ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``,
-            ``intervals``, ``probabilities``; ``max_scores`` requires ``paired_scores=False``; not
-            ``temporal`` and ``bootstrap``.
+        options: The other options of :class:`Evaluator`, without ``temporal`` and ``bootstrap``;
+            ``max_scores`` requires ``paired_scores=False``.
 
-    The sign: ``difference("roc_auc")`` is that of the second model less that of the first, so
-    that a positive number says that the challenger is higher. For a loss, lower is better.
+    ``difference("roc_auc")`` is the metric of the second model less that of the first: a positive
+    number says that the challenger is higher. For a loss, lower is better.
 
     Several classes: differences of metrics of labels, of log loss and of Brier score have
-    intervals; those of other metrics of probabilities have none, because the joint cells hold
-    no probabilities of several classes.
+    intervals. Other metrics of probabilities have none, because the joint cells hold no
+    probabilities of several classes.
 
-    Weights: whole ones are counts. A weight that is not whole ends the tests (``nan`` with a
-    reason): a cell keeps the total weight, from which the number of events is not known.
+    Whole weights are counts. A weight that is not whole ends the tests (``nan`` with a reason):
+    a cell keeps the total weight, from which the number of events is not known.
 
     Threads:
         As of :class:`Evaluator`: one lock for all models.
 
     Cost:
-        An event of two models some 20 µs, in a batch 2 µs. Memory: that of the models'
-        evaluators, and for two models about 115 bytes for each distinct pair of scores (12 more
-        for each further model), in every window and slice; ``metrics=`` of labels, log loss and
-        Brier score, or ``paired_scores=False``, keep none, and then it does not grow with the
-        events.
+        An event of two models some 20 µs, in a batch 2 µs. Memory: the models' evaluators, and
+        in every window and slice about 115 bytes for each distinct pair of scores (12 more for
+        each further model); no pairs are kept with ``paired_scores=False``, or ``metrics=`` of
+        labels, log loss and Brier score only.
 
     >>> c = Comparison()
     >>> c.update_many(
@@ -821,17 +812,12 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         return true, predicted, kept, weight
 
     def _joint_batch(self, batches: Sequence[EventBatch]) -> EventBatch:
-        codes: dict[Label, int] = {}
-        # A binary batch has booleans: codes of the labels 0 and 1.
-        luts = [
-            np.array([codes.setdefault(label, len(codes)) for label in batch.labels], np.int64)
-            for batch in batches
-        ]
-        predicted = [
-            lut[batch.y_pred.astype(np.int64)]  # type: ignore[union-attr]
-            for lut, batch in zip(luts, batches, strict=True)
-        ]
-        first = batches[0]
+        first, codes = batches[0], {label: n for n, label in enumerate(batches[0].labels)}
+        predicted = []
+        for batch in batches:
+            own = [codes.setdefault(label, len(codes)) for label in batch.labels]
+            # A binary batch has booleans: codes of the labels 0 and 1.
+            predicted.append(np.array(own, np.int64)[batch.y_pred.astype(np.int64)])  # type: ignore[union-attr]
         kept = [np.zeros((len(first), 0))]
         if first.score is not None:
             if self._keeps_scores:
@@ -840,7 +826,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
                 losses = [columns_of_losses(batch) for batch in batches]
                 kept += [both[:, which] for which in (0, 1) for both in losses]
         return EventBatch(
-            luts[0][first.y_true.astype(np.int64)],
+            first.y_true.astype(np.int64),
             np.column_stack(predicted),
             np.column_stack(kept),
             first.weight,
@@ -1022,21 +1008,24 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         if any(one.windows.in_order() != new._joint.in_order() for one in new._models):
             raise StateError("joint: expected the slices of the models")
         for key, window in (((), new._joint.total), *new._joint.slices.items()):
-            states = window.current()
-            for model in new._models:
-                own = (model.windows.slices[key] if key else model.windows.total).state_set
-                if own is not None and own.has_whole_weights and states.has_whole_weights:
-                    for name in own.plan.direct:
-                        most, got = states.support("joint"), own.support(name)
-                        if got > most or (got < most and name == "confusion"):
-                            raise StateError(f"joint: expected weight {got} of {name}, got {most}")
-            for name in states.plan.direct:
-                found = getattr(states, name).models
-                if found not in (0, len(names)):
-                    raise StateError(f"{name}: expected {len(names)} models, got {found}")
-            if not new._paired_scores and states.joint.columns().scored.any():
-                raise StateError("joint: expected no scores, as paired_scores is false")
+            new._check_joint(key, window.current())
         return new
+
+    def _check_joint(self, key: SliceKey, joint: StateSet) -> None:
+        """Raise StateError where joint states that were read contradict the models'."""
+        for _, _, windows in self._models:
+            own = (windows.slices[key] if key else windows.total).state_set
+            if own is not None and own.has_whole_weights and joint.has_whole_weights:
+                for name in own.plan.direct:
+                    most, got = joint.support("joint"), own.support(name)
+                    if got > most or (got < most and name == "confusion"):
+                        raise StateError(f"joint: expected weight {got} of {name}, got {most}")
+        for name in joint.plan.direct:
+            found = getattr(joint, name).models
+            if found not in (0, len(self._models)):
+                raise StateError(f"{name}: expected {len(self._models)} models, got {found}")
+        if not self._paired_scores and joint.joint.columns().scored.any():
+            raise StateError("joint: expected no scores, as paired_scores is false")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, self._pickled()
@@ -1118,45 +1107,32 @@ def checked_models(models: object) -> list[str]:
     return names
 
 
-def _known(model: object, models: Iterable[str], field_name: str = "model") -> str:
+def _known(model: object, models: Mapping[str, Any], field_name: str = "model") -> str:
     """A model's name; raises InputError for any other."""
-    names = list(models)
-    if isinstance(model, str) and model in names:
+    if isinstance(model, str) and model in models:
         return model
-    raise InputError(
-        field_name,
-        expected=f"one of the models {', '.join(names)}",
-        got=shown(model),
-        remedy=did_you_mean(model, names) if isinstance(model, str) else "",
-    )
+    expected = f"one of the models {', '.join(models)}"
+    remedy = did_you_mean(model, models) if isinstance(model, str) else ""
+    raise InputError(field_name, expected=expected, got=shown(model), remedy=remedy)
 
 
 def _of_every_model(given: object, field_name: str, models: Sequence[str]) -> dict[str, Any]:
     """An argument's part for each model, in the models' order; raises InputError."""
     parts = given if isinstance(given, Mapping) else named_columns(given)
-    words = _WORDS.get(field_name, "numbers")
-    names = f"{', '.join(models[:-1])} and {models[-1]}"
+    words = f"{_WORDS.get(field_name, 'numbers')} of {', '.join(models[:-1])} and {models[-1]}"
     if parts is None:
         raise InputError(
             field_name,
-            expected=f"a mapping with {words} of {names}",
+            expected=f"a mapping with {words}",
             got=shown(given),
             remedy=f"pass {field_name}={{{models[0]!r}: ..., {models[1]!r}: ...}}",
         )
     for name in parts:
         if name not in models:
-            raise InputError(
-                field_name,
-                expected=f"{words} of {names}",
-                got=shown(name),
-                remedy=did_you_mean(str(name), models),
-            )
-    missing = [name for name in models if name not in parts or parts[name] is None]
-    if missing:
-        found = [name for name in models if name not in missing]
-        raise InputError(
-            field_name,
-            expected=f"{words} of {names}",
-            got=f"{' and '.join(found)} only" if found else "none of them",
-        )
+            remedy = did_you_mean(str(name), models)
+            raise InputError(field_name, expected=words, got=shown(name), remedy=remedy)
+    found = [name for name in models if name in parts and parts[name] is not None]
+    if len(found) < len(models):
+        got = f"{' and '.join(found)} only" if found else "none of them"
+        raise InputError(field_name, expected=words, got=got)
     return {name: parts[name] for name in models}
