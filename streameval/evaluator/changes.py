@@ -338,8 +338,8 @@ def _slices(
     first, second = before.slices(), after.slices()
     found = []
     for key in filter(second.__contains__, first):
-        rows = [side[key].report([metric], intervals=level).rows[0] for side in (first, second)]
-        found.append(_change(slice_name(key), *rows, shared))
+        (old,), (new,) = (views[key].report([metric], intervals=level) for views in (first, second))
+        found.append(_change(slice_name(key), old, new, shared))
     adjusted = benjamini_hochberg([_p_value(one.difference) for one in found])
     ordered = sorted(
         zip(adjusted, found, strict=True),
@@ -347,8 +347,8 @@ def _slices(
     )
     flagged = tuple(replace(one, flagged=p <= FALSE_DISCOVERIES) for p, one in ordered)
     gone = tuple(slice_name(key) for key in first if key not in second)
-    new = tuple(slice_name(key) for key in second if key not in first)
-    return flagged, gone, new
+    added = tuple(slice_name(key) for key in second if key not in first)
+    return flagged, gone, added
 
 
 def _p_value(interval: Interval) -> float:

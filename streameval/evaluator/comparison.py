@@ -224,14 +224,8 @@ class ComparisonReadings:
     __slots__ = ()
 
     _context: ViewContext
-
-    @property
-    def _views(self) -> Mapping[str, View]:
-        raise NotImplementedError
-
-    @property
-    def _joint_window(self) -> Window:
-        raise NotImplementedError
+    _views: Mapping[str, View]
+    _joint_window: Window
 
     def __getitem__(self, model: str) -> View:
         """A model's view: every metric, report and curve of it."""
@@ -245,6 +239,7 @@ class ComparisonReadings:
     @locked
     def difference(
         self,
+        /,
         metric: str,
         a: str | None = None,
         b: str | None = None,
@@ -364,7 +359,7 @@ class ComparisonReadings:
         )
 
     @locked
-    def differences(self, metric: str, **options: Any) -> list[Difference]:
+    def differences(self, /, metric: str, **options: Any) -> list[Difference]:
         """Every challenger's difference from the first model.
 
         ``p_adjusted`` is Holm's: rejecting those of at most α has a chance of at most α of any
@@ -381,7 +376,7 @@ class ComparisonReadings:
 
     @locked
     def report(
-        self, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
+        self, /, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
     ) -> ComparisonReport:
         """Metrics of every model, and differences from the first one.
 
@@ -418,7 +413,7 @@ class ComparisonView(ComparisonReadings):
 
     __slots__ = ("_context", "_joint_window", "_views")
 
-    def __init__(self, views: dict[str, View], joint: Window, context: ViewContext) -> None:
+    def __init__(self, views: Mapping[str, View], joint: Window, context: ViewContext) -> None:
         self._views = views
         self._joint_window = joint
         self._context = context
@@ -487,6 +482,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         "_context",
         "_evaluators",
         "_joint",
+        "_joint_window",
         "_keeps_losses",
         "_keeps_scores",
         "_models",
@@ -494,6 +490,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         "_provenance",
         "_scores_only",
         "_slicer",
+        "_views",
         "_windows",
     )
 
@@ -568,6 +565,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             Slicer(options["slices"], options["max_slices"]),
             options["time_unit"],
         )
+        self._views = {name: evaluator.total for name, evaluator in evaluators.items()}
+        self._joint_window = self._joint.total
 
     @property
     def task(self) -> str:
@@ -836,17 +835,9 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
     # Reading
 
     @property
-    def _views(self) -> Mapping[str, View]:
-        return {name: evaluator.total for name, evaluator in self._evaluators.items()}
-
-    @property
-    def _joint_window(self) -> Window:
-        return self._joint.total
-
-    @property
     def total(self) -> ComparisonView:
         """The view of all events, beside those of :meth:`slices`."""
-        return ComparisonView(dict(self._views), self._joint.total, self._context)
+        return ComparisonView(self._views, self._joint_window, self._context)
 
     @locked
     def slices(self) -> dict[SliceKey, ComparisonView]:
@@ -1005,6 +996,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         if joint.keys() != keys:
             raise StateError(f"joint: expected the parts {', '.join(keys)}")
         new._joint.restore(joint)
+        new._joint_window = new._joint.total
         if any(one.windows.in_order() != new._joint.in_order() for one in new._models):
             raise StateError("joint: expected the slices of the models")
         for key, window in (((), new._joint.total), *new._joint.slices.items()):

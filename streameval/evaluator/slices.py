@@ -607,7 +607,7 @@ class SlicedWindows:
             placed.dimensions,
         )
         spans = sets.spans()
-        if not all(windows[n].takes_sets(numbers) for n, _, numbers in spans):  # type: ignore[attr-defined]
+        if not all(windows[n].takes_sets(numbers) for n, _, numbers in spans):
             return None
 
         def count() -> None:
@@ -615,7 +615,7 @@ class SlicedWindows:
             buckets = () if timeline is None else filter(timeline.closed, sets.buckets())
             closed = frozenset(buckets)
             for n, first, numbers in spans:
-                windows[n].add_sets(sets, first, numbers, closed)  # type: ignore[attr-defined]
+                windows[n].add_sets(sets, first, numbers, closed)
 
         return count
 

@@ -381,8 +381,8 @@ class Readings:
             params: The metric's own, such as ``beta=2`` or ``max_fpr=0.1``.
 
         Returns:
-            A float; ``nan`` (with ``.reason``) where undefined. With
-            ``average=None`` a dict from class to float.
+            A float, ``nan`` (with ``.reason``) where undefined; with ``average=None`` a dict
+            from class to float.
 
         Raises:
             MetricError: An unknown name or parameter, or the evaluator was
@@ -425,8 +425,7 @@ class Readings:
             params: As in :meth:`value`.
 
         Returns:
-            Value, ends, method and number of events; the ends are ``nan``, with a
-            reason, where there is no interval.
+            Value, ends (``nan`` with a reason where there are none), method, number of events.
 
         Raises:
             MetricError: As :meth:`value`, or the metric has no interval of this method.
@@ -570,9 +569,8 @@ class Readings:
             InputError: The level is not between 0 and 1.
         """
         level = None if intervals is None else checked_level(intervals)
-        context = self._context
-        state_set = self._window.current()
-        if metrics is None and context.kept is not None:
+        context, state_set = self._context, self._window.current()
+        if metrics is None:
             metrics = context.kept
         task = context.plan.task
         calls: list[tuple[Metric, Mapping[str, Any]]]
@@ -604,26 +602,26 @@ class Readings:
         pane: int | None = None,
         params: Mapping[str, Any] = _NO_PARAMS,
     ) -> ReportRow:
-        value = self._named(self._context.bound(metric, params)(state_set))
+        context = self._context
+        value = self._named(context.bound(metric, params)(state_set))
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and state_set.confusion is not None:
-            names = self._context.names()
-            missing = left_out(metric, state_set.confusion, self._context.undefined)
+            names = context.names()
+            missing = left_out(metric, state_set.confusion, context.undefined)
             if missing:
                 some = ", ".join(str(names.get(label, label)) for label in missing[:5])
                 more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
                 reason = f"without the undefined {some}{more}"
-        found = certain = None
+        found = bounds = None
         if level is not None:
             found = self._interval(
                 metric, state_set, level, method, params=params, required=False, pane=pane
             )
         if metric.name in BOUNDED and getattr(state_set, metric.state).level:
-            certain = self._bounds(metric, state_set, params)
+            bounds = self._bounds(metric, state_set, params)
+        support = state_set.support(metric.state)
         name = call_name(metric.name, params)
-        return ReportRow(
-            name, float(value), reason, state_set.support(metric.state), found, certain
-        )
+        return ReportRow(name, float(value), reason, support, found, bounds)
 
     @locked
     def classification_report(
@@ -639,13 +637,12 @@ class Readings:
         Args:
             labels: The classes to report and to average, in this order; None: all. Where
                 some class is left out there is a micro average in place of the accuracy.
-            target_names: What to call the classes, in the order of the rows; None: their labels.
-            digits: Decimal places of the printed numbers.
+            target_names: A name for each class, in the order of the rows; None: the labels.
+            digits: Decimal places of the printed numbers, from 0 to 17.
             intervals: The level of the confidence interval of each number; None: without.
 
         Raises:
-            MetricError: No predicted labels were fed; as many `target_names` as classes are
-                expected, and from 0 to 17 `digits`.
+            MetricError: No predicted labels were fed, or bad `target_names` or `digits`.
             InputError: The level is not between 0 and 1, or a label is twice in `labels`.
 
         >>> from streameval import Evaluator
@@ -696,27 +693,20 @@ class Readings:
         of_classes = [find(family, "binary") for family in families]
         # An average of all classes has a formula, whatever their order.
         params = {} if every else params
+        ends = functools.partial(self._interval, state_set=state_set, level=level)
         return replace(
             report,
             row_intervals={
-                title: tuple(
-                    self._interval(metric, state_set, level, positive=label)
-                    for metric in of_classes
-                )
+                title: tuple(ends(metric, positive=label) for metric in of_classes)
                 for label, title in zip(chosen, titles, strict=True)
             },
             average_intervals={
                 f"{average} avg": tuple(
-                    self._interval(
-                        find(f"{family}_{average}", task), state_set, level, params=params
-                    )
-                    for family in families
+                    ends(find(f"{family}_{average}", task), params=params) for family in families
                 )
                 for average in shown_averages
             },
-            accuracy_interval=self._interval(find("accuracy", task), state_set, level)
-            if every
-            else None,
+            accuracy_interval=ends(find("accuracy", task)) if every else None,
         )
 
     @overload
@@ -745,11 +735,10 @@ class Readings:
 
         Returns:
             A frozen object with numpy columns and ``to_dict()``; of several classes with
-            ``average=None`` a dict from class to that.
+            ``average=None`` a dict from class to such an object.
 
         Raises:
-            MetricError: No such curve, a parameter that it does not take, or no
-                scores were fed.
+            MetricError: No such curve, a parameter that it does not take, or no scores were fed.
         """
         curve = _named("curve", name, CURVES)
         task = self._context.plan.task
@@ -762,10 +751,10 @@ class Readings:
 
     @locked
     def one_vs_rest(self, label: Label) -> View:
-        """One class against all others, as the view of a binary task.
+        """One class against all others, as the view of a binary task; O(scores of the class).
 
         Its score is the probability that the events gave to the class, so that it has the
-        curves, cut-points and metrics of scores. Predicted labels are not part of it.
+        curves, cut-points and metrics of scores, and no predicted labels.
 
         Args:
             label: A class of a multi-class task.
@@ -776,9 +765,6 @@ class Readings:
         Raises:
             MetricError: A binary task, or no probabilities were fed.
             InputError: No such class.
-
-        Cost:
-            O(scores of the class's column).
 
         >>> from streameval import Evaluator
         >>> ev = Evaluator(task="multiclass")
@@ -799,8 +785,8 @@ class Readings:
             expected = f"one of {len(known)} classes"
             raise InputError("label", expected=expected, got=shown(label), remedy=near)
         index = scores.one_vs_rest(label)
-        kept = frozenset({"index"})
-        plan = StatePlan("binary", kept, context.plan.bins, max_scores=index.max_scores)
+        bins, most = context.plan.bins, index.max_scores
+        plan = StatePlan("binary", frozenset({"index"}), bins, max_scores=most)
         binary = StateSet(plan)
         binary.index.merge(index)
         of_class = ViewContext(plan, BinaryIntake(str(label)), context.undefined)
@@ -811,8 +797,7 @@ class Readings:
         """The cut-point that is best by a rule, such as ``"youden"``.
 
         Raises:
-            MetricError: No such rule, a parameter that it does not take, or no
-                scores were fed.
+            MetricError: No such rule, a parameter that it does not take, or no scores were fed.
         """
         rule = _named("cut-point", name, CUT_POINTS)
         if self._context.plan.task != "binary":
