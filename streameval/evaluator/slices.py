@@ -456,7 +456,7 @@ class SlicedWindows:
                 timeline.admit(moment)
                 return
         for key in keys:
-            window = self.slices.get(slicer.located(key, self.slices))
+            window = self.slices.get(key) or self.slices.get(other_key(key))
             if window is not None:
                 window.check(event, moment)
         # The last call that can refuse: a new slice can hold what the total accepts.
