@@ -287,17 +287,10 @@ class ComparisonReadings:
         'McNemar exact, Bonett-Price'
         """
         first, second = list(self._views)[:2]
-        return self._difference(
-            self._pairs(),
-            metric,
-            _known(second if a is None else a, self._views, "a"),
-            _known(first if b is None else b, self._views, "b"),
-            level=level,
-            method=method,
-            replicates=replicates,
-            seed=seed,
-            **params,
-        )
+        one = _known(second if a is None else a, self._views, "a")
+        other = _known(first if b is None else b, self._views, "b")
+        options = {"level": level, "method": method, "replicates": replicates, "seed": seed}
+        return self._difference(self._pairs(), metric, one, other, **options, **params)
 
     def _pairs(self) -> Pairs:
         states = self._joint_window.current()
@@ -887,7 +880,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             for (key, one), p in zip(found.items(), adjusted, strict=True)
         ]
         # nan last; slices of equal p-value in the order of their names.
-        rows.sort(key=lambda row: (math.isnan(p := row.difference.p_value), 0.0 if p != p else p))
+        rows.sort(key=lambda row: (math.isnan(p := row.difference.p_value), p if p == p else 0.0))
         return SliceDifferences(metric, rate, tuple(rows))
 
     @property

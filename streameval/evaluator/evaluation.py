@@ -219,11 +219,11 @@ class MergeableEvaluation:
     def provenance(self) -> dict[str, Any]:
         """The shards whose events this holds, so that no merge counts one twice.
 
-        ``contents``: the identities of states that were read and have no name, which are the
-        checksums of their bytes. ``shards``: name, epoch and, in turn, first and end of each
-        sequence. Events that were counted in memory belong to none until they are saved or
-        pickled, which gives them an identity. Before that the same evaluator, its :meth:`copy`
-        and its :meth:`to_bytes` (the newest 64) are refused again, in this process.
+        ``contents``: the checksums of the bytes of states that were read and have no name.
+        ``shards``: name, epoch and, in turn, first and end of each sequence. Saving or pickling
+        gives an identity to events that were counted in memory. Before that, a second merge of
+        the same evaluator, its :meth:`copy` or its newest 64 :meth:`to_bytes` is refused in
+        this process.
 
         >>> from streameval import Evaluator, from_bytes
         >>> ev = Evaluator()
@@ -298,10 +298,7 @@ class MergeableEvaluation:
         """Write the state to a file, atomically: a crash leaves the old file or the new one.
 
         Its :attr:`provenance` is written too; without one, the file's checksum becomes its
-        identity.
-
-        Raises:
-            StateError: The file cannot be written.
+        identity. Raises StateError where the file cannot be written.
         """
         data = self.to_bytes(provenance=True)
         write_atomically(path, compressed(data))

@@ -174,12 +174,9 @@ class Slicer:
             if len(set(names)) != len(names) or names in parsed:
                 raise InputError("slices", expected="each name once", got=shown(dimension))
             if set(names) in map(set, parsed):
-                # The same slices over again: one event's values are the same in any order.
-                raise InputError(
-                    "slices",
-                    expected="each combination once, in whichever order",
-                    got=shown(names),
-                )
+                # The same slices again: an event's values are the same in any order.
+                once = "each combination once, in whichever order"
+                raise InputError("slices", expected=once, got=shown(names))
             parsed.append(names)
         if type(max_slices) is not int or not 1 <= max_slices <= 10_000_000:
             raise InputError(
@@ -194,11 +191,6 @@ class Slicer:
         """Assignments of events to an ``(other)`` slice."""
         self.reserved: Set[SliceKey] = frozenset()
         """Slices that are counted in ``opened``, whether they are open or not."""
-
-    def reserve(self, keys: Set[SliceKey], opened: int) -> None:
-        """Count slices that are open elsewhere, ``opened`` of them, as open here."""
-        self.reserved = keys
-        self.opened = opened
 
     def restrict(self, dimensions: Iterable[tuple[str, ...]]) -> None:
         """Assign events to slices of these dimensions only, out of those it was made with."""
@@ -299,15 +291,11 @@ class Slicer:
 
     def key_from_state(self, pairs: object) -> SliceKey:
         """A key out of a saved state; raises StateError."""
-        if isinstance(pairs, list):
-            key = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in pairs)
-            names = tuple(pair[0] for pair in key if isinstance(pair, tuple) and len(pair) == 2)
-            if (
-                len(names) == len(key)
-                and names in self.dimensions
-                and all(type(value) in (str, int) for _, value in key)
-            ):
-                return key
+        whole = isinstance(pairs, list) and all(type(p) is list and len(p) == 2 for p in pairs)
+        key = tuple((name, value) for name, value in pairs) if whole else ()  # type: ignore[attr-defined]
+        names = tuple(name for name, _ in key)
+        if names in self.dimensions and all(type(value) in (str, int) for _, value in key):
+            return key
         raise StateError(f"slices: expected a slice of {self.dimensions}, got {shown(pairs)}")
 
 
@@ -437,7 +425,8 @@ class SlicedWindows:
         """Continue another's timeline and open slices, without its events."""
         if self.timeline is not None and newest is not None:
             self.timeline.reach(newest)
-        self._slicer.reserve(other.slices.keys(), other._slicer.opened)
+        # What is open there counts as open here.
+        self._slicer.reserved, self._slicer.opened = other.slices.keys(), other._slicer.opened
 
     def add(self, event: EventFields, event_time: object, slices: object) -> None:
         """Count an event unless it is too late, or raise InputError and change nothing."""
@@ -721,10 +710,9 @@ class SlicedWindows:
             raise StateError(f"slices: {shown(slice_name(twice))} is there twice")
         for key, item in zip(keys, saved, strict=True):
             self._restore_slice(key, item)
-        if self._slicer.opened > self._slicer.max_slices:
-            raise StateError(
-                f"slices: expected at most {self._slicer.max_slices}, got {self._slicer.opened}"
-            )
+        opened, most = self._slicer.opened, self._slicer.max_slices
+        if opened > most:
+            raise StateError(f"slices: expected at most {most}, got {opened}")
 
     def _restore_slice(self, key: SliceKey, item: Mapping[str, Any]) -> None:
         window = self._spec.restore(part_of(item["window"], "window"), self._plan, self.timeline)
