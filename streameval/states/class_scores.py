@@ -552,8 +552,9 @@ class ClassScores:
             held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
             names = tuple(names[column] for column in held)
         total = len(batch) if batch.weight is None else total_weight(batch.weight)
+        labels = batch.labels or ()
         if total:
-            self._check_capacity((*(batch.labels[code] for code in counted), *names), total)
+            self._check_capacity((*(labels[code] for code in counted), *names), total)
 
     def _check_capacity(self, labels: Sequence[Label], weight: Weight) -> None:
         new = [label for label in labels if label not in self._codes]
@@ -585,7 +586,7 @@ class ClassScores:
 
     def update_many(self, batch: EventBatch) -> None:
         """Count a batch that :meth:`check_many` accepts: the same bits as its events one by one."""
-        scores, weights, labels = batch.score, batch.weight, batch.labels
+        scores, weights, labels = batch.score, batch.weight, batch.labels or ()
         if not len(batch) or scores is None:
             return
         if weights is not None and weights.dtype.kind == "f":
@@ -654,31 +655,43 @@ class ClassScores:
         if COMPILED is not None:
             names = tuple(events[0][1])
             columns = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
-            scores, true = np.empty((len(events), len(names))), np.empty(len(events), np.int64)
-            if (columns >= 0).all() and COMPILED.read_rows(events, codes, names, scores, true):
-                self._blocks.append(_Rows(true, columns, scores, None))
+            shape = len(events), len(names)
+            rows = _Rows(np.empty(len(events), np.int64), columns, np.empty(shape), None)
+            if (columns >= 0).all() and COMPILED.read_rows(
+                events, codes, names, rows.scores, rows.true
+            ):
+                self._blocks.append(rows)
                 return
-        rows = [
-            (codes[y], {codes[label]: s for label, s in scores.items() if s}, weight)
-            for y, scores, weight in events
-        ]
-        # With fractions, zeros beside another score of the same key are entries, too.
-        columns_of: dict[int, set[int]] = {}
-        if not self.exact:
-            for y, row, _ in rows:
-                columns_of.setdefault(y, set()).update(row)
-        held = [
-            (column << KEY_SHIFT | y, row.get(column, 0.0), weight)
-            for y, row, weight in rows
-            for column in columns_of.get(y, row)
-        ]
+        if self.exact:
+            held = [
+                (codes[label] << KEY_SHIFT | codes[y], score, weight)
+                for y, row, weight in events
+                for label, score in row.items()
+                if score
+            ]
+        else:
+            # Zeros beside another score of the same key are entries, too.
+            named: dict[Label, set[Label]] = {}
+            for y, row, _ in events:
+                named.setdefault(y, set()).update([label for label in row if row[label]])
+            keys_of = {
+                y: [(codes[label] << KEY_SHIFT | codes[y], label) for label in labels]
+                for y, labels in named.items()
+            }
+            held = [
+                (key, row.get(label, 0.0), weight)
+                for y, row, weight in events
+                for key, label in keys_of[y]
+            ]
         dtype = np.int64 if self.exact else np.float64
         keys, values, weights = zip(*held, strict=True) if held else ((), (), ())
-        entries = Entries(
-            np.array(keys, np.int64), np.array(values, np.float64), np.array(weights, dtype)
-        )
-        given = np.bincount([y for y, _, _ in rows], [float(weight) for _, _, weight in rows])
-        self._parts.append(_Part(entries, given))
+        entries = Entries(np.array(keys, np.int64), np.array(values), np.array(weights, dtype))
+        if self.exact:
+            self._parts.append(_Part(entries))
+            return
+        true, _, each = zip(*events, strict=True)
+        counts: Any = np.bincount([codes[y] for y in true], each)
+        self._parts.append(_Part(entries, counts))
 
     def _fold(self) -> None:
         """Sort what waits into the arrays, within the limit; O(n) where anything waits."""
