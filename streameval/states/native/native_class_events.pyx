@@ -434,7 +434,7 @@ cdef class ClassStates:
     def count(self, y_true, y_pred, proba):
         """Count a validated event with its predicted label; False, and nothing, where not plain."""
         cdef dict counts
-        columns, index = self._scores._scores, self._confusion._index
+        columns, index = self._scores, self._confusion._index
         rows = columns._events
         if (
             type(proba) is not dict
