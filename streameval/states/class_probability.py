@@ -129,12 +129,12 @@ class ClassProbabilitySums(LossSums):
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> EventTerms | None:
         if self.probabilities:
             return event_terms(y_true, given, y_pred)
-        return EventTerms(0, 0, rank_of(y_true, given), 0.0, False)
+        return 0, 0, rank_of(y_true, given), 0.0, False
 
     def _add(self, terms: EventTerms, weight: Weight) -> None:
         if self.probabilities:
             super()._add(terms, weight)
-        self._add_rank(terms.rank, weight)
+        self._add_rank(terms[2], weight)
 
     def _add_rank(self, rank: int, weight: Weight) -> None:
         known = self._ranks.pop(rank, 0 if self._exact else 0.0) + weight
@@ -191,7 +191,7 @@ class ClassProbabilitySums(LossSums):
     def _is_sound(self, terms: EventTerms | None = None) -> bool:
         if terms is None:
             return super()._is_sound() and self._ranks_agree()
-        return self._ranks.get(terms.rank, 0) >= 0 and super()._is_sound(terms)
+        return self._ranks.get(terms[2], 0) >= 0 and super()._is_sound(terms)
 
     def _ranks_agree(self) -> bool:
         """Whether ranks and bins count the same events; bins only those of probabilities."""

@@ -38,7 +38,7 @@ def losses_of(y_true: Any, given: float | Mapping[Label, float]) -> tuple[float,
     (0.0, (-1.0, -1.0))
     """
     terms = event_terms(y_true, given)
-    return (NO_LOSS, NO_LOSS) if terms is None else (terms.loss * FRACTION, terms.brier * FRACTION)
+    return (NO_LOSS, NO_LOSS) if terms is None else (terms[0] * FRACTION, terms[1] * FRACTION)
 
 
 def columns_of_losses(batch: EventBatch) -> FloatArray:
@@ -146,7 +146,7 @@ class JointLosses(SumVector):
 
     def _add(self, terms: list[int] | None, weight: Weight) -> None:
         if terms is not None:
-            self._add_sums([weight * term for term in terms])
+            self._add_sums(terms if weight == 1 else [weight * term for term in terms])
 
     def _add_sums(self, sums: list[Weight]) -> None:
         """Add one number for each sum, of as many models as there are sums."""

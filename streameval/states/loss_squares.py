@@ -13,7 +13,6 @@ from streameval.states.sums.fixed_point import (
     UNIT,
     sum_units,
     sum_units_by_group,
-    to_units,
     total_weight,
 )
 from streameval.states.sums.loss_sums import MOST_BINS, bin_edges, each_bin
@@ -23,7 +22,8 @@ from streameval.states.sums.sum_vector import Field, SumVector
 LOG_LOSS_SCALE = 64
 """The squares of log losses are kept divided by this, so that each is below 64."""
 
-_EIGHTH = 0.125  # 8² is LOG_LOSS_SCALE
+_SCALE = float(UNIT)
+_EIGHTH = FRACTION / 8.0  # 8² is LOG_LOSS_SCALE
 
 
 class LossSquares(SumVector):
@@ -63,15 +63,28 @@ class LossSquares(SumVector):
         self._edges = bin_edges(bins)
         super().__init__(bins)
 
-    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, int]] | None:
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[int, ...] | None:
         terms = event_terms(y_true, given, y_pred)
         if terms is None:
             return None
-        eighths, brier = terms.loss * FRACTION * _EIGHTH, terms.brier * FRACTION
-        gap = terms.confidence - terms.hit
-        at = 3 + bisect_left(self._edges, terms.confidence)
-        numbers = (1, to_units(eighths * eighths), to_units(brier * brier), to_units(gap * gap))
-        return list(zip((0, 1, 2, at), numbers, strict=True))
+        loss, brier, _, confidence, hit = terms
+        eighths, term, gap = loss * _EIGHTH, brier * FRACTION, confidence - hit
+        at = 3 + bisect_left(self._edges, confidence)
+        return (
+            at,
+            int(eighths * eighths * _SCALE),
+            int(term * term * _SCALE),
+            int(gap * gap * _SCALE),
+        )
+
+    def _add(self, terms: tuple[int, ...] | None, weight: Weight) -> None:
+        if terms is not None:
+            at, log_loss, brier, gap = terms
+            values = self._values
+            values[0] += weight
+            values[1] += weight * log_loss
+            values[2] += weight * brier
+            values[at] += weight * gap
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         if given is not None:
@@ -80,7 +93,7 @@ class LossSquares(SumVector):
             weight = None if weight is None else weight[inside]
         for terms in columns_of_terms(y_true, given, weight):
             by = terms.weight
-            eighths, brier = terms.loss_fractions() * _EIGHTH, terms.brier_fractions()
+            eighths, brier = terms.loss_fractions() / 8.0, terms.brier_fractions()
             gap = terms.confidence - terms.hit
             groups = np.searchsorted(self._edges, terms.confidence)
             more = [

@@ -128,7 +128,7 @@ class ScoreMoments(SumVector):
         Raises:
             InputError: A value is not as said. Nothing is counted.
         """
-        super().update(positive, score, weight)
+        SumVector.update(self, positive, score, weight)
 
     def update_many(  # type: ignore[override]
         self, positive: object, score: object, weight: object | None = None
@@ -144,7 +144,7 @@ class ScoreMoments(SumVector):
             InputError: As :meth:`update`, with the position; or the columns
                 differ in length. Nothing is counted.
         """
-        super().update_many(positive, score, weight)
+        SumVector.update_many(self, positive, score, weight)
 
     def revert(  # type: ignore[override]
         self, positive: bool, score: float, weight: int = 1
@@ -157,7 +157,7 @@ class ScoreMoments(SumVector):
                 so this one was never counted. (Moments cannot detect every such case.)
                 Nothing is changed.
         """
-        super().revert(positive, score, weight)
+        SumVector.revert(self, positive, score, weight)
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[bool, float]:
         if y_true is not True and y_true is not False:
@@ -187,8 +187,7 @@ class ScoreMoments(SumVector):
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
-        parts = [[each.to_state() for each in self._values[n::2]] for n in (0, 1)]
-        return {"exact": self._exact, **_of_classes(parts)}
+        return {"exact": self._exact, **_of_classes([each.to_state() for each in self._values])}
 
     @classmethod
     def _keys(cls, data: object) -> frozenset[str]:
@@ -217,7 +216,8 @@ class ScoreMoments(SumVector):
         # multiplied by one number instead.
         factors = [factor for _, factor in parts]
         sums = [
-            [scaled_sum([part[name][key] for part, _ in parts], factors, unit) for key in cls.KEYS]
+            scaled_sum([part[name][key] for part, _ in parts], factors, unit)
+            for key in cls.KEYS
             for name in _CLASSES
         ]
         return {"exact": False, **_of_classes(sums)}
@@ -250,9 +250,9 @@ class ScoreMoments(SumVector):
         return f"<ScoreMoments of {self.count(True)} positives, {self.count(False)} negatives>"
 
 
-def _of_classes(sums: list[list[Any]]) -> Form:
-    """The written form of each class's sums."""
+def _of_classes(sums: list[Any]) -> Form:
+    """The written form of each class's sums, which alternate."""
     return {
-        name: dict(zip(ScoreMoments.KEYS, part, strict=True))
-        for name, part in zip(_CLASSES, sums, strict=True)
+        name: dict(zip(ScoreMoments.KEYS, sums[n::2], strict=True))
+        for n, name in enumerate(_CLASSES)
     }

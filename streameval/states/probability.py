@@ -77,7 +77,7 @@ class ProbabilitySums(LossSums):
             InputError: ``positive`` is no bool, 0 or 1; the probability is not
                 finite; the weight is not positive. Nothing is counted.
         """
-        super().update(positive, probability, weight)
+        LossSums.update(self, positive, probability, weight)
 
     def update_many(  # type: ignore[override]
         self, positive: object, probability: object, weight: object | None = None
@@ -93,7 +93,7 @@ class ProbabilitySums(LossSums):
             InputError: As :meth:`update`, with the position; or the columns
                 differ in length. Nothing is counted.
         """
-        super().update_many(positive, probability, weight)
+        LossSums.update_many(self, positive, probability, weight)
 
     def revert(  # type: ignore[override]
         self, positive: bool, probability: float, weight: int = 1
@@ -106,7 +106,7 @@ class ProbabilitySums(LossSums):
                 it was never counted. (Sums cannot detect every such case.)
                 Nothing is changed.
         """
-        super().revert(positive, probability, weight)
+        LossSums.revert(self, positive, probability, weight)
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> EventTerms | None:
         if y_true is not True and y_true is not False:
@@ -114,13 +114,6 @@ class ProbabilitySums(LossSums):
         if type(given) is not float or not 0.0 <= given <= 1.0:
             given = canonical_score(given, "probability")
         return binary_terms(y_true, given)
-
-    def _add(self, terms: EventTerms | None, weight: Weight) -> None:
-        if terms is None:
-            self._values[-1] += weight
-            self._whole = None
-        else:
-            super()._add(terms, weight)
 
     def _add_rest(self, rest: int) -> None:
         self._values[-1] += rest

@@ -57,12 +57,6 @@ def scaled_sum(
     return total.to_state()
 
 
-def _fraction(x: Weight) -> tuple[int, int]:
-    """A finite number as ``(numerator, shift)``."""
-    numerator, denominator = x.as_integer_ratio()
-    return numerator, denominator.bit_length() - 1
-
-
 def _whole(x: WeightArray) -> tuple[IntArray, IntArray]:
     """Finite floats as whole mantissas of 53 bits and exponents."""
     mantissa, exponent = np.frexp(x)
@@ -88,19 +82,26 @@ class ExactSum:
 
     def add(self, x: float, weight: Weight = 1) -> None:
         """Add ``weight · x``, both finite; a negative weight removes it."""
-        numerator, shift = _fraction(x)
-        self._add_times(numerator, shift, weight)
+        numerator, denominator = x.as_integer_ratio()
+        self._add(numerator, denominator.bit_length() - 1, weight)
 
     def add_square(self, x: float, weight: Weight = 1) -> None:
         """Add ``weight · x²``, the square not rounded."""
-        numerator, shift = _fraction(x)
-        self._add_times(numerator * numerator, 2 * shift, weight)
+        numerator, denominator = x.as_integer_ratio()
+        self._add(numerator * numerator, 2 * denominator.bit_length() - 2, weight)
 
-    def _add_times(self, numerator: int, shift: int, weight: Weight) -> None:
+    def _add(self, numerator: int, shift: int, weight: Weight = 1) -> None:
+        """Add ``weight · numerator / 2**shift``."""
         if weight != 1:
-            by, more = _fraction(weight)
-            numerator, shift = by * numerator, shift + more
-        self._add(numerator, shift)
+            by, denominator = weight.as_integer_ratio()
+            numerator *= by
+            shift += denominator.bit_length() - 1
+        ahead = self._shift - shift
+        if ahead >= 0:
+            self._numerator += numerator << ahead
+        else:
+            self._numerator = (self._numerator << -ahead) + numerator
+            self._shift = shift
 
     def add_many(self, x: FloatArray, weight: WeightArray | None = None) -> None:
         """:meth:`add` each of an array; weights are positive, None is 1 each."""
@@ -129,14 +130,6 @@ class ExactSum:
         groups = exponent - lowest
         totals = sum_limbs(limbs, weight, groups, int(groups.max()) + 1)
         self._add(sum(total << at for at, total in enumerate(totals) if total), -lowest)
-
-    def _add(self, numerator: int, shift: int) -> None:
-        ahead = self._shift - shift
-        if ahead >= 0:
-            self._numerator += numerator << ahead
-        else:
-            self._numerator = (self._numerator << -ahead) + numerator
-            self._shift = shift
 
     # The arithmetic of an element of a SumVector: new sums, the operands are unchanged.
 

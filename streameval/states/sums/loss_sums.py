@@ -122,7 +122,11 @@ class LossSums(SumVector):
 
     # Counting
 
-    def _add(self, terms: EventTerms, weight: Weight) -> None:
+    def _add(self, terms: EventTerms | None, weight: Weight) -> None:
+        self._whole = None
+        if terms is None:
+            self._values[-1] += weight  # outside, of binary events
+            return
         loss, brier, _, confidence, hit = terms
         values, bins = self._values, self._size
         at = bisect_left(self._edges, confidence)
@@ -132,7 +136,6 @@ class LossSums(SumVector):
         values[2 * bins + 1] += weight * brier
         if hit:
             values[2 * bins + 2 + at] += weight
-        self._whole = None
 
     def _settle(self) -> None:
         counted = None if self._terms is None else self._terms.take()
@@ -187,8 +190,8 @@ class LossSums(SumVector):
 
     def _bin_is_sound(self, at: int) -> bool:
         """Whether one bin's sums can be those of events."""
-        bins = self._size
-        weight, units, hits = (self._values[at + start] for start in (0, bins, 2 * bins + 2))
+        values, bins = self._values, self._size
+        weight, units, hits = values[at], values[bins + at], values[2 * bins + 2 + at]
         low = to_units(math.nextafter(self._edges[at - 1], 1.0)) if at else 0
         high = to_units(self._edges[at]) if at < len(self._edges) else UNIT
         more, less = self._about(weight)
@@ -212,7 +215,7 @@ class LossSums(SumVector):
     def _is_sound(self, terms: EventTerms | None = None) -> bool:
         bins = range(self._size)
         if terms is not None:
-            bins = range(at := bisect_left(self._edges, terms.confidence), at + 1)
+            bins = range(at := bisect_left(self._edges, terms[3]), at + 1)
         return all(map(self._bin_is_sound, bins)) and self._losses_are_sound()
 
     def _refuse_unsound(self) -> None:

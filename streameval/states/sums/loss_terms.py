@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -43,17 +43,6 @@ _L6 = 1.531383769920937332e-01
 _L7 = 1.479819860511658591e-01
 
 
-def _logarithm(f: Any, k: Any) -> Any:
-    # Each numpy call rounds its result, so that no two operations are fused into one with one
-    # rounding, as a compiler might do with C.
-    s = f / (2.0 + f)
-    z = s * s
-    w = z * z
-    remainder = z * (_L1 + w * (_L3 + w * (_L5 + w * _L7))) + w * (_L2 + w * (_L4 + w * _L6))
-    half_square = 0.5 * f * f
-    return s * (half_square + remainder) + k * _LN2_LOW - half_square + f + k * _LN2_HIGH
-
-
 def portable_log(x: float) -> float:
     """Natural logarithm of a positive finite float, within one unit in the last place.
 
@@ -64,8 +53,13 @@ def portable_log(x: float) -> float:
     if mantissa < _SQRT_HALF:
         mantissa += mantissa
         k -= 1
-    result: float = _logarithm(mantissa - 1.0, k)
-    return result
+    f = mantissa - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    remainder = z * (_L1 + w * (_L3 + w * (_L5 + w * _L7))) + w * (_L2 + w * (_L4 + w * _L6))
+    half_square = 0.5 * f * f
+    return s * (half_square + remainder) + k * _LN2_LOW - half_square + f + k * _LN2_HIGH
 
 
 def portable_log_many(x: FloatArray) -> FloatArray:
@@ -73,7 +67,18 @@ def portable_log_many(x: FloatArray) -> FloatArray:
     mantissa, exponent = np.frexp(x)
     low = mantissa < _SQRT_HALF
     mantissa *= 1.0 + low
-    result: FloatArray = _logarithm(mantissa - 1.0, (exponent - low).astype(np.float64))
+    k = (exponent - low).astype(np.float64)
+    f = mantissa - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    # Each numpy call rounds its result, so that no two operations are fused into one with one
+    # rounding, as a compiler might do with C.
+    remainder = z * (_L1 + w * (_L3 + w * (_L5 + w * _L7))) + w * (_L2 + w * (_L4 + w * _L6))
+    half_square = 0.5 * f * f
+    result: FloatArray = (
+        s * (half_square + remainder) + k * _LN2_LOW - half_square + f + k * _LN2_HIGH
+    )
     return result
 
 
@@ -114,20 +119,14 @@ ABSENT = -1
 """The rank of a true class that its event gave no probability: never in the top k."""
 
 
-class EventTerms(NamedTuple):
-    """The terms of one event."""
+EventTerms: TypeAlias = tuple[int, int, int, float, bool]
+"""The terms of one event; a plain tuple, which is made in a tenth of the time.
 
-    loss: int
-    """Log loss in units."""
-    brier: int
-    """Brier score in units."""
-    rank: int
-    """Number of labels ranked before the true class, or :data:`ABSENT`; 0 of binary events."""
-    confidence: float
-    """Probability of the predicted label, 0 where the event did not name it; binary: of the
-    positive class."""
-    hit: bool
-    """Whether the predicted label is the true class; binary: whether the event is positive."""
+- Log loss and Brier score, in units.
+- The number of labels ranked before the true class, or :data:`ABSENT`; 0 of binary events.
+- Probability of the predicted label, 0 where the event did not name it, and whether that is the
+  true class; of binary events the probability of the positive class, and whether it occurred.
+"""
 
 
 def binary_terms(positive: bool, probability: float) -> EventTerms | None:
@@ -137,7 +136,7 @@ def binary_terms(positive: bool, probability: float) -> EventTerms | None:
     rest = 1.0 - probability
     given, missed = (probability, rest) if positive else (rest, probability)
     # int() rounds down, as to_units; written out because a call costs 50 ns.
-    return EventTerms(loss_units(given), int(missed * missed * _SCALE), 0, probability, positive)
+    return loss_units(given), int(missed * missed * _SCALE), 0, probability, positive
 
 
 def event_terms(y_true: Any, given: Any, y_pred: Any = None) -> EventTerms | None:
@@ -149,17 +148,20 @@ def event_terms(y_true: Any, given: Any, y_pred: Any = None) -> EventTerms | Non
     >>> event_terms("b", {"a": 0.5, "b": 0.5, "c": 0.0})[2:]
     (0, 0.5, False)
     """
-    if type(given) is float or not isinstance(given, Mapping):
+    if type(given) is not dict and (type(given) is float or not isinstance(given, Mapping)):
         return binary_terms(y_true, given)
-    own = given.get(y_true, 0.0)
+    rank, own = 0, given.get(y_true)
+    if own is None:
+        rank, own = ABSENT, 0.0
     missed = 1.0 - own
     brier = int(missed * missed * _SCALE) - int(own * own * _SCALE)
-    for p in given.values():
+    for label, p in given.items():
         brier += int(p * p * _SCALE)
+        if p >= own and rank != ABSENT and (p > own or label > y_true):
+            rank += 1
     if y_pred is None:
         y_pred = most_probable(given)
-    rank, confidence = rank_of(y_true, given), given.get(y_pred, 0.0)
-    return EventTerms(loss_units(own), brier, rank, confidence, y_pred == y_true)
+    return loss_units(own), brier, rank, given.get(y_pred, 0.0), y_pred == y_true
 
 
 def rank_of(y_true: Label, scores: Mapping[Label, float]) -> int:
@@ -171,11 +173,10 @@ def rank_of(y_true: Label, scores: Mapping[Label, float]) -> int:
     own = scores.get(y_true)
     if own is None:
         return ABSENT
-    rank = 0
-    for label, score in scores.items():
-        if score >= own and (score > own or label > y_true):  # type: ignore[operator]
-            rank += 1
-    return rank
+    return sum(
+        score > own or (score == own and label > y_true)  # type: ignore[operator]
+        for label, score in scores.items()
+    )
 
 
 class ColumnTerms(NamedTuple):
@@ -205,6 +206,8 @@ class ColumnTerms(NamedTuple):
 
     def brier_fractions(self) -> FloatArray:
         """Each event's Brier term, in whole units."""
+        if self.rank is None:
+            return np.floor(self.squares.ravel() * _SCALE) * FRACTION
         return self.brier_units().astype(np.float64) * FRACTION
 
 

@@ -96,6 +96,8 @@ class _Layout(NamedTuple):
     places: dict[str, int | slice]
     zeros: list[Any]
     most: list[int | None]
+    plain: bool
+    """Whether all are numbers."""
 
 
 @lru_cache(maxsize=64)
@@ -110,7 +112,7 @@ def _layout(cls: type[SumVector], size: int) -> _Layout:
         more = 1 if length is None else length
         zeros += [field.kind() for _ in range(more)]
         most += [field.most] * more
-    return _Layout(places, zeros, most)
+    return _Layout(places, zeros, most, set(map(type, zeros)) <= {int})
 
 
 def total_over(terms: Iterable[tuple[Weight, int]], unit: int) -> float:
@@ -165,7 +167,10 @@ class SumVector:
         """Sums of 0, of this size."""
         self._size = size
         self._layout = _layout(type(self), size)  # type: ignore[arg-type]  # a class is hashable
-        self._values: list[Any] = list(map(pos, self._layout.zeros))
+        self._values = self._copied(self._layout.zeros)
+
+    def _copied(self, values: list[Any]) -> list[Any]:
+        return values[:] if self._layout.plain else list(map(pos, values))
 
     def _empty(self) -> Self:
         """A state without events, of the same settings."""
@@ -355,7 +360,7 @@ class SumVector:
         self._settle()
         new = self._empty()
         new._exact = self._exact
-        new._values = list(map(pos, self._values))
+        new._values = self._copied(self._values)
         return new
 
     # Written form
