@@ -131,7 +131,8 @@ class ClassProbabilitySums(LossSums):
             return event_terms(y_true, given, y_pred)
         return 0, 0, rank_of(y_true, given), 0.0, False
 
-    def _add(self, terms: EventTerms, weight: Weight) -> None:
+    def _add(self, terms: EventTerms | None, weight: Weight) -> None:
+        assert terms is not None
         if self.probabilities:
             super()._add(terms, weight)
         self._add_rank(terms[2], weight)

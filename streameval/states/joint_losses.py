@@ -148,7 +148,7 @@ class JointLosses(SumVector):
         if terms is not None:
             self._add_sums(terms if weight == 1 else [weight * term for term in terms])
 
-    def _add_sums(self, sums: list[Weight]) -> None:
+    def _add_sums(self, sums: Sequence[Weight]) -> None:
         """Add one number for each sum, of as many models as there are sums."""
         if not self.models:
             self._start(int((len(sums) - 1) ** 0.5))  # m models: 1 + m·(m + 1) sums
