@@ -151,7 +151,7 @@ class ClassProbabilitySums(LossSums):
         if self._terms is None or weight is not None or batch.score is None:
             super()._add_columns(batch, given, weight)
             return
-        columns = column_codes(batch.labels, batch.score_labels)
+        columns = column_codes(batch.labels or (), batch.score_labels)
         true = columns[batch.y_true]
         if batch.y_pred is None:
             predicted = most_probable_columns(batch.score, batch.score_labels)

@@ -13,10 +13,10 @@ from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import FloatArray, Label, Weight
 from streameval.states.fields import never_counted, refuse
-from streameval.states.joint import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
 from streameval.states.sums.fixed_point import UNIT, sum_units, to_units, total_weight
 from streameval.states.sums.loss_terms import FRACTION, columns_of_terms, event_terms
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.tasks.comparison import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
 
 LOG_DIFFERENCE_SCALE = 64
 """The squared differences of log losses are kept divided by this: each is then below 21."""
@@ -32,7 +32,7 @@ def losses_of(y_true: Any, given: float | Mapping[Label, float]) -> tuple[float,
         given: The probability of positive; several classes: label -> probability.
 
     Returns:
-        Both :data:`~streameval.states.joint.NO_LOSS` where the score is no probability.
+        Both :data:`~streameval.tasks.comparison.NO_LOSS` where the score is no probability.
 
     >>> losses_of("cat", {"cat": 1.0, "dog": 0.0})[1], losses_of(True, 7.5)
     (0.0, (-1.0, -1.0))
@@ -45,7 +45,7 @@ def columns_of_losses(batch: EventBatch) -> FloatArray:
     """:func:`losses_of` each event of a batch with scores, bit for bit, of shape (n, 2)."""
     assert batch.score is not None
     score, inside = batch.score, None
-    if batch.y_true.dtype == np.bool_:
+    if not batch.score_labels:
         inside = (score >= 0.0) & (score <= 1.0)
         parts = columns_of_terms(batch.y_true, np.where(inside, score, 0.0))
     else:

@@ -8,7 +8,7 @@ import numpy as np
 
 from streameval.errors import StateError
 from streameval.events.event import EventBatch
-from streameval.events.values import Weight, weight_column
+from streameval.events.values import LabelColumn, Weight, weight_column
 from streameval.states.fields import MOST_WEIGHT
 from streameval.states.sums.exact_sum import ExactSum, nearest_float
 from streameval.states.sums.sum_vector import Field, SumVector
@@ -70,6 +70,8 @@ class WeightSquares(SumVector):
         """Count many events, of which a column of any values gives the number."""
         if isinstance(y_true, EventBatch):
             weight = y_true.weight
+        elif isinstance(y_true, LabelColumn):
+            y_true = y_true.codes
         self._add_columns(y_true, given, weight_column(weight, len(y_true)))
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
@@ -82,10 +84,6 @@ class WeightSquares(SumVector):
             floats = weight.astype(np.float64)
             total.add_many(floats)
             squares.add_squares_many(floats)
-
-    def add_codes(self, y_true: Any, y_pred: object, weight: object = None) -> None:
-        """:meth:`update_many` of multi-class labels, as ``LabelColumn``."""
-        self.update_many(y_true.codes, y_pred, weight)
 
     def revert(self, y_true: Any, given: Any, weight: Weight = 1, y_pred: Any = None) -> None:
         """Remove one earlier event, exactly; arguments as of :meth:`update`."""

@@ -284,7 +284,7 @@ def ordered_chunks(
     assert batch.score is not None
     names = sorted(batch.score_labels)
     order = column_codes(names, batch.score_labels)
-    columns = column_codes(batch.labels, names)
+    columns = column_codes(batch.labels or (), names)
     rows = max(1, CHUNK // max(1, len(order)))
     for start in range(0, len(batch), rows):
         part = batch.take(slice(start, start + rows))
