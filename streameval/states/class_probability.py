@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.errors import StateError
 from streameval.events.event import EventBatch
-from streameval.events.values import IntArray, Label, Weight, most_probable_columns
+from streameval.events.values import IntArray, Label, Weight
 from streameval.states.class_events import COMPILED
 from streameval.states.fields import refuse, weights_field
 from streameval.states.ranking.sorted_runs import WeightArray
@@ -21,11 +21,10 @@ from streameval.states.sums.loss_terms import (
     ABSENT,
     ColumnTerms,
     EventTerms,
-    column_codes,
     event_terms,
     given_and_ranks,
-    ordered_chunks,
     rank_of,
+    rows_of,
 )
 from streameval.states.sums.sum_vector import Field, Form, Parts, total_over
 
@@ -151,24 +150,17 @@ class ClassProbabilitySums(LossSums):
         if self._terms is None or weight is not None or batch.score is None:
             super()._add_columns(batch, given, weight)
             return
-        columns = column_codes(batch.labels or (), batch.score_labels)
-        true = columns[batch.y_true]
-        if batch.y_pred is None:
-            predicted = most_probable_columns(batch.score, batch.score_labels)
-            hit = true == predicted
-        else:
-            predicted, hit = columns[batch.y_pred], batch.y_true == batch.y_pred
-        places = column_codes(batch.score_labels, sorted(batch.score_labels))
-        scores = np.ascontiguousarray(batch.score)
-        self._terms.count_rows(scores, true, predicted, hit.view(np.uint8), places)
+        scores, true, predicted, hit, places = rows_of(batch)
+        rows = np.ascontiguousarray(scores)
+        self._terms.count_rows(rows, true, predicted, hit.view(np.uint8), places)
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         if self.probabilities:
             super()._add_many(y_true, given, weight)
             return
-        for part, true, scores, _ in ordered_chunks(y_true):
-            _, ranks = given_and_ranks(true, scores)
-            self._add_ranks(ranks, scores.shape[1], part.weight)
+        rows = rows_of(y_true)
+        _, ranks = given_and_ranks(rows.true, rows.scores, rows.places)
+        self._add_ranks(ranks, len(rows.places), weight)
 
     def _add_chunk(self, terms: ColumnTerms) -> None:
         super()._add_chunk(terms)

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.events.event import EventBatch
-from streameval.events.values import BoolArray, FloatArray, IntArray, Label, most_probable
+from streameval.events.values import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Label,
+    most_probable,
+    most_probable_columns,
+)
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import CHUNK, UNIT, chunks
 
@@ -237,56 +244,62 @@ def columns_of_terms(
 
 
 def _class_terms(batch: EventBatch) -> Iterator[ColumnTerms]:
-    for part, true, proba, columns in ordered_chunks(batch):
-        given, rank = given_and_ranks(true, proba)
-        if part.y_pred is None:
-            predicted = np.argmax(proba, axis=1)
-            hit = true == predicted
-        else:
-            predicted, hit = columns[part.y_pred], part.y_true == part.y_pred
+    rows = rows_of(batch)
+    size = max(1, CHUNK // max(1, len(rows.places)))
+    for start in range(0, len(batch), size):
+        part = slice(start, start + size)
+        true, predicted, proba = rows.true[part], rows.predicted[part], rows.scores[part]
+        given, rank = given_and_ranks(true, proba, rows.places)
         named = np.flatnonzero(true >= 0)
         squares = proba.copy()
         squares[named, true[named]] = 1.0 - given[named]
         squares *= squares
         confidence = np.where(predicted < 0, 0.0, proba[np.arange(len(proba)), predicted])
-        yield ColumnTerms(given, squares, rank, confidence, hit, part.weight)
+        weight = None if batch.weight is None else batch.weight[part]
+        yield ColumnTerms(given, squares, rank, confidence, rows.hit[part], weight)
 
 
-def given_and_ranks(true: IntArray, scores: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Score and rank of each event's true class.
+class Rows(NamedTuple):
+    """The events of a batch of several classes."""
 
-    Args:
-        true: Column of the true class, :data:`ABSENT` where it has none.
-        scores: A row for each event; columns in the order of their labels.
-    """
-    named = np.flatnonzero(true >= 0)
-    given = np.zeros(len(true))
-    given[named] = scores[named, true[named]]
-    before = scores > given[:, None]
-    before |= (scores == given[:, None]) & (np.arange(scores.shape[1]) > true[:, None])
-    return given, np.where(true < 0, ABSENT, before.sum(axis=1))
+    scores: FloatArray
+    """A row for each event, a column for each label that has scores."""
+    true: IntArray
+    """Column of the true class, :data:`ABSENT` where it has none."""
+    predicted: IntArray
+    """Column of the predicted label, :data:`ABSENT` where it has none."""
+    hit: BoolArray
+    """Whether these are one label."""
+    places: IntArray
+    """The place of each column's label among all, ascending."""
 
 
-def column_codes(labels: Sequence[Label], names: Sequence[Label]) -> IntArray:
-    """The column of each label among names, :data:`ABSENT` where it has none."""
+def rows_of(batch: EventBatch) -> Rows:
+    """The rows of a batch; without predicted labels the most probable ones are predicted."""
+    assert batch.score is not None
+    names = batch.score_labels
+    columns = _column_codes(batch.labels or (), names)
+    true = columns[batch.y_true]
+    if batch.y_pred is None:
+        predicted = most_probable_columns(batch.score, names)
+        hit = true == predicted
+    else:
+        predicted, hit = columns[batch.y_pred], batch.y_true == batch.y_pred
+    return Rows(batch.score, true, predicted, hit, _column_codes(names, sorted(names)))
+
+
+def _column_codes(labels: Sequence[Label], names: Sequence[Label]) -> IntArray:
     column_of = {label: n for n, label in enumerate(names)}
     return np.array([column_of.get(label, ABSENT) for label in labels], dtype=np.int64)
 
 
-def ordered_chunks(
-    batch: EventBatch,
-) -> Iterator[tuple[EventBatch, IntArray, FloatArray, IntArray]]:
-    """Parts of a batch, with true columns and scores, and the column of each label code.
-
-    The columns of the scores are in the order of their labels, so that a tie is decided by
-    position.
-    """
-    assert batch.score is not None
-    names = sorted(batch.score_labels)
-    order = column_codes(names, batch.score_labels)
-    columns = column_codes(batch.labels or (), names)
-    rows = max(1, CHUNK // max(1, len(order)))
-    for start in range(0, len(batch), rows):
-        part = batch.take(slice(start, start + rows))
-        assert part.score is not None
-        yield part, columns[part.y_true], part.score[:, order], columns
+def given_and_ranks(
+    true: IntArray, scores: FloatArray, places: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """Score and rank of the true class; the arguments are those of :class:`Rows`."""
+    named = np.flatnonzero(true >= 0)
+    given = np.zeros(len(true))
+    given[named] = scores[named, true[named]]
+    before = scores > given[:, None]
+    before |= (scores == given[:, None]) & (places > places[true][:, None])
+    return given, np.where(true < 0, ABSENT, before.sum(axis=1))
