@@ -103,16 +103,10 @@ def _missing(moments: ScoreMoments) -> str:
 def binormal_auc(moments: ScoreMoments, *, undefined: float | None = None) -> float:
     """Area under the ROC curve of the two-normal model, Φ((μ₁ − μ₀)/√(σ₁² + σ₀²)).
 
-    Variances are those of the population (divided by n). It is the AUC of
-    normal scores; for any scores exactly, and from their order alone, see
-    :func:`~streameval.metrics.ranking.roc_auc`.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while a class is missing, or
-        where the scores of both are constant or spread beyond every float.
-
-    Cost:
-        O(1), in time and in memory.
+    Variances are those of the population (divided by n). It is the AUC of normal scores; for any
+    scores exactly, and from their order alone, see :func:`~streameval.metrics.ranking.roc_auc`.
+    In [0, 1]; undefined while a class is missing, or where the scores of both are constant or
+    spread beyond every float. Cost: O(1), in time and in memory.
 
     >>> moments = ScoreMoments()
     >>> for positive, score in [(True, 3.0), (True, 5.0), (False, 1.0), (False, 3.0)]:
@@ -138,16 +132,13 @@ class BinormalRoc(CurveColumns):
 
 
 def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = None) -> BinormalRoc:
-    """The ROC curve of the two-normal model.
+    """The ROC curve of the two-normal model; empty, with a reason, where it has no AUC.
 
     Args:
         moments: Means and variances of the scores.
-        thresholds: Where to take the points, in the order wanted; when left
-            out, 201 points falling from five deviations above the higher mean
-            to five below the lower one, between ``+inf`` and ``−inf``.
-
-    Returns:
-        Empty, with a reason, while a class is missing or the spread is not finite.
+        thresholds: Where to take the points, in the order wanted; by default 201 points falling
+            from five deviations above the higher mean to five below the lower one, between
+            ``+inf`` and ``−inf``.
 
     >>> moments = ScoreMoments()
     >>> for positive, score in [(True, 3.0), (True, 5.0), (False, 1.0), (False, 3.0)]:

@@ -61,9 +61,8 @@ def filled_bins(sums: AnySums) -> list[Bin]:
 class CalibrationCurve(CurveColumns):
     """One row for each bin with events.
 
-    ``observed`` is the observed frequency, ``predicted`` the mean probability,
-    ``weight`` the events of the bin, ``low`` and ``high`` its edges. The first
-    two are scikit-learn's ``prob_true`` and ``prob_pred``.
+    ``observed`` is the observed frequency and ``predicted`` the mean probability, scikit-learn's
+    ``prob_true`` and ``prob_pred``; ``weight`` is of its events, ``low`` and ``high`` its edges.
     """
 
     observed: FloatArray
@@ -76,14 +75,10 @@ class CalibrationCurve(CurveColumns):
 
 
 def calibration_curve(sums: AnySums) -> CalibrationCurve:
-    """The reliability curve: observed frequency against mean probability.
+    """The reliability curve: observed frequency against mean probability in each bin with events.
 
-    Returns:
-        A row for each bin with events; none, and a reason, while there
-        is no event or, binary, while some score lies outside [0, 1].
-
-    Cost:
-        O(bins).
+    Empty, with a reason, while there is no event or, binary, while some score lies outside
+    [0, 1]. Cost: O(bins).
 
     >>> sums = ProbabilitySums(bins=5)
     >>> for positive, probability in [(False, 0.1), (True, 0.125), (True, 0.75)]:
@@ -115,11 +110,7 @@ def expected_calibration_error(sums: AnySums, *, undefined: float | None = None)
 
         ECE = Σ_b (w_b / W) · |observed_b − predicted_b|
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason as :func:`calibration_curve`.
-
-    Cost:
-        O(bins).
+    In [0, 1]; undefined where :func:`calibration_curve` is empty. Cost: O(bins).
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.75)
@@ -156,11 +147,7 @@ def _largest_gap(bins: list[Bin], total: Weight) -> float:
 def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
     """Largest gap between frequency and probability in any bin with events.
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason as :func:`calibration_curve`.
-
-    Cost:
-        O(bins).
+    In [0, 1]; undefined where :func:`calibration_curve` is empty. Cost: O(bins).
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.75)
@@ -176,20 +163,11 @@ def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> fl
 
         √(Σ_b (w_b / W) · (observed_b − predicted_b)²)
 
-    Args:
-        sums: The bins.
-        undefined: A number to return where there is no value.
+    In [0, 1], between the expected and the largest gap; undefined where
+    :func:`calibration_curve` is empty. Cost: O(bins).
 
-    Returns:
-        A fraction in [0, 1], between the expected and the largest gap; nan with a
-        reason as :func:`calibration_curve`.
-
-    Cost:
-        O(bins).
-
-    Source:
-        Kumar, Liang & Ma (2019), Verified uncertainty calibration;
-        torchmetrics' ``calibration_error(norm="l2")``.
+    Source: Kumar, Liang & Ma (2019), Verified uncertainty calibration; torchmetrics'
+    ``calibration_error(norm="l2")``.
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.75)
@@ -247,24 +225,17 @@ def _quantile_bins(
 def quantile_calibration_curve(index: ScoreIndex, *, bins: int = 10) -> CalibrationCurve:
     """The reliability curve over bins of equal mass: each holds as many events, ties aside.
 
-    Equal to scikit-learn's ``calibration_curve(strategy="quantile")``. Equal
-    scores are in one bin. With weights that are not whole, the bins hold equal
-    weight.
+    Equal to scikit-learn's ``calibration_curve(strategy="quantile")``. Equal scores are in one
+    bin. With fractional weights the bins hold equal weight. The edges of a bin are its least and
+    its largest score. Empty, with a reason, while there is no event, some score lies outside
+    [0, 1], or scores have been coarsened. Cost: O(distinct scores).
 
     Args:
         index: Probabilities.
         bins: How many, 1 to 10,000; fewer are returned where scores are equal.
 
-    Returns:
-        A row for each bin with events, whose ``low`` and ``high`` are its least
-        and its largest score; none, and a reason, while there is no event, some score
-        lies outside [0, 1], or scores have been coarsened.
-
     Raises:
         MetricError: ``bins`` is no such number.
-
-    Cost:
-        O(distinct scores).
 
     >>> curve = quantile_calibration_curve(
     ...     ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]), bins=2)
@@ -284,25 +255,21 @@ def quantile_calibration_error(
 ) -> float:
     """Gap between frequency and probability over bins of equal mass.
 
+    In [0, 1]; undefined where :func:`quantile_calibration_curve` is empty. Cost: O(distinct
+    scores).
+
     Args:
         index: Probabilities.
         bins: How many, 1 to 10,000.
-        norm: ``"l1"``, the mean gap weighted by the bins' events; ``"l2"``, the
-            root of the mean squared gap; ``"max"``, the largest.
-        undefined: A number to return where there is no value.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason as :func:`quantile_calibration_curve`.
+        norm: ``"l1"``, the mean gap weighted by the bins' events; ``"l2"``, the root of the
+            mean squared gap; ``"max"``, the largest.
+        undefined: A number in place of an undefined value.
 
     Raises:
         MetricError: ``bins`` or ``norm`` is not one of these.
 
-    Cost:
-        O(distinct scores).
-
-    Source:
-        Nguyen & O'Connor (2015), adaptive binning; bins as scikit-learn's
-        ``calibration_curve(strategy="quantile")``.
+    Source: Nguyen & O'Connor (2015), adaptive binning; bins as scikit-learn's
+    ``calibration_curve(strategy="quantile")``.
 
     >>> index = ScoreIndex([(False, .125), (False, .375), (True, .25), (True, .75)])
     >>> quantile_calibration_error(index, bins=2)

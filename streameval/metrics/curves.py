@@ -69,19 +69,13 @@ class RocCurve(CurveColumns):
 def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
     """The ROC curve: (FPR, TPR) at every distinct threshold, descending.
 
-    The first point is (0, 0) at threshold ``+inf``. Equal to scikit-learn's
-    ``roc_curve``, which also drops points by default.
+    The first point is (0, 0) at threshold ``+inf``. Equal to scikit-learn's ``roc_curve``, which
+    also drops points by default. The rates of a class that was not seen are nan. Cost:
+    O(distinct scores).
 
     Args:
         index: Scores in any unit.
-        drop_intermediate: Leave out collinear points: those in the middle of
-            a run of equal steps.
-
-    Returns:
-        The rates of a class that was not seen are nan.
-
-    Cost:
-        O(distinct scores).
+        drop_intermediate: Leave out collinear points: those in the middle of a run of equal steps.
 
     >>> curve = roc_curve(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     >>> fpr, tpr, threshold = curve
@@ -112,8 +106,8 @@ def _roc_of(groups: ScoreGroups, drop_intermediate: bool) -> RocCurve:
 class PrecisionRecallCurve(CurveColumns):
     """Precision and recall as the threshold rises.
 
-    ``precision`` and ``recall`` end with the point (1, 0), which has no
-    threshold, so ``threshold`` is one shorter, as in scikit-learn.
+    Both end with the point (1, 0), which has no threshold: ``threshold`` is one shorter, as in
+    scikit-learn.
     """
 
     precision: FloatArray
@@ -128,15 +122,12 @@ def precision_recall_curve(
 ) -> PrecisionRecallCurve:
     """Precision and recall at every distinct threshold, ascending.
 
-    Equal to scikit-learn's ``precision_recall_curve``, except that recall is
-    nan, not 1, while no positive was seen.
+    Equal to scikit-learn's ``precision_recall_curve``, except that recall is nan, not 1, while
+    no positive was seen. Cost: O(distinct scores).
 
     Args:
         index: Scores in any unit.
         drop_intermediate: Leave out points between two others of the same recall.
-
-    Cost:
-        O(distinct scores).
 
     >>> curve = precision_recall_curve(
     ...     ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
@@ -184,18 +175,13 @@ class DetCurve(CurveColumns):
 def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve:
     """The detection error trade-off: FNR against FPR, threshold ascending.
 
-    From the last threshold with FNR 0 to the first (possibly ``+inf``) with
-    FPR 0, as scikit-learn's ``det_curve``.
+    From the last threshold with FNR 0 to the first (possibly ``+inf``) with FPR 0, as
+    scikit-learn's ``det_curve``. The rates of a class that was not seen are nan. Cost:
+    O(distinct scores).
 
     Args:
         index: Scores in any unit.
         drop_intermediate: Leave out points between two others of the same FNR.
-
-    Returns:
-        The rates of a class that was not seen are nan.
-
-    Cost:
-        O(distinct scores).
 
     >>> fpr, fnr, threshold = det_curve(
     ...     ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
@@ -222,8 +208,8 @@ def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve
 class PrGainCurve(CurveColumns):
     """Recall gain in [0, 1] against precision gain, as the threshold falls.
 
-    Where no threshold gives a recall gain of exactly 0, the curve starts with
-    the crossing of that axis, whose threshold is nan.
+    Where no threshold gives a recall gain of exactly 0, the curve starts with the crossing of
+    that axis, whose threshold is nan.
     """
 
     recall_gain: FloatArray
@@ -234,28 +220,16 @@ class PrGainCurve(CurveColumns):
 
 
 def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
-    """The precision–recall–gain curve.
+    """The precision–recall–gain curve, from a recall gain of 0 (recall = π) on.
 
-    With π the share of positives, a value v of precision or recall becomes
-    the gain (v − π)/((1 − π)·v): 0 if every event is predicted
-    positive, 1 at best. Between two thresholds the curve is a straight line, ties included.
-
-    Args:
-        index: Scores in any unit.
-
-    Returns:
-        The part with recall gain ≥ 0 (recall ≥ π), starting on the axis;
-        precision gain may be negative. Without both classes, and where scores
-        have been coarsened, the curve is empty, with a reason.
-
-    Cost:
-        O(distinct scores).
+    With π the share of positives, a value v of precision or recall becomes the gain
+    (v − π)/((1 − π)·v): 0 if every event is predicted positive, 1 at best; precision gain may be
+    negative. Between two thresholds the curve is a straight line, ties included. Empty, with a
+    reason, without both classes and where scores have been coarsened. Cost: O(distinct scores).
 
     >>> curve = pr_gain_curve(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
-    >>> curve.recall_gain.tolist()
-    [0.0, 0.0, 1.0, 1.0]
-    >>> curve.precision_gain.tolist()
-    [1.0, 0.0, 0.5, 0.0]
+    >>> curve.recall_gain.tolist(), curve.precision_gain.tolist()
+    ([0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.5, 0.0])
     """
     counts = threshold_counts(index.groups())
     reason = class_missing(counts.positives, counts.negatives) or coarsened(index)
@@ -293,12 +267,8 @@ def _crossing(tp: Counts, fp: Counts, row: int, positives: float, negatives: flo
 def pr_gain_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """Area under the precision–recall–gain curve, over recall gain from 0 to 1.
 
-    Returns:
-        At most 1; 0 for a constant score, below 0 for worse. nan with a reason
-        while a class is missing, and once scores have been coarsened.
-
-    Cost:
-        O(distinct scores).
+    At most 1; 0 for a constant score, below 0 for worse. Undefined while a class is missing, and
+    once scores have been coarsened. Cost: O(distinct scores).
 
     >>> pr_gain_auc(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.25
@@ -323,28 +293,22 @@ def roc_curve_ovr(
 ) -> RocCurve | dict[Label, RocCurve]:
     """The ROC curve of several classes: of each against the rest, or an average.
 
+    A mean has no thresholds: they are nan. Its area is the mean of the areas,
+    :func:`~streameval.metrics.multiclass.roc_auc_ovr`. Classes without a curve are left out of
+    it; where none has one, it is empty, with a reason. Cost: O(classes · scores), of a mean times
+    the logarithm.
+
     Args:
         scores: Scores of every label by true class.
-        average: ``"macro"``, at each FPR the mean of the classes' TPR;
-            ``"weighted"``, weighted by the number of events of the class;
-            ``"micro"``, the curve of all (event, label) cases pooled; None, a dict of
-            label to curve.
+        average: ``"macro"``, at each FPR the mean of the classes' TPR; ``"weighted"``,
+            weighted by the number of events of the class; ``"micro"``, the curve of all
+            (event, label) cases pooled; None, a dict of label to curve.
         drop_intermediate: Leave out collinear points, of each class and of ``"micro"``.
-
-    Returns:
-        The curve. A mean has no thresholds: they are nan. Its area is the
-        mean of the areas, :func:`~streameval.metrics.multiclass.roc_auc_ovr`. Classes
-        without a curve are left out of it; where none has one, it is empty,
-        with a reason.
 
     Raises:
         MetricError: An unknown average.
 
-    Cost:
-        O(classes · scores), of a mean times the logarithm.
-
-    Source:
-        Fawcett (2006), vertical averaging.
+    Source: Fawcett (2006), vertical averaging.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -371,26 +335,19 @@ def precision_recall_curve_ovr(
 ) -> PrecisionRecallCurve | dict[Label, PrecisionRecallCurve]:
     """Precision and recall of several classes: of each against the rest, or an average.
 
+    Averages, thresholds and cost are as those of :func:`roc_curve_ovr`; ``"macro"`` is at each
+    recall the mean of the classes' precisions at the highest threshold that reaches it. The steps
+    of a mean have the mean of the classes' areas,
+    :func:`~streameval.metrics.multiclass.average_precision_ovr`.
+
     Args:
         scores: Scores of every label by true class.
-        average: ``"macro"``, at each recall the mean of the classes' precisions at
-            the highest threshold that reaches it; ``"weighted"``, weighted by
-            the number of events of the class; ``"micro"``, the curve of all (event,
-            label) cases pooled; None, a dict of label to curve.
-        drop_intermediate: Leave out points between two others of the same recall, of
-            each class and of ``"micro"``.
-
-    Returns:
-        The curve. A mean has no thresholds: they are nan. Its steps have the
-        mean of the classes' areas,
-        :func:`~streameval.metrics.multiclass.average_precision_ovr`. Classes without
-        events are left out of it; before the first event it is empty, with a reason.
+        average: ``"macro"``, ``"weighted"``, ``"micro"``, or None for a dict of label to curve.
+        drop_intermediate: Leave out points between two others of the same recall, of each class
+            and of ``"micro"``.
 
     Raises:
         MetricError: An unknown average.
-
-    Cost:
-        As :func:`roc_curve_ovr`.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
