@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from streameval.errors import MetricError, shown
 from streameval.events.values import Label
 from streameval.metrics.averages import (
     WholeCounts,
+    check_choice,
     chosen_labels,
     pooled_counts,
     whole_cells,
@@ -29,9 +29,8 @@ def matthews_corrcoef(counts: ConfusionCounts, *, undefined: float | None = None
 
     with c correct of s events, tₖ the true and pₖ the predicted count of class k: the phi
     coefficient of two classes. In [−1, 1], exactly 1 when every prediction is right; undefined
-    while all events are of one class, or predicted one class.
-
-    Cost: O(1) for each class touched since the last read; O(cells) with fractional weights.
+    while all events are of one class, or predicted one class. Cost: O(1) for each class touched
+    since the last read; O(cells) with fractional weights.
 
     >>> matthews_corrcoef(ConfusionCounts.from_matrix([[3, 1], [1, 3]], ["cat", "dog"]))
     0.5
@@ -100,7 +99,7 @@ def cohen_kappa(
         (p_o − p_e) / (1 − p_e),  p_e = Σ tₖpₖ / s²
 
     In [−1, 1]; 0 is agreement by chance. Undefined while all events are of one class and
-    predicted that class.
+    predicted that class. Cost: as :func:`matthews_corrcoef`; O(cells) with `weights`.
 
     Args:
         counts: The events.
@@ -115,8 +114,6 @@ def cohen_kappa(
         MetricError: Other `weights`, or no label in `labels`.
         InputError: A label twice in `labels`.
 
-    Cost: as :func:`matthews_corrcoef`; O(cells) with `weights`.
-
     >>> counts = ConfusionCounts.from_matrix([[2, 1, 0], [0, 2, 0], [0, 0, 1]], [1, 2, 3])
     >>> cohen_kappa(counts), cohen_kappa(counts, weights="linear")
     (0.7391304347826086, 0.7857142857142857)
@@ -129,8 +126,7 @@ def cohen_kappa(
         if chance != square:
             return (sums.hits * sums.total - chance) / (square - chance)
         return _no_chance(whole_counts(counts), undefined)
-    if weights not in ("linear", "quadratic"):
-        raise MetricError(f"weights: expected None, 'linear' or 'quadratic', got {shown(weights)}")
+    check_choice("weights", weights, (None, "linear", "quadratic"))
     whole = whole_counts(counts)
     row = {label: n for n, label in enumerate(whole.labels)}
     square_it = weights == "quadratic"
@@ -211,13 +207,9 @@ def kappa_temporal(
         1 − (1 − accuracy) / (1 − pₙ)
 
     with pₙ the share of events whose true label is that of the previous event, among those that
-    have one. At most 1; 0 for that classifier, without a lower bound. Undefined until some event
-    has another label than the one before. Cost: O(1); O(cells) with fractional weights.
-
-    Args:
-        counts: The events.
-        succession: The same events in their order.
-        undefined: A number in place of an undefined value.
+    have one; `succession` holds the same events in their order. At most 1; 0 for that classifier,
+    without a lower bound. Undefined until some event has another label than the one before.
+    Cost: O(1); O(cells) with fractional weights.
 
     >>> counts, order = ConfusionCounts(), PreviousLabel()
     >>> for y_true, y_pred in [(0, 0), (0, 0), (1, 0), (0, 0), (0, 0)]:

@@ -209,11 +209,7 @@ def averaged(
                 "or use average='macro', 'micro', 'weighted' or None (each class)"
             )
         return rule.of_class(one_class_counts(counts, positive), positive, undefined)
-    if average not in ("macro", "micro", "weighted", None):
-        raise MetricError(
-            "average: expected 'binary', 'macro', 'micro', 'weighted' or None, "
-            f"got {shown(average)}"
-        )
+    check_choice("average", average, ("binary", "macro", "micro", "weighted", None))
     chosen = None if labels is None else _chosen(whole_counts(counts), chosen_labels(labels))
     if average == "micro":
         return _micro(rule, counts, chosen, undefined)
@@ -225,6 +221,13 @@ def averaged(
             for label, columns in zip(whole.labels, of_classes, strict=True)
         }
     return _mean(rule, whole, undefined, by_support=average == "weighted")
+
+
+def check_choice(name: str, value: object, choices: tuple[str | None, ...]) -> None:
+    """Raises MetricError where an option is none of its choices."""
+    if not (value is None or isinstance(value, str)) or value not in choices:
+        names = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise MetricError(f"{name}: expected {names}, got {shown(value)}")
 
 
 def chosen_labels(labels: Iterable[object]) -> list[Label]:

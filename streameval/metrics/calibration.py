@@ -13,26 +13,20 @@ the bin below, as in scikit-learn's ``calibration_curve``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight
-from streameval.metrics.averages import exact_sum
+from streameval.metrics.averages import check_choice, exact_sum
 from streameval.metrics.probability import AnySums, missing_probability, no_probabilities
-from streameval.metrics.thresholds import (
-    Counts,
-    CurveColumns,
-    coarsened,
-    plain,
-)
+from streameval.metrics.thresholds import Counts, CurveColumns, coarsened, plain
 from streameval.metrics.undefined import undefined_value
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import UNIT, sum_units_by_group, total_weight_by_group
 
@@ -53,7 +47,11 @@ Bin: TypeAlias = tuple[int, Weight, Weight, Weight]
 def filled_bins(sums: AnySums) -> list[Bin]:
     """Each bin with events."""
     happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
-    rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
+    return _filled(sums.bin_weights, happened, sums.bin_probability_units)
+
+
+def _filled(*columns: Sequence[Weight]) -> list[Bin]:
+    rows: Any = zip(*columns, strict=True)
     return [(position, *row) for position, row in enumerate(rows) if row[0]]
 
 
@@ -192,7 +190,7 @@ def _quantile_bins(
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
         raise MetricError(f"bins: expected a whole number from 1 to 10000, got {shown(bins)}")
     scores, positives, negatives = index.groups()
-    weights: WeightArray = positives + negatives  # type: ignore[assignment]
+    weights: Any = positives + negatives
     out = (scores < 0.0) | (scores > 1.0)
     outside = plain(weights[out].sum())
     reason = no_probabilities(plain(weights.sum()) - outside, outside, what) or coarsened(index)
@@ -209,13 +207,11 @@ def _quantile_bins(
     edges = np.minimum(np.searchsorted(running, places, side="right"), len(scores) - 1)
     bin_of = np.searchsorted(edges, np.arange(len(scores)))
     size = int(bins)
-    rows = zip(
+    filled = _filled(
         total_weight_by_group(bin_of, size, weights),
         total_weight_by_group(bin_of, size, positives),
         sum_units_by_group(scores, bin_of, size, weights),
-        strict=True,
     )
-    filled = [(position, *row) for position, row in enumerate(rows) if row[0]]
     at = [position for position, *_ in filled]
     first = np.searchsorted(bin_of, at)
     last = np.searchsorted(bin_of, at, side="right") - 1
@@ -226,16 +222,10 @@ def quantile_calibration_curve(index: ScoreIndex, *, bins: int = 10) -> Calibrat
     """The reliability curve over bins of equal mass: each holds as many events, ties aside.
 
     Equal to scikit-learn's ``calibration_curve(strategy="quantile")``. Equal scores are in one
-    bin. With fractional weights the bins hold equal weight. The edges of a bin are its least and
-    its largest score. Empty, with a reason, while there is no event, some score lies outside
+    bin, so that there may be fewer than `bins` (1 to 10,000; raises MetricError for another
+    number). With fractional weights the bins hold equal weight. The edges of a bin are its least
+    and its largest score. Empty, with a reason, while there is no event, some score lies outside
     [0, 1], or scores have been coarsened. Cost: O(distinct scores).
-
-    Args:
-        index: Probabilities.
-        bins: How many, 1 to 10,000; fewer are returned where scores are equal.
-
-    Raises:
-        MetricError: ``bins`` is no such number.
 
     >>> curve = quantile_calibration_curve(
     ...     ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]), bins=2)
@@ -253,20 +243,11 @@ def quantile_calibration_error(
     norm: Literal["l1", "l2", "max"] = "l1",
     undefined: float | None = None,
 ) -> float:
-    """Gap between frequency and probability over bins of equal mass.
+    """Gap between frequency and probability over `bins` of equal mass (1 to 10,000).
 
-    In [0, 1]; undefined where :func:`quantile_calibration_curve` is empty. Cost: O(distinct
-    scores).
-
-    Args:
-        index: Probabilities.
-        bins: How many, 1 to 10,000.
-        norm: ``"l1"``, the mean gap weighted by the bins' events; ``"l2"``, the root of the
-            mean squared gap; ``"max"``, the largest.
-        undefined: A number in place of an undefined value.
-
-    Raises:
-        MetricError: ``bins`` or ``norm`` is not one of these.
+    `norm` is ``"l1"``, the mean gap weighted by the bins' events; ``"l2"``, the root of the mean
+    squared gap; or ``"max"``, the largest. Raises MetricError for others. In [0, 1]; undefined
+    where :func:`quantile_calibration_curve` is empty. Cost: O(distinct scores).
 
     Source: Nguyen & O'Connor (2015), adaptive binning; bins as scikit-learn's
     ``calibration_curve(strategy="quantile")``.
@@ -275,8 +256,7 @@ def quantile_calibration_error(
     >>> quantile_calibration_error(index, bins=2)
     0.1875
     """
-    if not isinstance(norm, str) or norm not in _NORMS:
-        raise MetricError(f"norm: expected 'l1', 'l2' or 'max', got {shown(norm)}")
+    check_choice("norm", norm, ("l1", "l2", "max"))
     rows, _, _, reason = _quantile_bins(index, bins, "the calibration error")
     if reason:
         return undefined_value(reason, undefined)

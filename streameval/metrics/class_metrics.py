@@ -24,6 +24,7 @@ from streameval.metrics.averages import (
     Average,
     Rule,
     averaged,
+    check_choice,
     mean_of_scaled,
     pooled_counts,
     whole_cells,
@@ -484,17 +485,9 @@ def support(
 ) -> float | dict[Label, Weight]:
     """The weight of the events that are truly a class, or of all events.
 
-    A number of at least 0, or a dictionary of them, always defined. Cost: O(1); O(classes) for
-    each class's own.
-
-    Args:
-        counts: The events.
-        average: ``"binary"`` for one number, None for each class's own.
-        positive: The class; None for all classes together.
-        undefined: Ignored, as a support always exists.
-
-    Raises:
-        MetricError: An unknown average; a support has no mean over classes.
+    Of the class `positive`, or of all together; with ``average=None`` a dictionary of each class's
+    own. A number of at least 0, always defined. Raises MetricError for another average, as a
+    support has no mean over classes. Cost: O(1); O(classes) for each class's own.
 
     >>> counts = ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"])
     >>> support(counts, positive="cat"), support(counts), support(counts, average=None)
@@ -503,8 +496,7 @@ def support(
     if average is None:
         labels, _, true, _ = counts.per_class()
         return dict(zip(labels, true, strict=True))
-    if average != "binary":
-        raise MetricError(f"average of support: expected 'binary' or None, got {shown(average)}")
+    check_choice("average of support", average, ("binary", None))
     return float(counts.total if positive is None else counts.true_count(positive))
 
 

@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Label
-from streameval.metrics.averages import chosen_labels
+from streameval.metrics.averages import check_choice, chosen_labels
 from streameval.metrics.thresholds import column_list, quotients
 from streameval.states.confusion import ConfusionCounts
 
@@ -61,10 +60,7 @@ def confusion_matrix(
     >>> confusion_matrix(counts, labels=["dog"], normalize="all").matrix.tolist()
     [[1.0]]
     """
-    if normalize not in (None, "true", "pred", "all"):
-        raise MetricError(
-            f"normalize: expected None, 'true', 'pred' or 'all', got {shown(normalize)}"
-        )
+    check_choice("normalize", normalize, (None, "true", "pred", "all"))
     names = counts.labels if labels is None else chosen_labels(labels)
     matrix = counts.to_array(names)
     if normalize is None:

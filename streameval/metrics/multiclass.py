@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Label, Weight
-from streameval.metrics.averages import exact_sum, mean_of_scaled
+from streameval.metrics.averages import check_choice, exact_sum, mean_of_scaled
 from streameval.metrics.ranking import average_precision_of
 from streameval.metrics.thresholds import coarsened, column_list
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
@@ -69,12 +68,6 @@ def _mean(shares: Iterable[_Share], undefined: float | None) -> float | None:
     return math.fsum(terms) / math.fsum(weights)
 
 
-def _average_option(average: object, allowed: tuple[object, ...]) -> None:
-    if average not in allowed:
-        names = ", ".join(map(repr, allowed[:-1])) + f" or {allowed[-1]!r}"
-        raise MetricError(f"average: expected {names}, got {shown(average)}")
-
-
 def _true_counts(scores: ClassScores) -> dict[Label, Weight]:
     return {label: scores.true_count(label) for label in scores.classes}
 
@@ -99,18 +92,11 @@ def roc_auc_ovr(
 ) -> float | dict[Label, float]:
     """AUC of each class against the rest, averaged.
 
-    Equal to scikit-learn's ``roc_auc_score(multi_class="ovr")``. In [0, 1]; undefined until
-    events of two classes were seen. Cost: the first read O(scores), then O(classes); O(scores)
-    with fractional weights.
-
-    Args:
-        scores: Probabilities of every label by true class.
-        average: ``"macro"``, the plain mean; ``"weighted"``, by the number of events of the
-            class; None, a dict of label to AUC.
-        undefined: The AUC of each class that has none; by default the mean leaves it out.
-
-    Raises:
-        MetricError: An unknown average.
+    `average` is ``"macro"``, the plain mean; ``"weighted"``, by the number of events of the class;
+    or None for a dict of label to AUC. Raises MetricError for another. Equal to scikit-learn's
+    ``roc_auc_score(multi_class="ovr")``. In [0, 1]; undefined until events of two classes were
+    seen. `undefined` is also the AUC of a class that has none; by default the mean leaves it out.
+    Cost: the first read O(scores), then O(classes); O(scores) with fractional weights.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -118,7 +104,7 @@ def roc_auc_ovr(
     >>> roc_auc_ovr(scores)
     1.0
     """
-    _average_option(average, ("macro", "weighted", None))
+    check_choice("average", average, ("macro", "weighted", None))
     scores = scores.whole
     if average == "macro" and undefined is None:
         share = scores.mean_share()
@@ -193,19 +179,12 @@ def roc_auc_ovo(
 ) -> float:
     """AUC of each pair of classes, averaged (Hand & Till 2001).
 
-    The mean over unordered pairs of ½(A(c|j) + A(j|c)): a perfect ranking gives 1. Equal to
-    scikit-learn's ``roc_auc_score(multi_class="ovo")``. In [0, 1]; undefined until events of two
-    classes were seen. Cost: O(classes · scores) in all pairs together.
-
-    Args:
-        scores: Probabilities of every label by true class.
-        average: ``"macro"``, the plain mean; ``"weighted"``, by the number of events of the
-            two classes.
-        undefined: The AUC of each pair with a class that no event has; by default the mean
-            leaves it out.
-
-    Raises:
-        MetricError: An unknown average.
+    The mean over unordered pairs of ½(A(c|j) + A(j|c)): a perfect ranking gives 1. `average` is
+    ``"macro"``, the plain mean, or ``"weighted"``, by the number of events of the two classes.
+    Raises MetricError for another. Equal to scikit-learn's ``roc_auc_score(multi_class="ovo")``.
+    In [0, 1]; undefined until events of two classes were seen. `undefined` is also the AUC of a
+    pair with a class that no event has; by default the mean leaves it out. Cost: O(classes ·
+    scores) in all pairs together.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -213,7 +192,7 @@ def roc_auc_ovo(
     >>> roc_auc_ovo(scores)
     1.0
     """
-    _average_option(average, ("macro", "weighted"))
+    check_choice("average", average, ("macro", "weighted"))
     counts = _true_counts(scores)
     if undefined is None:
         # Pairs without events are left out of the mean: of a long list of classes they are most.
@@ -274,18 +253,10 @@ def average_precision_ovr(
 ) -> float | dict[Label, float]:
     """Average precision of each class against the rest, averaged.
 
-    Equal to scikit-learn's ``average_precision_score`` of the classes as indicator columns, except
-    that there a class without events counts as 0. In [0, 1]; undefined before the first event, and
-    once scores have been coarsened. Cost: O(classes · scores).
-
-    Args:
-        scores: Scores of every label by true class.
-        average: ``"macro"``, the plain mean; ``"weighted"``, by the number of events of the
-            class; None, a dict of label to average precision.
-        undefined: The value of each class without events; by default the mean leaves it out.
-
-    Raises:
-        MetricError: An unknown average.
+    `average` is as in :func:`roc_auc_ovr`. Equal to scikit-learn's ``average_precision_score`` of
+    the classes as indicator columns, except that there a class without events counts as 0: here
+    `undefined` is its value, and by default the mean leaves it out. In [0, 1]; undefined before the
+    first event, and once scores have been coarsened. Cost: O(classes · scores).
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -294,7 +265,7 @@ def average_precision_ovr(
     >>> average_precision_ovr(scores, average=None)
     {'cat': 0.5, 'dog': 0.8333333333333333}
     """
-    _average_option(average, ("macro", "weighted", None))
+    check_choice("average", average, ("macro", "weighted", None))
     counts = _true_counts(scores)
     reason = coarsened(scores)
     values: dict[Label, float] = {}

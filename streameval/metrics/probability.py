@@ -107,14 +107,10 @@ def normalized_entropy(
         NE = log loss / H,  H = −Σ (tₖ/s)·ln(tₖ/s)
 
     H is the entropy of the true classes: unlike the log loss, NE can be compared between streams
-    whose classes are not equally frequent. From 0 up, 1 for predicting the frequencies; undefined
-    in the cases of :func:`log_loss`, while all events are of one class, and, multi-class, where
-    some event without probabilities was counted. Cost: O(bins), multi-class O(classes).
-
-    Args:
-        sums: The losses.
-        counts: Multi-class: the same events, of which the true classes count.
-        undefined: A number in place of an undefined value.
+    whose classes are not equally frequent. Multi-class, `counts` has these, of the same events.
+    From 0 up, 1 for predicting the frequencies; undefined in the cases of :func:`log_loss`, while
+    all events are of one class, and, multi-class, where some event without probabilities was
+    counted. Cost: O(bins), multi-class O(classes).
 
     Source: He et al. (2014), Practical lessons from predicting clicks on ads at Facebook;
     torcheval's ``BinaryNormalizedEntropy``.

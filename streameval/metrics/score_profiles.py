@@ -157,16 +157,9 @@ def score_distribution(
 ) -> ScoreDistribution:
     """How many events of each class have a score in each of some bins of equal width.
 
-    Cost: O(distinct scores).
-
-    Args:
-        index: Scores in any unit.
-        bins: How many, 1 to 10,000.
-        limits: The outer edges; scores beyond them are in no bin. By default 0 and 1 where all
-            scores are between them, else the lowest and the highest score.
-
-    Raises:
-        MetricError: ``bins`` is no such number, or the limits do not ascend.
+    Scores beyond the outer edges, `limits`, are in no bin. By default these are 0 and 1 where all
+    scores are between them, else the lowest and the highest score. Raises MetricError where `bins`
+    is not from 1 to 10,000, or the limits do not ascend. Cost: O(distinct scores).
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> histogram = score_distribution(index, bins=2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -172,6 +172,12 @@ class CurveColumns:
     _name: ClassVar[str]
     """What ``to_dict`` calls the curve."""
 
+    @classmethod
+    def empty(cls, reason: str) -> Self:
+        """The curve without points, and why."""
+        columns = [field.name for field in fields(cls) if field.name != "reason"]  # type: ignore[arg-type]
+        return cls(**dict.fromkeys(columns, np.zeros(0)), reason=reason)  # type: ignore[call-arg]
+
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
         names = (field.name for field in fields(self))  # type: ignore[arg-type]
@@ -214,15 +220,9 @@ class ThresholdTable(CurveColumns):
 def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None) -> ThresholdTable:
     """The four counts and both rates at each threshold (``score >= threshold`` is positive).
 
-    Cost: O(distinct scores) and O(log) more for each threshold given.
-
-    Args:
-        index: Scores in any unit.
-        thresholds: The thresholds to show, in the order wanted, infinity allowed; by default
-            every distinct score, ascending.
-
-    Raises:
-        MetricError: A threshold is nan or not a number.
+    `thresholds` are in the order wanted, infinity allowed; by default every distinct score,
+    ascending. Raises MetricError where one is nan or not a number. Cost: O(distinct scores) and
+    O(log) more for each threshold given.
 
     >>> index = ScoreIndex([(True, 0.8), (False, 0.6), (True, 0.6), (False, 0.1)])
     >>> table = threshold_table(index, [0.5, 0.7])
