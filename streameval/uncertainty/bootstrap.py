@@ -1,10 +1,10 @@
 """Poisson bootstrap: the interval of any metric, from states of resampled events.
 
-A replicate counts each event as often as a Poisson variable of mean 1 says. The sum of
-Poisson variables is a Poisson variable, so a replicate of a state is drawn from its counts
-alone: a cell of a confusion, or the positives (or negatives) at a score, of count c become
-Poisson(c). Chamandy, Muralidharan, Najmi & Naidu, "Estimating uncertainty for massive data
-streams", Google 2012.
+A replicate counts each event as often as a Poisson variable of mean 1 says. The sum of Poisson
+variables is a Poisson variable, so a replicate of a state is drawn from its counts alone: a cell
+of a confusion, or the positives (or negatives) at a score, of count c become Poisson(c).
+Chamandy, Muralidharan, Najmi & Naidu, "Estimating uncertainty for massive data streams", Google
+2012.
 """
 
 from __future__ import annotations
@@ -40,20 +40,15 @@ _KEY = 0x5EED
 def _drawn(means: FloatArray, replicate: int) -> IntArray:
     """A Poisson variable of each mean; the same ones at every call.
 
-    The generator is Philox, keyed by the number of the replicate: a replicate depends neither
-    on others nor on the process. A release of numpy may change how it draws from the same bits.
+    The generator is Philox, keyed by the number of the replicate: a replicate depends neither on
+    others nor on the process. A release of numpy may change how it draws from the same bits.
     """
     generator = np.random.Generator(np.random.Philox(key=[_KEY, replicate]))
     return generator.poisson(means)
 
 
 def resampled_confusions(counts: ConfusionCounts, scale: float = 1) -> Iterator[ConfusionCounts]:
-    """Replicates of a confusion: each cell of weight c becomes Poisson(c · scale).
-
-    >>> counts = ConfusionCounts.from_matrix([[50, 10], [5, 35]], ["cat", "dog"])
-    >>> [replicate.total for replicate in resampled_confusions(counts)][:4]
-    [85, 104, 102, 114]
-    """
+    """Replicates of a confusion: each cell of weight c becomes Poisson(c · scale)."""
     cells = sorted(counts.cells())
     weights = np.array([weight for _, _, weight in cells], dtype=np.float64) * scale
     for replicate in range(REPLICATES):
@@ -91,12 +86,7 @@ class ResampledGroups(NamedTuple):
 
 
 def resampled_groups(index: ScoreIndex, scale: float = 1) -> Iterator[ResampledGroups]:
-    """Replicates of an index: each class's weight c at each score becomes Poisson(c · scale).
-
-    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> next(resampled_groups(index)).state().twice_wins
-    2
-    """
+    """Replicates of an index: each class's weight c at each score becomes Poisson(c · scale)."""
     scores, *classes = index.groups()
     counts = np.concatenate(classes)
     held = np.flatnonzero(counts)
@@ -114,14 +104,9 @@ _BY_GROUPS: Mapping[str, Callable[[ResampledGroups], float]] = MappingProxyType(
 
 
 def bootstrap(request: IntervalRequest) -> Ends:
-    """Bootstrap interval of a metric of a confusion or of a score index.
+    """The interval of a metric of a confusion or an index, from :data:`REPLICATES` replicates.
 
-    The metric's own function is computed of :data:`REPLICATES` replicates; the ends are those
-    of :func:`replicate_ends`.
-
-    Returns:
-        The ends; none, with a reason, where the state keeps sums of what cannot be resampled.
-        Weights that are not counts are scaled to Kish's number of events.
+    Weights that are not counts are scaled to Kish's number of events.
     """
     metric = request.metric
     if request.replicates is not None:
@@ -184,19 +169,10 @@ def replicate_ends(
     The bracket is the bias that resampling shows. Percentiles of the replicates, the usual
     choice, miss more often: .80 to .90 where .95 is wanted, for average precision of 50 events.
 
-    Where events are few, or all replicates are equal (as those of a perfect ranking are), s is
-    at least that of a share of `fewest` events, and one event at the middle of the range is
-    added to each value, as the intervals of a proportion do. The interval is then conservative.
-
-    Args:
-        request: The metric with its range, its value and the level.
-        values: Its values of the replicates; nan where it has none.
-        fewest: Events of the smaller (or smallest) class; None where it is not events that
-            are resampled.
-        few: Whether they are too few for the replicates to vary as the metric does.
-
-    Returns:
-        The ends; none, with a reason, where more than one replicate in twenty has no value.
+    Where events are `few`, or all replicates are equal (as those of a perfect ranking are), s is
+    at least that of a share of `fewest` events (of the smallest class, None where it is not
+    events that are resampled), and one event at the middle of the range is added to each value,
+    as the intervals of a proportion do. The interval is then conservative.
     """
     column = np.asarray(values, dtype=np.float64)
     column = column[np.isfinite(column)]

@@ -1,8 +1,7 @@
 """Registry of interval methods: which interval a metric has, and how it is computed.
 
-A new method is one function and one row of :data:`METHODS`. ``method="auto"`` takes the first
-row that suits and whose families hold the metric's
-:attr:`~streameval.metrics.metric.Metric.family`.
+A new method is one function and one row of :data:`METHODS`. ``method="auto"`` takes the first row
+that suits and whose families hold the metric's :attr:`~streameval.metrics.metric.Metric.family`.
 """
 
 from __future__ import annotations
@@ -97,19 +96,10 @@ def _missing(metric: Metric, method: str) -> str:
 
 
 def interval(request: IntervalRequest, method: str = "auto", *, required: bool = True) -> Interval:
-    """The interval of a metric's value.
+    """The interval of a metric's value; ``nan`` ends and a reason where there is none.
 
-    Args:
-        request: The metric, its states and the level.
-        method: A name of :data:`METHODS`, or ``"auto"``.
-        required: Whether a method that does not serve this metric is an error; else there is
-            no interval, with that reason.
-
-    Returns:
-        The value and the ends; ``nan`` ends and a reason where there is no interval.
-
-    Raises:
-        MetricError: The method does not serve this metric.
+    Raises MetricError where a method that is `required` does not serve this metric; else there is
+    no interval, with that reason.
     """
     metric, value = request.metric, request.value
     check_method(method)
