@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from streameval.events.values import Label
 from streameval.metrics.averages import (
@@ -35,11 +35,15 @@ def matthews_corrcoef(counts: ConfusionCounts, *, undefined: float | None = None
     >>> matthews_corrcoef(ConfusionCounts.from_matrix([[3, 1], [1, 3]], ["cat", "dog"]))
     0.5
     """
-    sums = _sums(counts)
-    square = sums.total * sums.total
+    sums: Any = counts.sums
+    total = sums.total
+    if type(total) is not int:
+        sums = _scaled_sums(counts)
+        total = sums.total
+    square = total * total
     spread_true, spread_predicted = square - sums.true_squared, square - sums.predicted_squared
     if spread_true and spread_predicted:
-        covariance = sums.hits * sums.total - sums.true_predicted
+        covariance = sums.hits * total - sums.true_predicted
         return _correlation(covariance, spread_true, spread_predicted)
     whole = whole_counts(counts)
     if not whole.total:
@@ -61,11 +65,8 @@ class _Sums(NamedTuple):
     true_predicted: int
 
 
-def _sums(counts: ConfusionCounts) -> _Sums:
-    """The sums that the counts keep current, or those of :func:`whole_counts`."""
-    sums = counts.sums
-    if type(sums.total) is int:
-        return sums  # type: ignore[return-value]
+def _scaled_sums(counts: ConfusionCounts) -> _Sums:
+    """The sums of weights that are not whole, from :func:`whole_counts`."""
     whole = whole_counts(counts)
     pairs = list(zip(whole.true, whole.predicted, strict=True))
     return _Sums(
@@ -121,10 +122,15 @@ def cohen_kappa(
     if labels is not None:
         counts = _among(counts, chosen_labels(labels))
     if weights is None:
-        sums = _sums(counts)
-        square, chance = sums.total * sums.total, sums.true_predicted
+        sums: Any = counts.sums
+        total = sums.total
+        if type(total) is not int:
+            sums = _scaled_sums(counts)
+            total = sums.total
+        square, chance = total * total, sums.true_predicted
         if chance != square:
-            return (sums.hits * sums.total - chance) / (square - chance)
+            share: float = (sums.hits * total - chance) / (square - chance)
+            return share
         return _no_chance(whole_counts(counts), undefined)
     check_choice("weights", weights, (None, "linear", "quadratic"))
     whole = whole_counts(counts)

@@ -176,17 +176,6 @@ class Rule(NamedTuple):
                 return _NEEDS[need].reason
         raise AssertionError(f"{self.name} has a value")  # pragma: no cover
 
-    def of_class(
-        self, counts: tuple[int, int, int, int], label: Label, undefined: float | None
-    ) -> float:
-        """The value of one class of these counts."""
-        numerator, denominator = self.parts(*counts)
-        if denominator:
-            return self.value(numerator, denominator)
-        if not counts[-1]:
-            return undefined_value(NO_EVENTS, undefined)
-        return undefined_value(self.reason(*counts), undefined, label)
-
 
 def averaged(
     rule: Rule,
@@ -208,18 +197,18 @@ def averaged(
                 f"{rule.name} is about one class: pass positive=..., "
                 "or use average='macro', 'micro', 'weighted' or None (each class)"
             )
-        return rule.of_class(one_class_counts(counts, positive), positive, undefined)
+        found = one_class_counts(counts, positive)
+        numerator, denominator = rule.parts(*found)
+        if denominator:
+            return rule.value(numerator, denominator)
+        return _no_value(rule, *found, positive, undefined)
     check_choice("average", average, ("binary", "macro", "micro", "weighted", None))
     chosen = None if labels is None else _chosen(whole_counts(counts), chosen_labels(labels))
     if average == "micro":
         return _micro(rule, counts, chosen, undefined)
     whole = chosen or whole_counts(counts)
     if average is None:
-        of_classes = zip(whole.correct, whole.true, whole.predicted, strict=True)
-        return {
-            label: rule.of_class((*columns, whole.total), label, undefined)
-            for label, columns in zip(whole.labels, of_classes, strict=True)
-        }
+        return _each_class(rule, whole, undefined)
     return _mean(rule, whole, undefined, by_support=average == "weighted")
 
 
@@ -248,6 +237,27 @@ def _chosen(whole: WholeCounts, labels: list[Label]) -> WholeCounts:
 
     columns = of_rows(whole.correct), of_rows(whole.true), of_rows(whole.predicted)
     return WholeCounts(labels, *columns, whole.total)
+
+
+def _each_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> dict[Label, float]:
+    labels, *columns, total = whole
+    values: dict[Label, float] = {}
+    for label, correct, true, predicted in zip(labels, *columns, strict=True):
+        numerator, denominator = rule.parts(correct, true, predicted, total)
+        if denominator:
+            values[label] = rule.value(numerator, denominator)
+        else:
+            values[label] = _no_value(rule, correct, true, predicted, total, label, undefined)
+    return values
+
+
+def _no_value(
+    rule: Rule, c: int, t: int, p: int, s: int, label: Label, undefined: float | None
+) -> float:
+    """The value of a class whose denominator is 0."""
+    if not s:
+        return undefined_value(NO_EVENTS, undefined)
+    return undefined_value(rule.reason(c, t, p, s), undefined, label)
 
 
 def one_class_counts(counts: ConfusionCounts, label: Label) -> tuple[int, int, int, int]:

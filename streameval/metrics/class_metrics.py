@@ -75,8 +75,10 @@ def accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> floa
     >>> accuracy(ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"]))
     0.875
     """
-    correct, total = pooled_counts(counts)
-    return correct / total if total else undefined_value(NO_EVENTS, undefined)
+    total = counts.total
+    if type(total) is int and total:
+        return counts.correct / total
+    return ratio(*pooled_counts(counts), NO_EVENTS, undefined)
 
 
 def error_rate(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
@@ -87,8 +89,11 @@ def error_rate(counts: ConfusionCounts, *, undefined: float | None = None) -> fl
     >>> error_rate(ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"]))
     0.125
     """
+    total = counts.total
+    if type(total) is int and total:
+        return (total - counts.correct) / total
     correct, total = pooled_counts(counts)
-    return (total - correct) / total if total else undefined_value(NO_EVENTS, undefined)
+    return ratio(total - correct, total, NO_EVENTS, undefined)
 
 
 _MACRO_DOCSTRING = """The mean {name} of the classes: ``{name}(counts, average="macro")``.

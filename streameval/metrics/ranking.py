@@ -321,8 +321,11 @@ def _best_at(
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
     reached = quotients(*_RATES[rate][1](counts)) >= least
-    # A threshold that predicts no event positive has no precision.
-    return float(np.nanmax(quotients(*_RATES[value][1](counts))[reached]))
+    above, below = _RATES[value][1](counts)
+    if isinstance(below, np.ndarray):
+        # A threshold that predicts no event positive has no precision.
+        return float(np.nanmax(quotients(above[reached], below[reached])))
+    return plain(above[reached].max()) / below
 
 
 def _share_option(name: str, value: object) -> float:

@@ -35,8 +35,6 @@ from streameval.uncertainty.losses import student_quantile
 from streameval.uncertainty.proportions import score_ends
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[Any]
-"""Python's integers, of any size."""
 
 _BLOCK = 30_000
 """Cells that are computed at once: few enough for the processor's cache."""
@@ -45,9 +43,9 @@ _BLOCK = 30_000
 class Table(NamedTuple):
     """A confusion in integers of the classes that have events, and what is added to it."""
 
-    correct: Integers
-    true: Integers
-    predicted: Integers
+    correct: list[int]
+    true: list[int]
+    predicted: list[int]
     total: int
     cells: list[tuple[int, int, int]]
     """``(row, column, weight)`` of those that have events."""
@@ -56,7 +54,7 @@ class Table(NamedTuple):
     positions: Floats
     """Of the classes among all labels, for distances."""
 
-    def margins(self) -> tuple[Integers, Integers, Integers, int]:
+    def margins(self) -> tuple[list[int], list[int], list[int], int]:
         """Correct, true, predicted and total with the pseudo-event, up to a common factor.
 
         Half of the pseudo-event is spread as if truth and prediction were independent, half evenly,
@@ -65,21 +63,26 @@ class Table(NamedTuple):
         classes, total = len(self.true), self.total
         scale = 2 * (classes * total) ** 2
         factor = self.pseudo * classes * total
-        both = classes * classes * self.true * self.predicted
-        true, predicted = (
-            scale * counts + factor * (classes * counts + total)
-            for counts in (self.true, self.predicted)
-        )
-        correct = scale * self.correct + self.pseudo * (both + total * total)
-        return correct, true, predicted, scale * (total + self.pseudo)
+
+        def margin(counts: list[int]) -> list[int]:
+            return [scale * n + factor * (classes * n + total) for n in counts]
+
+        correct = [
+            scale * c + self.pseudo * (classes * classes * t * p + total * total)
+            for c, t, p in zip(self.correct, self.true, self.predicted, strict=True)
+        ]
+        total_with = scale * (total + self.pseudo)
+        return correct, margin(self.true), margin(self.predicted), total_with
 
     def means(self, functions: Callable[[slice], tuple[Floats, ...]]) -> list[float]:
         """The means over the shares, with the pseudo-event, of functions of rows of cells."""
         classes = len(self.true)
-        true, predicted = _quotients(self.total, self.true, self.predicted)
+        true, predicted = (
+            np.array([n / self.total for n in counts]) for counts in (self.true, self.predicted)
+        )
+        rows = np.array([row for row, _, _ in self.cells])
+        columns = np.array([column for _, column, _ in self.cells])
         whole = self.total + self.pseudo
-        places = np.array([cell[:2] for cell in self.cells])
-        rows, columns = places.T
         weights = np.array([weight / whole for _, _, weight in self.cells])
         half = self.pseudo / whole / 2
         parts = []
@@ -128,14 +131,10 @@ def table_of(counts: ConfusionCounts, n: float) -> Table:
     whole = whole_counts(counts)
     kept = [k for k, (t, p) in enumerate(zip(whole.true, whole.predicted, strict=True)) if t or p]
     row = {whole.labels[k]: n for n, k in enumerate(kept)}
-    correct, true, predicted = (
-        _integers([column[k] for k in kept])
-        for column in (whole.correct, whole.true, whole.predicted)
-    )
     return Table(
-        correct,
-        true,
-        predicted,
+        [whole.correct[k] for k in kept],
+        [whole.true[k] for k in kept],
+        [whole.predicted[k] for k in kept],
         whole.total,
         [(row[true], row[pred], weight) for true, pred, weight in whole_cells(counts)],
         max(1, round(whole.total / n)),
@@ -147,16 +146,9 @@ def one_class_table(counts: ConfusionCounts, label: Label, n: float) -> Table:
     """The confusion of a class (the first one) and all others."""
     c, t, p, s = one_class_counts(counts, label)
     cells = [(0, 0, c), (0, 1, t - c), (1, 0, p - c), (1, 1, s - t - p + c)]
-    correct, true, predicted = map(_integers, ([c, s - t - p + c], [t, s - t], [p, s - p]))
-    return Table(correct, true, predicted, s, cells, max(1, round(s / n)), np.zeros(2))
-
-
-def _integers(numbers: list[int]) -> Integers:
-    return np.array(numbers, dtype=object)
-
-
-def _quotients(total: Any, *columns: Integers) -> list[Floats]:
-    return [(column / total).astype(np.float64) for column in columns]
+    return Table(
+        [c, s - t - p + c], [t, s - t], [p, s - p], s, cells, max(1, round(s / n)), np.zeros(2)
+    )
 
 
 class _Dual:
@@ -164,38 +156,38 @@ class _Dual:
 
     __slots__ = ("partials", "value")
 
-    def __init__(self, value: Any, partials: Any) -> None:
+    def __init__(self, value: int, partials: tuple[int, ...] = (0, 0, 0)) -> None:
         self.value = value
         self.partials = partials
 
     def __add__(self, other: _Dual | int) -> _Dual:
-        if isinstance(other, _Dual):
-            return _Dual(self.value + other.value, self.partials + other.partials)
-        return _Dual(self.value + other, self.partials)
+        other = other if isinstance(other, _Dual) else _Dual(other)
+        partials = zip(self.partials, other.partials, strict=True)
+        return _Dual(self.value + other.value, tuple(x + y for x, y in partials))
 
     def __mul__(self, other: _Dual | int) -> _Dual:
-        if isinstance(other, _Dual):
-            partials = self.partials * other.value + self.value * other.partials
-            return _Dual(self.value * other.value, partials)
-        return _Dual(self.value * other, self.partials * other)
+        other = other if isinstance(other, _Dual) else _Dual(other)
+        a, b = self.value, other.value
+        partials = zip(self.partials, other.partials, strict=True)
+        return _Dual(a * b, tuple(x * b + a * y for x, y in partials))
 
     def __sub__(self, other: _Dual | int) -> _Dual:
         return self + other * -1
 
     def __rsub__(self, other: int) -> _Dual:
-        return self * -1 + other
+        return self.__mul__(-1).__add__(other)
 
     __radd__ = __add__
     __rmul__ = __mul__
 
 
-_UNITS = np.eye(3, dtype=int).astype(object)[:, :, None]
+_UNITS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
 
 
 def derivatives(
-    rule: Rule, correct: Integers, true: Integers, predicted: Integers, total: int
-) -> tuple[Floats, Floats]:
-    """A rule's value of each class, and its derivatives by the correct, true and predicted share.
+    rule: Rule, correct: int, true: int, predicted: int, total: int
+) -> tuple[float, tuple[float, ...]]:
+    """A rule's value, and its derivatives by the correct, true and predicted share.
 
     The derivatives of numerator and denominator are exact integers. That by the total follows from
     the others, as the value does not depend on the scale of the counts.
@@ -203,33 +195,38 @@ def derivatives(
     c, t, p = map(_Dual, (correct, true, predicted), _UNITS)
     parts: Any = rule.parts(c, t, p, total)  # type: ignore[arg-type]
     top, bottom = parts
-    (values,) = _quotients(bottom.value, top.value)
-    slopes = total * (top.partials * bottom.value - top.value * bottom.partials) / bottom.value**2
-    if rule.root:
-        # A root has half the derivative of its square, over the value.
-        values = np.sqrt(values)
-        slopes = slopes / (2 * values)
-    return values, slopes.astype(np.float64)
+    value = rule.value(top.value, bottom.value)
+    # A root has half the derivative of its square, over the value.
+    twice = 2 * value if rule.root else 1.0
+    return value, tuple(
+        total * (x * bottom.value - top.value * y) / bottom.value**2 / twice
+        for x, y in zip(top.partials, bottom.partials, strict=True)
+    )
 
 
-def _of_rule(table: Table, rule: Rule, average: str) -> Gradient:
-    """A rule's value of the first class (``"binary"``), or its mean over all."""
-    _, true, _, total = margins = table.margins()
-    values, slopes = derivatives(rule, *margins)
-    weights = np.full(len(values), 1 / len(values))
-    if average == "binary":
-        weights = np.array([1.0, 0.0])
-    elif average == "weighted":
-        (weights,) = _quotients(total, true)
+def _one_class(table: Table, rule: Rule) -> Gradient:
+    correct, true, predicted, total = table.margins()
+    value, slopes = derivatives(rule, correct[0], true[0], predicted[0], total)
+    by_correct, by_true, by_predicted = (np.array([slope, 0.0]) for slope in slopes)
+    return Gradient(value, by_correct, by_true, by_predicted)
+
+
+def _mean(table: Table, rule: Rule, *, by_support: bool) -> Gradient:
+    correct, true, predicted, total = table.margins()
+    found = [
+        derivatives(rule, c, t, p, total) for c, t, p in zip(correct, true, predicted, strict=True)
+    ]
+    values = np.array([value for value, _ in found])
+    weights = np.array([t / total for t in true]) if by_support else 1 / len(found)
     value = float((weights * values).sum())
-    slopes *= weights
-    if average == "weighted":
+    slopes = np.array([slopes for _, slopes in found]).T * weights
+    if by_support:
         slopes[1] += values - value
     return Gradient(value, *slopes)
 
 
 def _adjusted_balanced_accuracy(table: Table) -> Gradient:
-    mean = _of_rule(table, RECALL, "macro")
+    mean = _mean(table, RECALL, by_support=False)
     classes = len(table.true)
     by = classes / (classes - 1)
     value = 1 - by * (1 - mean.value)
@@ -237,9 +234,9 @@ def _adjusted_balanced_accuracy(table: Table) -> Gradient:
 
 
 def _shares(table: Table) -> tuple[Floats, Floats, Floats]:
-    *columns, total = table.margins()
-    correct, true, predicted = _quotients(total, *columns)
-    return correct, true, predicted
+    correct, true, predicted, total = table.margins()
+    a, b, c = (np.array([n / total for n in counts]) for counts in (correct, true, predicted))
+    return a, b, c
 
 
 def _geometric_mean(table: Table) -> Gradient:
@@ -351,7 +348,9 @@ def gradient_of(request: IntervalRequest) -> tuple[Table, Gradient]:
         return table, GRADIENTS[metric.name if kind is None else f"{metric.name}_{kind}"](table)
     if rule.given is not None:
         rule = rule.given(**params)
-    return table, _of_rule(table, rule, metric.average)
+    if metric.average == "binary":
+        return table, _one_class(table, rule)
+    return table, _mean(table, rule, by_support=metric.average == "weighted")
 
 
 def delta(request: IntervalRequest) -> Ends:
