@@ -102,18 +102,11 @@ def cohen_kappa(
     In [−1, 1]; 0 is agreement by chance. Undefined while all events are of one class and
     predicted that class. Cost: as :func:`matthews_corrcoef`; O(cells) with `weights`.
 
-    Args:
-        counts: The events.
-        weights: ``"linear"`` or ``"quadratic"`` weights a disagreement by the distance of the
-            two classes, or its square, in the order of `labels`. This is for ordinal classes.
-        labels: The classes that count: an event of another class, or predicted so, is left
-            out, as with scikit-learn's ``labels``. None: all, in the order of
-            ``counts.labels`` (a closed list as declared, else ascending).
-        undefined: A number to return where p_e = 1.
-
-    Raises:
-        MetricError: Other `weights`, or no label in `labels`.
-        InputError: A label twice in `labels`.
+    `weights` of ``"linear"`` or ``"quadratic"``, for ordinal classes, weights a disagreement by the
+    distance of the two classes, or its square, in the order of `labels`. These are the classes that
+    count: an event of another class, or predicted so, is left out, as with scikit-learn's
+    ``labels``. None: all, in the order of ``counts.labels`` (a closed list as declared, else
+    ascending). Raises MetricError for other `weights` or no label, InputError for a label twice.
 
     >>> counts = ConfusionCounts.from_matrix([[2, 1, 0], [0, 2, 0], [0, 0, 1]], [1, 2, 3])
     >>> cohen_kappa(counts), cohen_kappa(counts, weights="linear")

@@ -17,13 +17,7 @@ from streameval.metrics.thresholds import CurveColumns, class_missing, threshold
 from streameval.metrics.undefined import undefined_value
 from streameval.states.moments import ScoreMoments
 
-__all__ = [
-    "BinormalModel",
-    "BinormalRoc",
-    "binormal_auc",
-    "binormal_model",
-    "binormal_roc",
-]
+__all__ = ["BinormalModel", "BinormalRoc", "binormal_auc", "binormal_model", "binormal_roc"]
 
 _NO_SPREAD = "the scores of both classes are constant, so the two-normal model has no spread"
 _TOO_WIDE = "the scores are so large that their spread is beyond the largest float"

@@ -450,9 +450,8 @@ def _with_docstring(text: str) -> Callable[[Callable[..., Any]], ClassMetric]:
 @_with_docstring(
     _docstring(
         FBETA,
-        params="beta: Above 1 favours recall, below 1 precision; 1 is F1,\n        "
-        "and 0 and infinity are the limits.\n    ",
-        raises=", or\n        `beta` is not a number of at least 0",
+        params="beta: A number of at least 0: above 1 favours recall, below 1 precision.\n    ",
+        raises=",\n        or another `beta`",
     )
 )
 def fbeta(
@@ -598,19 +597,11 @@ def expected_cost(
 ) -> float:
     """The mean cost of an event by its true and its predicted class, Σ C[i][j]·cost[i][j] / s.
 
-    A number of at least 0, in the unit of the costs; undefined before the first event. nan with
-    a reason, whatever `undefined` is, where an event has a wrong prediction without a cost.
-    Cost: O(cells).
-
-    Args:
-        counts: The events.
-        costs: From the true class to a mapping from the predicted class to the cost of such
-            an event, at least 0. A right prediction that is left out costs 0, and a wrong one
-            has no cost. None: 1 for each wrong prediction, which is the error rate.
-        undefined: A number to return while there are no events.
-
-    Raises:
-        MetricError: `costs` is no such mapping, or a cost is not a finite number of at least 0.
+    `costs` maps the true class to a mapping from the predicted class to the cost of such an event,
+    at least 0. A right prediction that is left out costs 0, and a wrong one has no cost. None: 1
+    for each wrong prediction, which is the error rate. Raises MetricError for another mapping. From
+    0 up, in the unit of the costs; undefined before the first event. nan with a reason, whatever
+    `undefined` is, where an event has a wrong prediction without a cost. Cost: O(cells).
 
     Source: Elkan (2001), The foundations of cost-sensitive learning.
 

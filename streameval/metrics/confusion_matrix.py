@@ -39,20 +39,12 @@ def confusion_matrix(
 ) -> ConfusionMatrix:
     """The confusion of all labels or some, in weights or in shares: a float64 matrix, (K, K).
 
-    Where a sum is 0 the shares are nan; scikit-learn's ``confusion_matrix`` has 0 there.
-    Cost: O(classes²).
-
-    Args:
-        counts: The events.
-        labels: The labels, in the order of rows and columns; other classes are left out, and
-            one never seen has no events. None: all.
-        normalize: ``"true"``, each row over its sum, so that the diagonal is the recall;
-            ``"pred"``, each column over its sum (the precision); ``"all"``, each cell over
-            the sum of all; None, the weights.
-
-    Raises:
-        MetricError: Another `normalize`, or no label in `labels`.
-        InputError: A label twice in `labels`, or more than 10⁸ cells.
+    `labels` is the order of rows and columns; other classes are left out, and one never seen has no
+    events. None: all. `normalize` is ``"true"``, each row over its sum, so that the diagonal is the
+    recall; ``"pred"``, each column over its sum (the precision); ``"all"``, each cell over the
+    total; None, the weights. Where a sum is 0 the shares are nan; scikit-learn's
+    ``confusion_matrix`` has 0 there. Raises MetricError for another `normalize` or no label,
+    InputError for a label twice or more than 10⁸ cells. Cost: O(classes²).
 
     >>> counts = ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"])
     >>> confusion_matrix(counts, normalize="true").matrix.tolist()

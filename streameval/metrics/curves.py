@@ -272,10 +272,7 @@ _Curve = TypeVar("_Curve", RocCurve, PrecisionRecallCurve)
 
 
 def roc_curve_ovr(
-    scores: ClassScores,
-    *,
-    average: CurveAverage | None = "macro",
-    drop_intermediate: bool = True,
+    scores: ClassScores, *, average: CurveAverage | None = "macro", drop_intermediate: bool = True
 ) -> RocCurve | dict[Label, RocCurve]:
     """The ROC curve of several classes: of each against the rest, or an average.
 
@@ -304,10 +301,7 @@ def roc_curve_ovr(
 
 
 def precision_recall_curve_ovr(
-    scores: ClassScores,
-    *,
-    average: CurveAverage | None = "macro",
-    drop_intermediate: bool = False,
+    scores: ClassScores, *, average: CurveAverage | None = "macro", drop_intermediate: bool = False
 ) -> PrecisionRecallCurve | dict[Label, PrecisionRecallCurve]:
     """Precision and recall of several classes: of each against the rest, or an average.
 

@@ -213,14 +213,9 @@ class Metric:
     ) -> Callable[..., float]:
         """The metric as a function of its states alone; parameters are checked once, here.
 
-        Args:
-            positive: The positive class; ignored where the metric has none.
-            undefined: A number in place of an undefined value.
-            **params: The metric's own parameters, such as ``beta=2``.
-
-        Raises:
-            MetricError: A parameter that the metric does not take, or no `positive` where it
-                needs one.
+        `positive` is ignored where the metric has none; `undefined` is a number in place of an
+        undefined value. Raises MetricError for a parameter that the metric does not take, or no
+        `positive` where it needs one.
         """
         check_parameters(self.name, params, self.params)
         function = self.function

@@ -85,10 +85,7 @@ def roc_auc_ovr(
 
 
 def roc_auc_ovr(
-    scores: ClassScores,
-    *,
-    average: AucAverage | None = "macro",
-    undefined: float | None = None,
+    scores: ClassScores, *, average: AucAverage | None = "macro", undefined: float | None = None
 ) -> float | dict[Label, float]:
     """AUC of each class against the rest, averaged.
 
@@ -246,10 +243,7 @@ def average_precision_ovr(
 
 
 def average_precision_ovr(
-    scores: ClassScores,
-    *,
-    average: AucAverage | None = "macro",
-    undefined: float | None = None,
+    scores: ClassScores, *, average: AucAverage | None = "macro", undefined: float | None = None
 ) -> float | dict[Label, float]:
     """Average precision of each class against the rest, averaged.
 

@@ -142,8 +142,7 @@ def d2_log_loss_score(
     >>> round(d2_log_loss_score(sums), 12)
     0.678071905113
     """
-    share = _of_baseline("the log loss", sums.log_loss_units, _entropy, sums, counts, None)
-    return _removed(share, undefined)
+    return _removed(normalized_entropy(sums, counts), undefined)
 
 
 def d2_brier_score(
@@ -165,8 +164,8 @@ def d2_brier_score(
     >>> d2_brier_score(sums)
     0.75
     """
-    spread = _half_spread if isinstance(sums, ProbabilitySums) else _spread
-    share = _of_baseline("the Brier score", sums.brier_units, spread, sums, counts, None)
+    parts = 2 if isinstance(sums, ProbabilitySums) else 1
+    share = _of_baseline("the Brier score", sums.brier_units, _spread, sums, counts, None, parts)
     return _removed(share, undefined)
 
 
@@ -177,8 +176,9 @@ def _of_baseline(
     sums: AnySums,
     counts: ConfusionCounts | None,
     undefined: float | None,
+    parts: int = 1,
 ) -> float:
-    """The mean of a loss over that of predicting the class frequencies."""
+    """The mean of a loss over that of predicting the class frequencies, one of so many parts."""
     if reason := missing_probability(sums, what):
         return undefined_value(reason, undefined)
     if isinstance(sums, ProbabilitySums):
@@ -198,7 +198,7 @@ def _of_baseline(
             return undefined_value("some events have no probabilities", undefined)
         if len(true) < 2:
             return undefined_value("every event is truly {}", undefined, held_labels[0])
-    return units / (sums.weight * UNIT) / baseline(true, exact_sum(true))
+    return units / (sums.weight * UNIT) / (baseline(true, exact_sum(true)) / parts)
 
 
 def _removed(share: float, undefined: float | None) -> float:
@@ -226,10 +226,6 @@ def _entropy(true: list[Weight], total: Weight) -> float:
 
 def _spread(true: list[Weight], total: Weight) -> float:
     return math.fsum(share * rest for share, rest in _with_rest(true, total))
-
-
-def _half_spread(true: list[Weight], total: Weight) -> float:
-    return _spread(true, total) / 2
 
 
 def top_k_accuracy(

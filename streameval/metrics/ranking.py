@@ -344,27 +344,15 @@ def partial_roc_auc(
 ) -> float:
     """Area under the ROC curve on an interval of the false or of the true positive rate.
 
-    By default over FPR from 0 to 0.1. With ``min_tpr`` or ``max_tpr`` the area is between the
-    curve and FPR = 1 at a TPR in that interval: specificity, integrated over sensitivity.
-    Standardised as McClish (1989), so that 0.5 is random and 1 perfect for any interval:
-    ½(1 + (A − C)/(M − C)), with C the area of the diagonal and M the interval's length. From 0 this
-    is scikit-learn's ``roc_auc_score(max_fpr=x)``. The standardised value is below 0.5 for a
-    ranking worse than random, and may be below 0 on an interval that does not start at 0.
-    Undefined while a class is missing. Cost: O(distinct scores).
-
-    Args:
-        index: Scores in any unit.
-        max_fpr: The upper end, above 0 and at most 1; 0.1 unless given, and 1 with ``min_fpr``.
-            At 1 the value is the AUC.
-        min_fpr: The lower end, at least 0 and below ``max_fpr``; 0 unless given.
-        min_tpr: The lower end of the TPR; 0 unless given.
-        max_tpr: The upper end of the TPR; 1 unless given.
-        mcclish: False gives the plain area A.
-        undefined: A number in place of an undefined value.
-
-    Raises:
-        MetricError: An end is not in [0, 1], the interval is empty, or an end of each rate is
-            given.
+    Over FPR from `min_fpr` (0 unless given) to `max_fpr` (0.1 unless given, 1 with `min_fpr`; at 1
+    the value is the AUC). With `min_tpr` or `max_tpr` the area is between the curve and FPR = 1 at
+    a TPR in that interval: specificity, integrated over sensitivity. Standardised as McClish
+    (1989), so that 0.5 is random and 1 perfect for any interval: ½(1 + (A − C)/(M − C)), with C the
+    area of the diagonal and M the interval's length; ``mcclish=False`` gives the plain area A. From
+    0 this is scikit-learn's ``roc_auc_score(max_fpr=x)``. The standardised value is below 0.5 for a
+    ranking worse than random, and may be below 0 on an interval that does not start at 0. Undefined
+    while a class is missing. Raises MetricError where an end is not in [0, 1], the interval is
+    empty, or an end of each rate is given. Cost: O(distinct scores).
 
     Source: McClish (1989), Analyzing a portion of the ROC curve; intervals and sensitivity as in
     Robin et al. (2011), pROC.

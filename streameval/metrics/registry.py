@@ -70,26 +70,27 @@ def _row(
     return Metric(name=name, function=function, state=state, definition=definition, **fields)
 
 
+_cells_row = functools.partial(_row, family="confusion")
 _rank_row = functools.partial(_row, state="index", tasks=BINARY)
 _support_row = functools.partial(
-    _row,
-    class_metrics.support,
-    high=math.inf,
-    direction="none",
-    params=("average",),
-    family="none",
+    _row, class_metrics.support, high=math.inf, direction="none", params=("average",), family="none"
 )
 
 
+def _at_row(function: Callable[..., float], value: str, rate: str, *synonyms: str) -> Metric:
+    option = f"min_{function.__name__.partition('_at_')[2]}"
+    definition = f"highest {value} at a {rate} of at least {option}"
+    return _rank_row(function, definition, params=(option,), synonyms=synonyms)
+
+
 def _kappa_row(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
-    return _row(
+    return _cells_row(
         functools.partial(agreement.cohen_kappa, weights=weights),
         f"cohen_kappa where an error counts by its {distance} in label order",
         name=f"cohen_kappa_{weights}",
         low=-1.0,
         params=("labels",),
         fixed=MappingProxyType({"weights": weights}),
-        family="confusion",
     )
 
 
@@ -190,18 +191,16 @@ ROWS: tuple[Metric, ...] = tuple(
             direction="down",
             synonyms=("misclassification", "zero_one_loss"),
         ),
-        _row(
+        _cells_row(
             class_metrics.balanced_accuracy,
             "mean recall of the classes that some event has",
             rule=class_metrics.RECALL,
             average="macro",
-            family="confusion",
         ),
-        _row(
+        _cells_row(
             class_metrics.adjusted_balanced_accuracy,
             "balanced accuracy beyond guessing: (B - 1/K) / (1 - 1/K)",
             low=-1.0,
-            family="confusion",
         ),
         _row(
             class_metrics.expected_cost,
@@ -222,34 +221,30 @@ ROWS: tuple[Metric, ...] = tuple(
         *class_rows(class_metrics.fpr, class_metrics.FPR),
         *class_rows(class_metrics.fnr, class_metrics.FNR),
         *class_rows(class_metrics.npv, class_metrics.NPV),
-        _row(
+        _cells_row(
             class_metrics.geometric_mean,
             "K-th root of the product of the K classes' recalls",
             synonyms=("g_mean", "gmean"),
-            family="confusion",
         ),
-        _row(
+        _cells_row(
             agreement.matthews_corrcoef,
             "correlation of the true and the predicted class",
             low=-1.0,
             synonyms=("mcc", "phi"),
-            family="confusion",
         ),
-        _row(
+        _cells_row(
             agreement.cohen_kappa,
             "agreement beyond chance: (p_o - p_e) / (1 - p_e)",
             low=-1.0,
             params=("weights", "labels"),
-            family="confusion",
             synonyms=("kappa",),
         ),
         _kappa_row("linear", "distance"),
         _kappa_row("quadratic", "squared distance"),
-        _row(
+        _cells_row(
             agreement.kappa_m,
             "accuracy beyond always predicting the most frequent class",
             low=-math.inf,
-            family="confusion",
         ),
         _row(
             agreement.kappa_temporal,
@@ -262,15 +257,13 @@ ROWS: tuple[Metric, ...] = tuple(
         class_row(class_metrics.markedness, class_metrics.MARKEDNESS),
         class_row(class_metrics.positive_likelihood_ratio, class_metrics.POSITIVE_LIKELIHOOD_RATIO),
         class_row(class_metrics.negative_likelihood_ratio, class_metrics.NEGATIVE_LIKELIHOOD_RATIO),
-        _row(
+        _cells_row(
             class_metrics.prevalence_weighted_precision,
             "correct over predicted, each class counting as often as it is true",
-            family="confusion",
         ),
-        _row(
+        _cells_row(
             class_metrics.prevalence_weighted_recall,
             "correct over true, each class counting as often as it is true",
-            family="confusion",
         ),
         _support_row("weight of the positive events", tasks=BINARY, needs_positive=True),
         _support_row("weight of all events", tasks=MULTICLASS),
@@ -312,28 +305,10 @@ ROWS: tuple[Metric, ...] = tuple(
             direction="down",
             synonyms=("eer",),
         ),
-        _rank_row(
-            ranking.precision_at_recall,
-            "highest precision at a recall of at least min_recall",
-            params=("min_recall",),
-            synonyms=("precision_at_fixed_recall",),
-        ),
-        _rank_row(
-            ranking.recall_at_precision,
-            "highest recall at a precision of at least min_precision",
-            params=("min_precision",),
-            synonyms=("recall_at_fixed_precision",),
-        ),
-        _rank_row(
-            ranking.sensitivity_at_specificity,
-            "highest TPR at a specificity of at least min_specificity",
-            params=("min_specificity",),
-        ),
-        _rank_row(
-            ranking.specificity_at_sensitivity,
-            "highest specificity at a TPR of at least min_sensitivity",
-            params=("min_sensitivity",),
-        ),
+        _at_row(ranking.precision_at_recall, "precision", "recall", "precision_at_fixed_recall"),
+        _at_row(ranking.recall_at_precision, "recall", "precision", "recall_at_fixed_precision"),
+        _at_row(ranking.sensitivity_at_specificity, "TPR", "specificity"),
+        _at_row(ranking.specificity_at_sensitivity, "specificity", "TPR"),
         _row(
             binormal_auc,
             "Φ((μ₁ − μ₀)/√(σ₁² + σ₀²)), the AUC if the scores of each class are normal",
@@ -404,18 +379,11 @@ _SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in
 
 
 def find(name: str, task: str | None = None, average: object = ...) -> Metric:
-    """The row of a name.
+    """The row of a `name`, as :data:`METRICS` spells it, in a task or (None) in either.
 
-    Args:
-        name: As :data:`METRICS` spells it, or with `average` a family's name.
-        task: ``"binary"`` or ``"multiclass"``; None for either.
-        average: ``"binary"``, ``"macro"``, ``"micro"``, ``"weighted"``; None for a row whose
-            function returns a dictionary of every class's value. By default the name includes
-            the average.
-
-    Raises:
-        MetricError: No such metric (near spellings are named), or not in this task
-            (alternatives are named).
+    With `average` the name is a family's, and None is for a row whose function returns a dictionary
+    of every class's value; by default the name includes the average. Raises MetricError where there
+    is no such metric (near spellings are named), or not in this task (alternatives are named).
 
     >>> find("fbeta", "multiclass", "weighted").name
     'fbeta_weighted'
@@ -569,16 +537,9 @@ def compute(
 ) -> float:
     """A metric of states by its name; for repeated reads call ``find(name).bind(...)`` once.
 
-    Args:
-        name: As :data:`METRICS` spells it.
-        *states: The state that the metric reads; two for ``kappa_temporal``.
-        positive: The positive class, for metrics of one class.
-        undefined: A number in place of an undefined value.
-        average: As in :func:`find`.
-        **params: The metric's own parameters.
-
-    Raises:
-        MetricError: An unknown name or parameter, or another state.
+    `states` are those that the metric reads, two for ``kappa_temporal``; `positive` is the class of
+    metrics of one class, `undefined` a number in place of an undefined value, and `average` as in
+    :func:`find`. Raises MetricError for an unknown name or parameter, or another state.
 
     >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 1]], ["cat", "dog"])
     >>> compute("f1", counts, positive="cat"), compute("f1_macro", counts)

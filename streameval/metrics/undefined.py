@@ -20,13 +20,9 @@ __all__ = ["NO_EVENTS", "Undefined", "ratio", "reason_of", "undefined_value"]
 class Undefined(float):
     """``nan`` with a reason in words.
 
-    It is a float in every other respect: it compares, adds and prints as ``nan`` does, and
-    survives copying and pickling.
-
-    Args:
-        reason: Why there is no value; a clause without a full stop. With `labels`, one ``{}`` in
-            it for each of them.
-        labels: The classes that the reason names.
+    It is a float in every other respect: it compares, adds and prints as ``nan`` does, and survives
+    copying and pickling. `reason` is a clause without a full stop, with one ``{}`` for each of the
+    classes that it names, `labels`.
 
     >>> value = Undefined("no event was predicted {}", "cat")
     >>> value, value == value, value.reason

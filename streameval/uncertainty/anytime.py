@@ -19,9 +19,6 @@ def beta_binomial(successes: float, trials: float, level: float) -> tuple[float,
 
     With probability `level` or more, the intervals after the first event, the second and so on
     *all* contain the true proportion. It is about 1.5 to 2 times as wide as Wilson's.
-
-    >>> [round(end, 4) for end in beta_binomial(80, 100, 0.95)]
-    [0.6484, 0.909]
     """
     failures = trials - successes
     # With p = k/n the left side is at most 0; ln B(½, ½) = ln π.

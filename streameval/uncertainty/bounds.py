@@ -42,14 +42,7 @@ class BoundedFunction:
 
 
 def extreme_index(index: ScoreIndex, *, positives_first: bool) -> ScoreIndex:
-    """An index of the same events where each cell has one class above the other, both within it.
-
-    >>> index = ScoreIndex(max_scores=1024)
-    >>> index.update_many([True, False] * 1000, [n / 4096 for n in range(2000)])
-    >>> best, worst = (extreme_index(index, positives_first=first) for first in (True, False))
-    >>> worst.twice_wins < index.twice_wins < best.twice_wins
-    True
-    """
+    """An index of the same events where each cell has one class above the other, both within it."""
     scores, positives, negatives = index.groups()
     both = wide_cells(scores, index.level) & (positives > 0) & (negatives > 0)
     upper, lower = (positives, negatives) if positives_first else (negatives, positives)

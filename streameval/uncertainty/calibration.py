@@ -49,10 +49,6 @@ def gap_sum_ends(gaps: list[Gap], level: float) -> tuple[float, float]:
     spread that puts it furthest out: the lower one that only bins with |D_b| > z·error_b have a
     gap, d_b = |D_b|; the upper one that each has, d_b² = max(D_b² − error_b², error_b²). The upper
     end may lie below Σ|D_b| where that is less than is to be expected without any gap.
-
-    >>> ends = gap_sum_ends([Gap(0.02, 0.01), Gap(0.10, 0.01)], 0.95)
-    >>> [round(end, 3) for end in ends]
-    [0.093, 0.147]
     """
     z = normal_quantile(level)
     few = [gap.size if gap.size > z * gap.error else 0.0 for gap in gaps]

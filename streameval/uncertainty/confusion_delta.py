@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -151,57 +151,26 @@ def one_class_table(counts: ConfusionCounts, label: Label, n: float) -> Table:
     )
 
 
-class _Dual:
-    """An integer with its derivatives by three variables: a Rule's parts are polynomials of it."""
-
-    __slots__ = ("partials", "value")
-
-    def __init__(self, value: int, partials: tuple[int, ...] = (0, 0, 0)) -> None:
-        self.value = value
-        self.partials = partials
-
-    def __add__(self, other: _Dual | int) -> _Dual:
-        other = other if isinstance(other, _Dual) else _Dual(other)
-        partials = zip(self.partials, other.partials, strict=True)
-        return _Dual(self.value + other.value, tuple(x + y for x, y in partials))
-
-    def __mul__(self, other: _Dual | int) -> _Dual:
-        other = other if isinstance(other, _Dual) else _Dual(other)
-        a, b = self.value, other.value
-        partials = zip(self.partials, other.partials, strict=True)
-        return _Dual(a * b, tuple(x * b + a * y for x, y in partials))
-
-    def __sub__(self, other: _Dual | int) -> _Dual:
-        return self + other * -1
-
-    def __rsub__(self, other: int) -> _Dual:
-        return self.__mul__(-1).__add__(other)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-
-_UNITS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
-
-
 def derivatives(
     rule: Rule, correct: int, true: int, predicted: int, total: int
-) -> tuple[float, tuple[float, ...]]:
+) -> tuple[float, list[float]]:
     """A rule's value, and its derivatives by the correct, true and predicted share.
 
-    The derivatives of numerator and denominator are exact integers. That by the total follows from
-    the others, as the value does not depend on the scale of the counts.
+    Numerator and denominator are polynomials of degree 2 at most in each count, whose central
+    differences are exact derivatives, in integers. That by the total follows from the others, as
+    the value does not depend on the scale of the counts.
     """
-    c, t, p = map(_Dual, (correct, true, predicted), _UNITS)
-    parts: Any = rule.parts(c, t, p, total)  # type: ignore[arg-type]
-    top, bottom = parts
-    value = rule.value(top.value, bottom.value)
+    top, bottom = rule.parts(correct, true, predicted, total)
+    value = rule.value(top, bottom)
     # A root has half the derivative of its square, over the value.
     twice = 2 * value if rule.root else 1.0
-    return value, tuple(
-        total * (x * bottom.value - top.value * y) / bottom.value**2 / twice
-        for x, y in zip(top.partials, bottom.partials, strict=True)
-    )
+    slopes = []
+    for c, t, p in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        above = rule.parts(correct + c, true + t, predicted + p, total)
+        below = rule.parts(correct - c, true - t, predicted - p, total)
+        by_top, by_bottom = (above[0] - below[0]) // 2, (above[1] - below[1]) // 2
+        slopes.append(total * (by_top * bottom - top * by_bottom) / bottom**2 / twice)
+    return value, slopes
 
 
 def _one_class(table: Table, rule: Rule) -> Gradient:

@@ -47,9 +47,6 @@ def newcombe_interval(
 
     The bracket is that of exponential scores. Only the value and the numbers of both classes are
     needed, or their effective sizes where weights are fractions.
-
-    >>> [round(end, 4) for end in newcombe_interval(1.0, 20, 20, 0.95)]
-    [0.8987, 1.0]
     """
     factor = normal_quantile(level) ** 2 / (positives * negatives)
     mean_size = (positives + negatives) / 2

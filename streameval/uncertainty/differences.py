@@ -27,12 +27,6 @@ def difference(first: Interval, second: Interval) -> Interval:
     Each side uses the variance near its own end, so skewed intervals stay skewed. The ends are
     ``nan``, with a reason, where one of the two has none; `n` is the events of both. Newcombe
     (1998), Statistics in Medicine 17, method 10; Zou & Donner (2008).
-
-    >>> from streameval.uncertainty.proportions import wilson
-    >>> first = Interval(56 / 70, *wilson(56, 70, 0.95), 0.95, "wilson", 70)
-    >>> second = Interval(48 / 80, *wilson(48, 80, 0.95), 0.95, "wilson", 80)
-    >>> print(difference(first, second))
-    0.2 [0.0524315, 0.333873]
     """
     if first.level != second.level:
         raise InputError(
@@ -103,12 +97,6 @@ def sides(
 
     Each part is tested by :func:`part_p_value`, and Benjamini and Hochberg's procedure keeps the
     expected share of false ones among those that are named at `rate`, however many parts there are.
-
-    >>> whole = Interval(0.75, 0.722, 0.776, 0.95, "wilson", 1000)
-    >>> low = Interval(0.60, 0.502, 0.691, 0.95, "wilson", 100)
-    >>> like = Interval(0.74, 0.646, 0.816, 0.95, "wilson", 100)
-    >>> sides([low, like], whole)
-    ['below', None]
     """
     adjusted = benjamini_hochberg([part_p_value(part, whole) for part in parts])
     return [

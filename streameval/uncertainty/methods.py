@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from streameval.errors import MetricError, did_you_mean, shown
+from streameval.errors import MetricError
 from streameval.metrics.metric import FAMILIES, Metric
 from streameval.metrics.undefined import reason_of
 from streameval.uncertainty.anytime import ANYTIME, anytime
@@ -18,7 +18,7 @@ from streameval.uncertainty.bootstrap import bootstrap
 from streameval.uncertainty.calibration import calibration_ends
 from streameval.uncertainty.confusion_delta import delta
 from streameval.uncertainty.delong import delong, newcombe, reliable_delong
-from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_ends
+from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, check_named, no_ends
 from streameval.uncertainty.losses import loss_ends
 from streameval.uncertainty.multiclass_auc import summed
 from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
@@ -65,16 +65,6 @@ METHODS: Mapping[str, IntervalMethod] = {
 """From the name of each method to its row, in the order of preference."""
 
 
-def check_method(method: object) -> None:
-    """Raise MetricError where no method has this name."""
-    if not isinstance(method, str) or (method != "auto" and method not in METHODS):
-        near = did_you_mean(method, METHODS) if isinstance(method, str) else ""
-        raise MetricError(
-            f"no interval method is called {shown(method)}; "
-            f"{near or 'there are auto, ' + ', '.join(METHODS)}"
-        )
-
-
 @functools.cache
 def _rows(family: str, method: str, by_unit: bool) -> tuple[IntervalMethod, ...]:
     """The rows of a family of which the first that is reliable is taken; of a named method one."""
@@ -102,7 +92,7 @@ def interval(request: IntervalRequest, method: str = "auto", *, required: bool =
     no interval, with that reason.
     """
     metric, value = request.metric, request.value
-    check_method(method)
+    check_named("interval", method, METHODS)
     by_unit = request.replicates is not None
     # The formulas are of all classes.
     family = "bootstrap" if request.params.get("labels") is not None else metric.family

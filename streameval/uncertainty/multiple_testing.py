@@ -12,9 +12,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the largest of (m − j + 1)·p₍ⱼ₎ over j ≤ i, at most
     1. It holds however the tests depend on each other. ``nan`` is no test: it is not counted, and
     stays ``nan``.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
     """
     adjusted = [math.nan] * len(p_values)
     order = _ascending(p_values)
@@ -31,9 +28,6 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the smallest of m·p₍ⱼ₎/j over j ≥ i. Rejecting those
     of at most q keeps the expected share of false rejections at most q, where the tests are
     independent or positively dependent. ``nan`` is no test, as in :func:`holm`.
-
-    >>> benjamini_hochberg([0.01, 0.04, 0.03])
-    [0.03, 0.04, 0.04]
     """
     adjusted = [math.nan] * len(p_values)
     order = _ascending(p_values)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import MetricError, did_you_mean, shown
+from streameval.errors import MetricError
 from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray
 from streameval.metrics.metric import Metric
@@ -22,7 +22,7 @@ from streameval.states.joint_losses import JointLosses
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.bootstrap import REPLICATES
-from streameval.uncertainty.interval import normal_quantile
+from streameval.uncertainty.interval import check_named, normal_quantile
 from streameval.uncertainty.losses import (
     LEAST_FREEDOM,
     RESOLUTION,
@@ -60,12 +60,7 @@ def no_test(reason: str, n: float = 0) -> PairedTest:
 
 
 def _test_of(
-    value: float,
-    error: float,
-    level: float,
-    method: str,
-    n: float,
-    freedom: float = math.inf,
+    value: float, error: float, level: float, method: str, n: float, freedom: float = math.inf
 ) -> PairedTest:
     """Interval and p-value of a difference and its error; Student's with finite `freedom`."""
     if error == 0:
@@ -98,12 +93,6 @@ def paired_delong(
 
     Placements are kept as integers 2N·V and 2P·V from mid-ranks, and divided once. DeLong, DeLong &
     Clarke-Pearson (1988); Sun & Xu (2014).
-
-    >>> positive = np.array([False, False, False, True, True, True])
-    >>> a, b = np.array([1.0, 2, 4, 3, 5, 6]), np.array([2.0, 4, 5, 1, 3, 6])
-    >>> test = paired_delong(positive, a, b)
-    >>> round(test.low, 4), round(test.high, 4), round(test.p_value, 4)
-    (-0.0425, 0.9314, 0.0736)
     """
     weights = np.ones(len(positive), dtype=np.int64) if weight is None else weight
     events = int(weights.sum())
@@ -168,10 +157,6 @@ def mcnemar(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedT
 
     The exact p-value is conservative, so that in small samples it can exceed 1 − level where the
     interval excludes 0. `wins_a` are the events of all `n` that a alone has right.
-
-    >>> test = mcnemar(1, 7, 21)
-    >>> round(test.low, 3), round(test.high, 3), round(test.p_value, 4), test.method
-    (-0.508, -0.013, 0.0703, 'McNemar exact, Bonett-Price')
     """
     if not n:
         return no_test("no events")
@@ -200,10 +185,6 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
     1 − level, over all looks together. The p-value is the least α whose interval excludes 0: one
     over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the first
     p ≤ α is wrong with probability of at most α. Ville (1939); Robbins (1970); Howard (2021).
-
-    >>> test = anytime_difference(60, 20, 1000)
-    >>> round(test.low, 4), round(test.high, 4), round(test.p_value, 5)
-    (0.007, 0.0933, 0.00036)
     """
     if not n:
         return no_test("no events")
@@ -496,13 +477,8 @@ def paired_method(metric: Metric, method: object = "auto") -> PairedMethod | Non
     fitting = [row for row in PAIRED_METHODS.values() if row.serves(metric)]
     if method == "auto":
         return next((row for row in fitting if row.automatic), None)
-    if not isinstance(method, str) or method not in PAIRED_METHODS:
-        near = did_you_mean(method, PAIRED_METHODS) if isinstance(method, str) else ""
-        known = ", ".join(PAIRED_METHODS)
-        raise MetricError(
-            f"no paired method is called {shown(method)}; {near or f'there are auto, {known}'}"
-        )
-    row = PAIRED_METHODS[method]
+    check_named("paired", method, PAIRED_METHODS)
+    row = PAIRED_METHODS[str(method)]
     if row not in fitting:
         names = ", ".join(row.name for row in fitting) or "none"
         raise MetricError(f"the difference of {metric.name} has no {method} test; it has {names}")

@@ -48,9 +48,6 @@ def wilson(successes: float, trials: float, level: float) -> tuple[float, float]
 
     The proportions p that a score test of k successes in n trials does not reject:
     (p̂ − p)² ≤ z²·p(1 − p)/n.
-
-    >>> [round(end, 4) for end in wilson(8, 10, 0.95)]
-    [0.4902, 0.9433]
     """
     return score_ends(successes, trials, normal_quantile(level))
 
@@ -74,9 +71,6 @@ def clopper_pearson(successes: float, trials: float, level: float) -> tuple[floa
     Quantiles of two beta distributions: of Beta(k, n − k + 1) at (1 − level)/2 and of
     Beta(k + 1, n − k) at (1 + level)/2. Wider than Wilson's, whose coverage is `level` on average
     over p.
-
-    >>> [round(end, 4) for end in clopper_pearson(8, 10, 0.95)]
-    [0.4439, 0.9748]
     """
     failures = trials - successes
     tail = (1 - level) / 2
