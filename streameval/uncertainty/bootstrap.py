@@ -1,16 +1,15 @@
 """Poisson bootstrap: the interval of any metric, from states of resampled events.
 
 A replicate counts each event as often as a Poisson variable of mean 1 says. The sum of Poisson
-variables is a Poisson variable, so a replicate of a state is drawn from its counts alone: a cell
-of a confusion, or the positives (or negatives) at a score, of count c become Poisson(c).
-Chamandy, Muralidharan, Najmi & Naidu, "Estimating uncertainty for massive data streams", Google
-2012.
+variables is a Poisson variable, so a replicate of a state is drawn from its counts alone: a cell of
+a confusion, or the positives (or negatives) at a score, of count c become Poisson(c). Chamandy,
+Muralidharan, Najmi & Naidu, "Estimating uncertainty for massive data streams", Google 2012.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -97,12 +96,6 @@ def resampled_groups(index: ScoreIndex, scale: float = 1) -> Iterator[ResampledG
         yield ResampledGroups(scores, column[: len(scores)], column[len(scores) :])
 
 
-_BY_GROUPS: Mapping[str, Callable[[ResampledGroups], float]] = MappingProxyType(
-    {"average_precision": ResampledGroups.average_precision}
-)
-"""Metrics that are computed of the groups without a state of them, by name."""
-
-
 def bootstrap(request: IntervalRequest) -> Ends:
     """The interval of a metric of a confusion or an index, from :data:`REPLICATES` replicates.
 
@@ -125,11 +118,12 @@ def bootstrap(request: IntervalRequest) -> Ends:
     if index is None:
         return no_ends(_NOT_EVENTS.get(metric.state, _SUMS))
     scale = request.n / (index.positives + index.negatives)
-    of_groups = None if request.params else _BY_GROUPS.get(metric.name)
+    # Of the groups without a state of them.
+    by_groups = metric.name == "average_precision" and not request.params
     values = []
     for replicate in resampled_groups(index, scale):
-        if of_groups is not None:
-            values.append(of_groups(replicate))
+        if by_groups:
+            values.append(replicate.average_precision())
         elif metric.states == ("index",):
             values.append(of_state(replicate.state()))
         else:

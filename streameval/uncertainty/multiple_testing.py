@@ -10,8 +10,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's (1979) adjusted p-values: they bound the chance of any false rejection.
 
     With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the largest of (m − j + 1)·p₍ⱼ₎ over j ≤ i, at most
-    1. It holds however the tests depend on each other. ``nan`` is no test: it is not counted, and
-    stays ``nan``.
+    1. It holds however the tests depend. ``nan`` is no test, not counted, and stays ``nan``.
     """
     adjusted = [math.nan] * len(p_values)
     order = _ascending(p_values)

@@ -198,20 +198,16 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
     for end, (outer, inner) in ((low, (high_rate, low_rate)), (high, (low_rate, high_rate))):
         gain = 2 * end - 1
         ends.append(gain * (outer if gain < 0 else inner))
-    log_ratio = _log_mixture(wins_a, discordant) + discordant * math.log(2)
+    # ln of ∫ pᵏ(1 − p)ᵐ⁻ᵏ over Jeffreys' prior Beta(½, ½), against that at θ = ½.
+    log_ratio = (
+        math.lgamma(wins_a + 0.5)
+        + math.lgamma(wins_b + 0.5)
+        - math.lgamma(discordant + 1)
+        - math.log(math.pi)
+    ) + discordant * math.log(2)
     p_value = min(1.0, math.exp(-log_ratio) / (1 - _SHARE_OF_RATE))
     low, high = ends
     return PairedTest(low, high, p_value, "anytime beta-binomial", n)
-
-
-def _log_mixture(successes: int, trials: int) -> float:
-    """ln of ∫ pᵏ(1 − p)ᵐ⁻ᵏ over Jeffreys' prior Beta(½, ½)."""
-    return (
-        math.lgamma(successes + 0.5)
-        + math.lgamma(trials - successes + 0.5)
-        - math.lgamma(trials + 1)
-        - math.log(math.pi)
-    )
 
 
 def paired_t(value: float, spread: float, n: int, *, level: float = 0.95) -> PairedTest:

@@ -68,9 +68,8 @@ def score_ends(successes: float, trials: float, z: float) -> tuple[float, float]
 def clopper_pearson(successes: float, trials: float, level: float) -> tuple[float, float]:
     """Clopper and Pearson's (1934) interval of a proportion: coverage of at least `level`, always.
 
-    Quantiles of two beta distributions: of Beta(k, n − k + 1) at (1 − level)/2 and of
-    Beta(k + 1, n − k) at (1 + level)/2. Wider than Wilson's, whose coverage is `level` on average
-    over p.
+    Quantiles of two beta distributions: of Beta(k, n − k + 1) at (1 − level)/2 and of Beta(k + 1, n
+    − k) at (1 + level)/2. Wider than Wilson's, whose coverage is `level` on average over p.
     """
     failures = trials - successes
     tail = (1 - level) / 2
