@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
-from streameval.evaluator.evaluation import MergeableEvaluation
+from streameval.evaluator.evaluation import MergeableEvaluation, different_settings
 from streameval.evaluator.options import (
     check_arguments,
     checked_options,
@@ -609,19 +609,13 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         self._input.learn_from(other._input)
         self._windows.merge(other._windows)
 
-    _add = add_events
-
     def check_events(self, other: Evaluator) -> None:
         """Raise StateError for other settings, or events that cannot be added."""
-        differences = [
-            _difference(name, self._options.get(name), other._options.get(name))
-            for name in {**self._options, **other._options}
-            if self._options.get(name) != other._options.get(name)
-        ]
-        if differences:
+        different = different_settings(self._options, other._options)
+        if different:
             raise StateError(
                 "evaluators that were set up differently cannot be merged: "
-                + "; ".join(differences)
+                + "; ".join(_difference(name, *values) for name, values in different.items())
             )
         self._windows.check_merge(other._windows)
         self._input.check_merge(other._input)
@@ -630,12 +624,9 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         """A new evaluator set up in the same way, without events."""
         return type(self)._blank(self._options)
 
-    def follow(self, other: Evaluator, newest: int | None) -> None:
-        """Take over labels, open slices and timeline of another, without its events."""
+    def _follow(self, other: Evaluator, newest: int | None) -> None:
         self.learn_labels([other])
         self._windows.follow(other._windows, newest)
-
-    _follow = follow
 
     def learn_labels(self, others: Iterable[Evaluator]) -> None:
         """Take over the labels that others know."""
@@ -763,11 +754,6 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         new._input.restore_labels(new._windows.total.current().labels())
         return new
 
-    @property
-    def holds_few(self) -> bool:
-        """Whether the weight of its events is below that of which equal bytes prove nothing."""
-        return self._holds_few()
-
     def __reduce__(self) -> tuple[Callable[[bytes, Any], Evaluator], tuple[bytes, Any]]:
         return _unpickled, self._pickled()
 
@@ -792,11 +778,8 @@ def _with_units(batch: EventBatch, unit: object) -> EventBatch:
 def _difference(name: str, mine: Any, theirs: Any) -> str:
     """How one setting of two evaluators differs, whatever their length."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
-        return ", ".join(
-            _difference(f"{name}.{key}", mine.get(key), theirs.get(key))
-            for key in sorted(mine.keys() | theirs.keys())
-            if mine.get(key) != theirs.get(key)
-        )
+        different = sorted(different_settings(mine, theirs).items())
+        return ", ".join(_difference(f"{name}.{key}", *values) for key, values in different)
     if isinstance(mine, list) and isinstance(theirs, list):
         mine_only, theirs_only = _without(mine, theirs), _without(theirs, mine)
         if mine_only or theirs_only:
