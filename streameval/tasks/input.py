@@ -115,7 +115,7 @@ class Input:
         """A batch's labels as states count them."""
         distinct, codes = label_column(column, field)
         present = np.bincount(codes, minlength=len(distinct))
-        counted = np.zeros(len(distinct), dtype=np.int64 if self._codes else np.bool_)
+        counted: NDArray[Any] = np.zeros(len(distinct), dtype=np.int64 if self._codes else np.bool_)
         for code, label in enumerate(distinct):
             if present[code]:
                 try:

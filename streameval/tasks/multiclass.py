@@ -104,7 +104,7 @@ class ClassInput(Input):
         """The canonical label; learns nothing."""
         label = canonical_label(value, field, position)
         if label in self.known:
-            return self.known[label]
+            return label
         if self.known:
             check_same_kind(next(iter(self.known.values())), label, field, position)
         if self.closed:
