@@ -177,23 +177,21 @@ class ClassificationReport(Tabular):
         its interval, and there is an ``accuracy_interval``.
         """
 
-        def line(row: Sequence[float], intervals: Sequence[Interval] | None) -> dict[str, Any]:
-            plain: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
-            if intervals is not None:
-                named = zip(_COLUMNS, intervals, strict=False)
-                plain["intervals"] = {name: interval.to_dict() for name, interval in named}
+        def lines(rows: Mapping[Any, Any], intervals: Mapping[Any, Any] | None) -> dict[str, Any]:
+            plain: dict[str, Any] = {}
+            for name, row in rows.items():
+                plain[str(name)] = line = dict(zip(_COLUMNS, row, strict=True))
+                if intervals is not None:
+                    named = zip(_COLUMNS, intervals[name], strict=False)
+                    line["intervals"] = {column: one.to_dict() for column, one in named}
             return plain
 
-        table: dict[str, Any] = {}
-        for label, row in self.rows.items():
-            table[str(label)] = line(row, (self.row_intervals or {}).get(label))
+        table = lines(self.rows, self.row_intervals)
         if self.accuracy is not None:
             table["accuracy"] = self.accuracy
         if self.accuracy_interval is not None:
             table["accuracy_interval"] = self.accuracy_interval.to_dict()
-        for name, row in self.averages.items():
-            table[name] = line(row, (self.average_intervals or {}).get(name))
-        return table
+        return {**table, **lines(self.averages, self.average_intervals)}
 
     def _cells(self, *, beneath: bool = False) -> tuple[list[str], list[list[str]]]:
         """The table; the ends of intervals are beside their numbers, or in lines beneath."""

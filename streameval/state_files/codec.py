@@ -30,18 +30,15 @@ from streameval.errors import StateError, shown
 Path: TypeAlias = list[str | int]
 """Keys and indices from the header's root to a value."""
 
+# From a kind to what reads it, for errors.
 _READERS = {
     "comparison": "streameval.Comparison.load or from_bytes",
     "evaluator": "streameval.load or from_bytes",
 }
-"""From a kind to what reads it, for errors."""
 
 MAX_HEADER_BYTES = 2**28
-"""Most bytes of header text."""
-
 MAX_VALUES = 10_000_000
 """Most values in a header: three bytes of JSON can cost 72 bytes of Python objects."""
-
 MAX_DEPTH = 64
 """Most lists and dicts inside one another."""
 
