@@ -621,7 +621,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         # Probabilities of several classes can weigh too much for one model only.
         heavy = self._context.positive is None and self.wants_scores
         if heavy and not self._context.cumulative:
-            self._update_one(y_true, y_pred, score, proba, weight, event_time, slices)
+            given = {"y_pred": y_pred, "score": score, "proba": proba, "slices": slices}
+            self._update_one(y_true, weight, event_time, **given)
             return
         try:
             events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
@@ -643,30 +644,18 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             self._forget()
 
     def _update_one(
-        self,
-        y_true: object,
-        y_pred: object,
-        score: object,
-        proba: object,
-        weight: object,
-        event_time: object,
-        slices: object,
+        self, y_true: object, weight: object, event_time: object, **by_key: object
     ) -> None:
         """:meth:`update` as a batch, which is checked for every model before any counts it."""
-
-        def columns(given: object) -> object:
-            return {k: [v] for k, v in given.items()} if isinstance(given, Mapping) else given
-
+        columns = {
+            field_name: {key: [value] for key, value in given.items()}
+            if isinstance(given, Mapping)
+            else given
+            for field_name, given in by_key.items()
+        }
+        times = None if event_time is None else [event_time]
         try:
-            self.update_many(
-                [y_true],
-                columns(y_pred),
-                score=columns(score),
-                proba=columns(proba),
-                weight=[weight],
-                event_time=None if event_time is None else [event_time],
-                slices=columns(slices),
-            )
+            self.update_many([y_true], weight=[weight], event_time=times, **columns)
         except InputError as error:
             raise error.at(None) from None
 
