@@ -212,7 +212,7 @@ class ViewContext:
         return lambda state_set: function(*[getattr(state_set, state) for state in states])
 
 
-def _coded(given: Any, codes: Mapping[Label, int], name: str) -> Any:
+def _coded(given: Any, codes: Mapping[Label, Label], name: str) -> Any:
     """Labels, or a mapping of mappings by label, with each label's code."""
     if isinstance(given, Mapping):
         return {
@@ -237,7 +237,7 @@ def _titles(
     return titles
 
 
-def _code(label: object, codes: Mapping[Label, int], name: str) -> int:
+def _code(label: object, codes: Mapping[Label, Label], name: str) -> Label:
     code = codes.get(canonical_label(label, name))
     if code is None:
         raise MetricError(f"{name}: expected {' or '.join(map(shown, codes))}, got {shown(label)}")
