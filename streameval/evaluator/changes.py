@@ -363,11 +363,7 @@ def _table(name: str, rows: Iterable[Change]) -> Table:
 
 
 def describe(value: Any) -> str:
-    """A setting as a line shows it.
-
-    >>> describe({"kind": "last", "n": 10}), describe(["f1"]), describe(None)
-    ('kind last, n 10', 'f1', 'none')
-    """
+    """A setting as a line shows it, such as ``kind last, n 10``; ``none`` for an empty one."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {describe(one)}" for key, one in value.items())
     if isinstance(value, list):

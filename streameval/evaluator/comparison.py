@@ -853,11 +853,11 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         """A difference for each slice, flagged by Benjamini and Hochberg's rule.
 
         Of many slices some differ by chance: of the flagged ones, whose adjusted p-value is at
-        most `rate`, a share of at most `rate` is expected to.
+        most `rate` (between 0 and 1), a share of at most `rate` is expected to.
 
         Args:
             metric: A name of :data:`streameval.metrics.METRICS`.
-            rate: Of false discoveries, between 0 and 1.
+            rate: Of false discoveries.
             options: As of :meth:`difference`.
         """
         if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not 0 < rate < 1:
@@ -1022,8 +1022,7 @@ Evaluation: TypeAlias = Evaluator | Comparison
 def evaluation_from_bytes(data: bytes) -> Evaluation:
     """What :meth:`Evaluator.to_bytes` or :meth:`Comparison.to_bytes` wrote; raises StateError.
 
-    Without a provenance, unlike :func:`from_bytes`: for a carrier that delivers each state exactly
-    once, as a store and an engine do, where parts of equal content are usual.
+    Without a provenance: for a carrier that delivers each state exactly once.
     """
     unpacked = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
     return _type_of(unpacked).from_state(unpacked.data)

@@ -49,20 +49,12 @@ class SeriesRow(NamedTuple):
 
 
 def number(value: float) -> str:
-    """A value as tables show it: ten digits; JSON has all of them.
-
-    >>> number(0.5), number(1 / 3), number(float("nan"))
-    ('0.5', '0.3333333333', 'nan')
-    """
+    """A value as tables show it: ten digits; JSON has all of them."""
     return f"{value:.10g}"
 
 
 def weight(value: Weight) -> str:
-    """A support as tables show it.
-
-    >>> weight(336776), weight(2.5)
-    ('336776', '2.5')
-    """
+    """A support as tables show it."""
     return str(value) if isinstance(value, int) else f"{value:.12g}"
 
 
@@ -284,13 +276,7 @@ class SliceReport(Tabular):
 def value_cells(
     names: Mapping[str, Sequence[str]], value: str, rows: Sequence[ReportRow | SliceRow | SeriesRow]
 ) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells of a table of values.
-
-    Args:
-        names: The first columns, by their headers.
-        value: The header of the values.
-        rows: All with intervals or none; there is a column of reasons where one has a reason.
-    """
+    """The header and the cells of a table of values: all have intervals, or none."""
     columns = [*names.items(), (value, [number(row.value) for row in rows])]
     intervals = [row.interval for row in rows if row.interval is not None]
     if intervals:
