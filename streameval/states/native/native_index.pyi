@@ -1,10 +1,14 @@
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from streameval.events.values import BoolArray, FloatArray, IntArray, Weight
 from streameval.states.ranking.reference_index import PortableScoreIndex
 
-__all__ = ["FractionKernel", "ScoreIndexKernel"]
+__all__ = ["FractionKernel", "ScoreIndexKernel", "own_methods"]
+
+_Class = TypeVar("_Class", bound=type)
+
+def own_methods(cls: _Class) -> _Class: ...
 
 class FractionKernel:
     level: int
@@ -70,7 +74,7 @@ class ScoreIndexKernel:
         high: FloatArray,
         high_weights: IntArray | None,
     ) -> None: ...
-    def merge(self, other: ScoreIndexKernel | PortableScoreIndex) -> None: ...
+    def merge(self, other: ScoreIndexKernel | PortableScoreIndex, times: int = 1) -> None: ...
     def merge_tree(self, other: ScoreIndexKernel) -> None: ...
     def subtract(self, other: ScoreIndexKernel) -> None: ...
     def keep_at_most(self, scores: int) -> None: ...

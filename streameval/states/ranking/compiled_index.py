@@ -27,7 +27,7 @@ from streameval.events.values import (
     weight_column,
 )
 from streameval.states.fields import never_counted, removable_weight
-from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel
+from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel, own_methods
 from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.ranking.reference_index import PortableScoreIndex, check_same_limit
 from streameval.states.ranking.score_groups import (
@@ -78,6 +78,7 @@ class Fractions(FractionKernel):
 
 
 @final
+@own_methods
 class NativeScoreIndex(ScoreIndexKernel):
     """Exact state of everything that depends on the ranking of binary scores, compiled.
 
