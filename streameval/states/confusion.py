@@ -276,13 +276,13 @@ class ConfusionCounts:
         if y_true not in self._index or y_pred not in self._index:
             self._label_index.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
 
-    def check_codes(
+    def check_many(
         self,
         y_true: LabelColumn,
         y_pred: LabelColumn,
         weight: IntArray | FloatArray | None = None,
     ) -> None:
-        """Raise what :meth:`add_codes` would raise; nothing is counted."""
+        """Raise what :meth:`update_many` of these would raise; nothing is counted."""
         self._label_index.check(
             [
                 (field, column.labels, np.flatnonzero(np.bincount(column.codes)).tolist())

@@ -596,7 +596,7 @@ def compiled_sums(
     That is: nothing was compiled, or there are more than two classes.
     """
     module = compiled("streameval.states.native.fading_sums")
-    if plan.task != "binary" or plan.ordered or module is None:
+    if plan.task_row.kernel != "two classes" or plan.ordered or module is None:
         return None
 
     def advance(sums: NativeFadingSums) -> None:

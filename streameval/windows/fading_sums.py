@@ -106,6 +106,7 @@ class FadingSums:
             return
         true, predicted, score, weight = event
         weight = sign * weight << bits  # type: ignore[operator]
+        task = self._plan.task_row
         try:
             for name, whole in self._states.items():
                 if STATES[name].fed_by == "labels":
@@ -113,10 +114,8 @@ class FadingSums:
                         whole.add_whole(true, predicted, weight)
                 elif score is None:
                     continue
-                elif self._plan.binary:
-                    whole.add_whole(true == 1, score, weight)
                 else:
-                    whole.add_whole(true, score, weight, predicted)
+                    whole.add_whole(*task.of_scores(true, predicted, score, weight))
         except InputError:
             self.forget()
 

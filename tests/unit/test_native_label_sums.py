@@ -24,7 +24,7 @@ from streameval.metrics.registry import find
 from streameval.metrics.undefined import reason_of
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.confusion_parts import label_sums
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.cumulative import CumulativeWindow
 from tests.support.laws import LAWS, StateSpec, assert_same, check_law, columns
