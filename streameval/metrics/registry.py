@@ -31,13 +31,13 @@ from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, one_of_tasks, task_names
 
-USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
-    {
-        (use, task.name): tuple(names.split())
-        for task in TASKS.values()
-        for use, names in task.usual.items()
-    }
-)
+_USUAL = {
+    # A use that a task has no names for has those of its reports.
+    (use, task.name): tuple(task.usual.get(use, task.usual["report"]).split())
+    for task in map(TASKS.__getitem__, task_names())
+    for use in ("report", "slices", "folds", "representation", "single")
+}
+USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(_USUAL)
 """The metrics of each (use, task) where the caller names none, in the order of reports."""
 
 
@@ -346,13 +346,12 @@ ROWS: tuple[Metric, ...] = tuple(
 """Every row, in the order of reports. A name may occur twice, once for each task."""
 
 
-_OF_TASK: Mapping[str, Mapping[str, Metric]] = {
+_OF_TASK: dict[str, dict[str, Metric]] = {
     task: {row.name: row for row in ROWS if task in row.tasks} for task in task_names()
 }
 
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {**{row.name: row for row in ROWS}, **_OF_TASK[task_names()[0]]}
-)
+_METRICS = {row.name: row for row in (*ROWS, *_OF_TASK[task_names()[0]].values())}
+METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
 # For the hint in an error only: a value has one name.
