@@ -178,20 +178,18 @@ class FadingSums {
     }
 
     void add_loss(bool positive, double score, Wide weight, bool less) {
-        if (!(score >= 0.0 && score <= 1.0)) {
+        if (!BinaryTerms::has(score)) {
             change(outside, weight, less);
             return;
         }
-        const double rest = 1.0 - score;
-        const double missed = positive ? rest : score;
-        change(log_loss, product(weight, static_cast<Wide>(loss_units(positive ? score : rest))), less);
-        change(brier, product(weight, static_cast<Wide>(missed * missed * kUnits)), less);
+        const BinaryTerms terms(positive, score);
+        change(log_loss, product(weight, loss_units<Wide>(terms.given)), less);
+        change(brier, product(weight, static_cast<Wide>(terms.brier)), less);
         change(inside, weight, less);
-        Bin& bin = bins[static_cast<std::size_t>(
-            std::lower_bound(edges.begin(), edges.end(), score) - edges.begin())];
+        Bin& bin = bins[bin_of(edges, score)];
         change(bin.weight, weight, less);
         if (positive) change(bin.hits, weight, less);
-        change(bin.units, product(weight, static_cast<Wide>(score * kUnits)), less);
+        change(bin.units, product(weight, static_cast<Wide>(terms.units)), less);
     }
 
     static double share(Wide over, Wide under) {

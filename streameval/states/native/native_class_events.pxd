@@ -35,7 +35,6 @@ cdef extern from "class_terms.hpp" namespace "streameval" nogil:
         Wide brier
         int64_t weight
         void start(size_t count) except +
-        int64_t in_units(double value)
         void reserve(ptrdiff_t rank) except +
         void count(
             double given, Wide squares, ptrdiff_t rank, double confidence, cbool hit, int64_t by
@@ -48,6 +47,7 @@ cdef extern from "class_terms.hpp" namespace "streameval" nogil:
 
     int64_t MOST_WEIGHT "streameval::ClassTerms::most_weight"
 
+    int64_t in_units(double value)
     Wide share_of(uint64_t wins, uint64_t pairs)
 
 
@@ -60,14 +60,25 @@ cdef class NativeClassTerms:
     cpdef bint count(self, y_true, dict proba, y_pred, int64_t weight=*) except -1
 
 
+cdef class ScoreFields:
+    cdef public dict _codes
+    cdef public list _events
+    cdef public int _level
+    cdef public object _whole
+    cdef public object _wins
+    cdef public dict counts
+    cdef public bint exact
+    cdef public bint signed
+
+
 cdef class ClassCounter:
-    cdef object _scores
+    cdef ScoreFields _scores
     cdef object _sums
     cdef Py_ssize_t _rows_most
-    cdef object _weight_most
+    cdef int64_t _weight_most
     # Whether the event that was last found ready is counted without the methods of the scores.
     cdef bint _at_once
 
-    cdef bint ready(self, y_true, y_pred, dict proba, weight) except -1
+    cdef bint ready(self, y_true, y_pred, dict proba, weight, int64_t whole) except -1
     cdef int add(self, y_true, y_pred, dict proba, weight, int64_t whole) except -1
     cdef int remove(self, tuple fields) except -1

@@ -11,7 +11,8 @@ from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.compiled_index import NativeScoreIndex
 
 __all__ = [
-    "ClassCounter", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
+    "ClassCounter", "NativeClassTerms", "ScoreFields", "follow", "knows", "mean_share",
+    "plain_event", "read_rows",
 ]  # fmt: skip
 
 def plain_event(
@@ -57,6 +58,8 @@ class NativeClassTerms:
     def take(
         self,
     ) -> tuple[int, int, list[tuple[int, int]], list[tuple[int, int, int, int]]] | None: ...
+
+class ScoreFields: ...
 
 @final
 class ClassCounter:

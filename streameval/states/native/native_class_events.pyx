@@ -19,10 +19,11 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from streameval.errors import InputError
-from streameval.states.native.native_index cimport U128, ScoreIndexKernel
+from streameval.states.native.native_index cimport ScoreIndexKernel
 
 __all__ = [
-    "ClassCounter", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
+    "ClassCounter", "NativeClassTerms", "ScoreFields", "follow", "knows", "mean_share",
+    "plain_event", "read_rows",
 ]  # fmt: skip
 
 
@@ -251,7 +252,7 @@ def mean_share(dict rankings, dict counts, total):
             return NAN
         zeros = count - index._tree.positives()
         below = rivals - index._tree.negatives()
-        wins = index._tree.twice_wins().low + below * (2 * index._tree.positives() + zeros)
+        wins = <uint64_t>index._tree.twice_wins() + below * (2 * index._tree.positives() + zeros)
         scaled += share_of(wins, 2 * count * rivals)
         classes += 1
     if classes and mean_of_scaled(scaled, classes, &mean):
@@ -302,17 +303,17 @@ cdef class NativeClassTerms:
                 return False
             given = PyFloat_AS_DOUBLE(<object>own)
         missed = 1.0 - given
-        total = <Wide>self._terms.in_units(missed * missed)
+        total = <Wide>in_units(missed * missed)
         while PyDict_Next(proba, &at, &key, &value):
             if not PyFloat_CheckExact(<object>value):
                 return False
             share = PyFloat_AS_DOUBLE(<object>value)
-            total += <Wide>self._terms.in_units(share * share)
+            total += <Wide>in_units(share * share)
             if share >= given and own is not NULL:
                 if share > given or PyObject_RichCompareBool(<object>key, y_true, Py_GT):
                     rank += 1
         # The true class's own cell was among them.
-        total -= <Wide>self._terms.in_units(given * given)
+        total -= <Wide>in_units(given * given)
         value = PyDict_GetItemWithError(proba, y_pred)
         if value is not NULL:
             confidence = PyFloat_AS_DOUBLE(<object>value)
@@ -370,6 +371,10 @@ cdef class NativeClassTerms:
         return taken
 
 
+cdef class ScoreFields:
+    """What an event changes in a ``ClassScores``, of which this is the base class."""
+
+
 @cython.final
 cdef class ClassCounter:
     """Counts events with probabilities in the states of one set that are fed by scores.
@@ -379,56 +384,54 @@ cdef class ClassCounter:
     Args:
         scores: The ClassScores, or None.
         sums: The ClassProbabilitySums, or None.
-        rows_most: How many rows ``scores`` keeps at most.
+        rows_most: How many events ``scores`` keeps as they arrived.
         weight_most: What may be the weight of all events.
     """
 
-    def __init__(self, scores, sums, Py_ssize_t rows_most, weight_most):
+    def __init__(self, ScoreFields scores, sums, Py_ssize_t rows_most, int64_t weight_most):
         self._scores = scores
         self._sums = sums
         self._rows_most = rows_most
         self._weight_most = weight_most
 
-    cdef bint ready(self, y_true, y_pred, dict proba, weight) except -1:
+    cdef bint ready(self, y_true, y_pred, dict proba, weight, int64_t whole) except -1:
         """Whether :meth:`add` can count a validated event; no other call is made in between."""
-        self._at_once = False
-        if self._scores is None:
+        cdef ScoreFields scores = self._scores
+        if scores is None:
             return True
-        columns = self._scores._scores
-        if (
-            self._scores._limit is None
-            and columns.exact
-            and len(<list>columns._events) + 1 < self._rows_most
-            and columns._whole < self._weight_most
-            and knows(columns._codes, y_true, proba)
-        ):
-            self._at_once = columns._whole + weight <= self._weight_most
+        self._at_once = (
+            scores._level == 0
+            and scores.exact
+            and len(scores._events) + 1 < self._rows_most
+            and <int64_t>scores._whole <= self._weight_most - whole
+            and knows(scores._codes, y_true, proba)
+        )
         if not self._at_once:
             try:
-                self._scores.check(y_true, proba, weight, y_pred)
+                (<object>scores).check(y_true, proba, weight, y_pred)
             except InputError:
                 return False
         return True
 
     cdef int add(self, y_true, y_pred, dict proba, weight, int64_t whole) except -1:
         """Count an event that was found ready."""
-        cdef dict counts
+        cdef ScoreFields scores = self._scores
         cdef PyObject* known
         if self._sums is not None:
             terms = self._sums._terms
             if terms is None or not (<NativeClassTerms>terms).count(y_true, proba, y_pred, whole):
                 self._sums.update(y_true, proba, weight, y_pred)
-        if self._at_once:
-            columns, wins = self._scores._scores, self._scores._wins
-            if wins.kept:
-                wins.follow(y_true, proba, weight, columns.signed)
-            counts = columns.counts
-            known = PyDict_GetItemWithError(counts, y_true)
-            counts[y_true] = weight if known is NULL else <object>known + weight
-            columns._whole += weight
-            (<list>columns._events).append((y_true, proba, weight))
-        elif self._scores is not None:
-            self._scores.update(y_true, proba, weight, y_pred)
+        if scores is None:
+            return 0
+        if not self._at_once:
+            (<object>scores).update(y_true, proba, weight, y_pred)
+            return 0
+        if scores._wins.kept:
+            scores._wins.follow(y_true, proba, weight, scores.signed)
+        known = PyDict_GetItemWithError(scores.counts, y_true)
+        scores.counts[y_true] = weight if known is NULL else <object>known + weight
+        scores._whole = scores._whole + weight
+        scores._events.append((y_true, proba, weight))
         return 0
 
     cdef int remove(self, tuple fields) except -1:

@@ -249,7 +249,7 @@ cdef class StateFastPath(WindowFastPath):
         if event.scored:
             if self._classes is not None and not self._classes.ready(
                 <object>event.y_true, <object>event.y_pred, <object>event.proba,
-                <object>event.given
+                <object>event.given, event.weight
             ):
                 return False
             if self._refuse_scores and not _accepted(
@@ -321,7 +321,10 @@ cdef class StateFastPath(WindowFastPath):
             return 0
         if self._counts is not None:
             if self._found:
-                self._cells._cells.add(self._row, self._column, event.weight)
+                if event.weight == 1:  # without products of 128 bits
+                    self._cells._cells.add(self._row, self._column, 1)
+                else:
+                    self._cells._cells.add(self._row, self._column, event.weight)
             else:
                 self._counts.update(*self._label_fields(event))
         if self._more:
@@ -341,7 +344,10 @@ cdef class StateFastPath(WindowFastPath):
         if self._counts is not None:
             self._find(event, &row, &column)
             if self._cells._cells.cell(row, column) > <uint64_t>event.weight:
-                self._cells._cells.add(row, column, -event.weight)
+                if event.weight == 1:
+                    self._cells._cells.add(row, column, -1)
+                else:
+                    self._cells._cells.add(row, column, -event.weight)
             else:
                 # The cell, and perhaps a label, is removed.
                 self._counts.revert(*self._label_fields(event))
