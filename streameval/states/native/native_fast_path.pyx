@@ -846,8 +846,8 @@ cdef class EvaluatorFastPath:
         cdef Py_ssize_t arrival = 0
         if not self._read(&event, y_true, y_pred, score, proba, weight):
             return False
-        # The event refers to them.
-        scores = self._scores if event.scored else None
+        if event.scored and not self._binary:
+            scores = self._scores  # the event refers to them
         if self._alone is not None:
             if not self._alone.ready(&event):
                 return False
