@@ -26,13 +26,15 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.backend import compiled
+from streameval.states.class_scores import ClassScores
 from streameval.states.fields import removable_weight
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import MAX_TOTAL
-from streameval.states.ranking.wide_ranking import ScaledClassScores, ScaledIndex
 from streameval.states.registry import STATES
+from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.fading_sums import SUMMED, FadingSums
+from streameval.windows.fading_sums import SUMMED, FadingSums, ScaledState
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import Undo, WindowKey, WindowKind
 
@@ -341,6 +343,8 @@ class FadingWindow:
             self._fed.clear()
             _drop_faded(buckets, self._timeline, self._plan, self._sums)
             self._sums.advanced_to = newest
+            if self._sums is not self._way:
+                self._sums.rebase(self._timeline.oldest)
             if self._way is not None:
                 self._way.oldest_held = min(buckets, default=_NO_EPOCH)
 
@@ -363,10 +367,10 @@ class FadingWindow:
             self.buckets.update(number, weighed)
         except InputError as error:
             raise self._refusal(error, number, event[2] or ()) from None
+        self._advance()
         self._changed_by(number, weighed, 1)
         newest = self._timeline.newest
         self._allow(number if newest is None else max(number, newest))
-        self._advance()
 
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
@@ -383,12 +387,12 @@ class FadingWindow:
         return functools.partial(self._add_parts, parts)
 
     def _add_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
+        self._advance()
         for number, part in parts:
             # Epochs that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
                 self.buckets.live(number).add_many(part)
                 self._count_part(number, part)
-        self._advance()
 
     def _count_part(self, number: int, part: EventBatch) -> None:
         """Count in the sums what was counted in an epoch."""
@@ -466,12 +470,12 @@ class FadingWindow:
                 return (
                     self._sum_of_forms(name, newest, weight) if name in self._plan.keeps else None
                 )
-            bits = newest - self._sums.base
+            bits = newest - self._sums.base(name)
             if name == "index":
-                return ScaledIndex(whole, weight, bits)
+                return _scaled_index(whole, weight, bits)
             if name == "class_scores":
                 made = functools.partial(self._sum_of_forms, name, newest, weight)
-                return ScaledClassScores(whole, made)
+                return ScaledState(ClassScores, made, {"whole": whole})
             row = STATES[name]
             assert row.weighted_sum is not None
             form = row.weighted_sum([(row.write(whole), 1)], weight << bits)
@@ -565,10 +569,29 @@ class FadingWindow:
                 (number, _part(self.buckets.read(number), self._plan, name))
                 for number in self.buckets
             ]
-            fresh.begin(name, self._sums.base, parts)
+            fresh.begin(name, self._sums.base(name), parts)
             fresh.check_equal(self._sums, name)
         if self._way is not None:
             self._way._check()
+
+
+def _scaled_index(ranking: Any, units: int, bits: int) -> Any:
+    """The score index of a ranking's weights over ``units * 2**bits``."""
+
+    def make() -> ScoreIndex:
+        groups = ScoreGroups(*ranking.scaled(units, bits))
+        return ScoreIndex.from_state({"exact": False, **groups._asdict()})
+
+    unit = units << bits
+    negatives, positives = ranking.totals
+    known = {
+        "positives": positives / unit,
+        "negatives": negatives / unit,
+        "won_share": ranking.won_share,
+        "twice_wins": ranking.twice_wins / unit**2,
+        "distinct": ranking.distinct,
+    }
+    return ScaledState(ScoreIndex, make, known)
 
 
 def _part(state_set: StateSet, plan: StatePlan, name: str) -> Any:

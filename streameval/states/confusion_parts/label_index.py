@@ -9,9 +9,6 @@ from typing import Any
 from streameval.errors import InputError, shown
 from streameval.events.values import MAX_CLASSES, Label, check_same_kind
 
-INDEX_BITS = 17
-"""An index takes so many bits, and two of them fit in one small int: 2^17 > MAX_CLASSES."""
-
 _SHOWN_LABELS = 10
 
 

@@ -63,18 +63,19 @@ class FadingSums {
     bool counts = false, ranks = false, loses = false;  // which sums are current
     std::int64_t base = 0;
     Wide cells[4] = {0, 0, 0, 0};  // [2 * true + predicted]
-    WideTree tree;
+    WideTree* tree = nullptr;
     U256 log_loss, brier;
     Wide inside = 0, outside = 0;  // weight of the scores in [0, 1], and of the others
     std::vector<double> edges;     // inner ones of the reliability bins
     std::vector<Bin> bins;
 
     bool any() const { return counts || ranks || loses; }
+    Wide all() const { return cells[0] + cells[1] + cells[2] + cells[3]; }
 
     void forget() {
         counts = ranks = loses = false;
         for (Wide& cell : cells) cell = 0;
-        tree.clear();
+        tree->clear();
         log_loss = brier = U256();
         inside = outside = 0;
         std::fill(bins.begin(), bins.end(), Bin());
@@ -96,7 +97,7 @@ class FadingSums {
         // Of more than all bits nothing is left: the sums are empty.
         const int bits = static_cast<int>(std::min<std::int64_t>(oldest - base, 127));
         for (Wide& cell : cells) cell >>= bits;
-        tree.shift_right(bits);
+        tree->shift_right(bits);
         log_loss >>= bits;
         brier >>= bits;
         inside >>= bits;
@@ -110,14 +111,14 @@ class FadingSums {
     }
 
     void add(std::uint8_t flags, double score, Wide weight) {
-        if (ranks && flags & kScored) tree.insert(flags & kTrue, score, weight);
+        if (ranks && flags & kScored) tree->insert(flags & kTrue, score, weight);
         if (counts && flags & kLabelled) cells[place(flags)] += weight;
         if (loses && flags & kScored) add_loss(flags & kTrue, score, weight, false);
     }
     // False where the score does not weigh so much, which no call should cause.
     bool remove(std::uint8_t flags, double score, Wide weight) {
         bool found = true;
-        if (ranks && flags & kScored) found = tree.remove(flags & kTrue, score, weight);
+        if (ranks && flags & kScored) found = tree->remove(flags & kTrue, score, weight);
         if (counts && flags & kLabelled) cells[place(flags)] -= weight;
         if (loses && flags & kScored) add_loss(flags & kTrue, score, weight, true);
         return found;
@@ -167,13 +168,11 @@ class FadingSums {
     std::size_t first_ = 0;
 
     static int place(std::uint8_t flags) { return (flags & kTrue ? 2 : 0) + (flags & kPredicted ? 1 : 0); }
-    Wide all() const { return cells[0] + cells[1] + cells[2] + cells[3]; }
-
     bool fits(std::uint64_t units, std::int64_t epoch) const {
         const std::int64_t bits = epoch - base;
         if (bits < 0 || bits > kMostBits) return false;
         if (bits + length(static_cast<Wide>(units)) >= kMostBits) return false;
-        const Wide most = std::max({all(), tree.positives() + tree.negatives(), inside + outside});
+        const Wide most = std::max({all(), tree->positives() + tree->negatives(), inside + outside});
         return length(most) < kMostBits;
     }
 

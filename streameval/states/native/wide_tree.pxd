@@ -3,16 +3,10 @@
 from libc.stdint cimport uint64_t
 from libcpp cimport bool as cbool
 
+from streameval.states.native.exact128 cimport U256, Wide
+
 
 cdef extern from "wide_tree.hpp" namespace "streameval" nogil:
-    # Cython takes it for 64 bits, and would convert no more of it from or to Python; the
-    # arithmetic that it writes into C++ is of 128.
-    ctypedef unsigned long long Wide
-
-    cdef cppclass U256:
-        Wide high
-        Wide low
-
     double scaled(Wide value, int exponent)
     double scaled(U256 value, int exponent)
     int length(Wide value)
