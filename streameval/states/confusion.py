@@ -431,7 +431,10 @@ class ConfusionCounts:
 
     def shift_right(self, bits: int) -> None:
         """Divide all weights by 2**bits, of which they are multiples."""
-        cells = [(i, j, weight >> bits) for i, j, weight in self._cells.coded()]  # type: ignore[operator]
+        cells: PairWeights = [
+            (i, j, weight >> bits)  # type: ignore[operator]
+            for i, j, weight in self._cells.coded()
+        ]
         self._set(self._label_index)
         self._count(cells)
 

@@ -12,7 +12,6 @@ from streameval.events.values import Label
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.wide_ranking import WideRanking, new_ranking
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan
@@ -86,19 +85,19 @@ class WideClassScores:
         for label in new:
             self._rankings[label] = new_ranking()
             if self.total:
-                self._in_range(label, lambda ranking: ranking.add_whole(False, 0.0, self.total))
+                self._change(label, "add_whole", False, 0.0, self.total)
 
-    def _in_range(self, label: Label, change: Callable[[WideRanking], None]) -> None:
-        """Change a ranking, which becomes the reference where its integers are too small."""
+    def _change(self, label: Label, method: str, *arguments: Any) -> None:
+        """Call a ranking's method; a ranking of too small integers becomes the reference."""
         try:
-            change(self._rankings[label])
+            getattr(self._rankings[label], method)(*arguments)
         except OverflowError:
-            wide = WideRanking()
+            reference = WideRanking()
             for score, positives, negatives in self._rankings[label].groups():
-                wide.add_whole(True, score, positives)
-                wide.add_whole(False, score, negatives)
-            self._rankings[label] = wide
-            change(wide)
+                reference.add_whole(True, score, positives)
+                reference.add_whole(False, score, negatives)
+            self._rankings[label] = reference
+            getattr(reference, method)(*arguments)
 
     def add_whole(
         self, y_true: Label, proba: Mapping[Label, float], weight: int, y_pred: Label | None = None
@@ -106,20 +105,15 @@ class WideClassScores:
         """Add an event, with a negative weight remove one that is there."""
         self._learn((y_true, *proba))
         self.total += weight
-        for label, ranking in self._rankings.items():
-            try:
-                ranking.add_whole(label == y_true, proba.get(label, 0.0), weight)
-            except OverflowError:
-                event = label == y_true, proba.get(label, 0.0), weight
-                self._in_range(label, lambda ranking, event=event: ranking.add_whole(*event))
+        for label in self._rankings:
+            self._change(label, "add_whole", label == y_true, proba.get(label, 0.0), weight)
 
     def merge(self, other: ClassScores, times: int) -> None:
         """Add class scores of integer weights so many times; negative to remove them."""
         self._learn(other.labels)
         self.total += other.total * times  # type: ignore[assignment]
         for label in self._rankings:
-            groups: ScoreGroups = other.one_vs_rest_groups(label)
-            self._in_range(label, lambda ranking, groups=groups: ranking.add_groups(groups, times))
+            self._change(label, "add_groups", other.one_vs_rest_groups(label), times)
 
     def shift_right(self, bits: int) -> None:
         """Divide all weights by 2**bits, of which they are multiples."""

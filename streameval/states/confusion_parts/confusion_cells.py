@@ -168,7 +168,7 @@ class ConfusionCells:
                 self._sum_floats()
             # fsum rounds once: the order of the classes leaves no trace.
             add: Any = sum if self.exact else fsum
-            terms = [_terms(*of, self.exact) for of in self._classes.values()]
+            terms = [_terms(c, t, p, self.exact) for c, t, p in self._classes.values()]
             columns = zip(*terms, strict=True) if terms else [()] * len(LabelSums._fields)
             sums = LabelSums._make(map(add, columns))
             self._sums = sums._replace(

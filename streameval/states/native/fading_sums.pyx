@@ -31,11 +31,6 @@ cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
         int64_t epoch
         uint8_t flags
 
-    cdef cppclass Bin "streameval::FadingSums::Bin":
-        Wide weight
-        Wide hits
-        U256 units
-
     cdef cppclass FadingSums:
         cbool counts
         cbool ranks
@@ -43,18 +38,15 @@ cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
         int64_t base
         Wide cells[4]
         WideTree* tree
-        U256 log_loss
-        U256 brier
-        Wide inside
-        Wide outside
+        vector[U256] losses
         vector[double] edges
-        vector[Bin] bins
         cbool any()
         Wide all()
         void forget() except +
-        Wide weight_of(uint64_t units, int64_t epoch, int64_t oldest)
-        void add(uint8_t flags, double score, Wide weight) except +
-        cbool remove(uint8_t flags, double score, Wide weight)
+        Wide weight_of_losses()
+        cbool count(
+            uint8_t flags, double score, uint64_t units, int64_t epoch, int64_t oldest, cbool less
+        ) except +
         void rebase(int64_t oldest)
         size_t waiting()
         const WaitingEvent& waiting_at(size_t at)
@@ -66,8 +58,8 @@ cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
         double precision()
         double recall()
         double f1()
-        double mean_log_loss()
-        double mean_brier()
+        double log_loss()
+        double brier_score()
 
     void change(U256& sum, const U256& by, cbool less)
     void change(Wide& sum, Wide by, cbool less)
@@ -293,16 +285,17 @@ cdef class NativeFadingSums(WindowWay):
                 if self._sums.cells[at] != 0:
                     counts.add_whole(at // 2, at % 2, integer(self._sums.cells[at]))
             return counts
-        bins = range(self._sums.bins.size())
+        sums = [long_integer(self._sums.losses[at]) for at in range(self._sums.losses.size())]
+        size = self._sums.edges.size() + 1
         return self._losses.from_state({
-            "bins": len(bins),
+            "bins": size,
             "exact": True,
-            "log_loss_units": long_integer(self._sums.log_loss),
-            "brier_units": long_integer(self._sums.brier),
-            "bin_weights": [integer(self._sums.bins[n].weight) for n in bins],
-            "bin_positives": [integer(self._sums.bins[n].hits) for n in bins],
-            "bin_probability_units": [long_integer(self._sums.bins[n].units) for n in bins],
-            "outside": integer(self._sums.outside),
+            "log_loss_units": sums[0],
+            "brier_units": sums[1],
+            "outside": sums[3],
+            "bin_weights": sums[4 : 4 + size],
+            "bin_positives": sums[4 + size : 4 + 2 * size],
+            "bin_probability_units": sums[4 + 2 * size :],
         })
 
     def begin(self, name, int64_t oldest, parts):
@@ -318,7 +311,7 @@ cdef class NativeFadingSums(WindowWay):
         else:
             self._sums.loses = True
             self._sums.edges = self._losses(self._plan.bins).bin_edges[1 : self._plan.bins]
-            self._sums.bins.resize(self._plan.bins)
+            self._sums.losses.resize(4 + 3 * self._plan.bins)
         try:
             for number, part in parts:
                 self._change(name, number, part, False)
@@ -335,9 +328,6 @@ cdef class NativeFadingSums(WindowWay):
         """Count an event with the units that it weighs in its epoch, or (−1) take it back."""
         cdef uint8_t flags = 0
         cdef double score = 0.0
-        cdef Wide weight
-        if not self._sums.any():
-            return
         true, predicted, value, units = event
         if true:
             flags = TRUE
@@ -346,12 +336,7 @@ cdef class NativeFadingSums(WindowWay):
         if value is not None:
             flags |= SCORED
             score = value
-        weight = self._sums.weight_of(units, number, self._oldest())
-        if weight == 0:
-            self.forget()
-        elif sign > 0:
-            self._sums.add(flags, score, weight)
-        elif not self._sums.remove(flags, score, weight):
+        if not self._sums.count(flags, score, units, number, self._oldest(), sign < 0):
             raise RuntimeError("a fading window's event is not in its sums")
 
     def drop(self, number, part):
@@ -362,8 +347,7 @@ cdef class NativeFadingSums(WindowWay):
 
     cdef object _change(self, name, int64_t number, part, bint less):
         """Add a state of an epoch, or remove it; raises OverflowError."""
-        cdef size_t at
-        cdef Bin* bin
+        cdef size_t at = 0
         factor = _ONE << (number - self._sums.base)
         if name == "index":
             self._ranking.merge(part, -factor if less else factor)
@@ -374,18 +358,13 @@ cdef class NativeFadingSums(WindowWay):
                 change(self._sums.cells[2 * true + predicted], wide(weight * factor), less)
         else:
             if not less:
-                _within((part.weight + part.outside) * factor,
-                        self._sums.inside + self._sums.outside)
-            weights, hits, units = part.bin_weights, part.bin_positives, part.bin_probability_units
-            change(self._sums.log_loss, long_wide(part.log_loss_units * factor), less)
-            change(self._sums.brier, long_wide(part.brier_units * factor), less)
-            change(self._sums.inside, wide(part.weight * factor), less)
-            change(self._sums.outside, wide(part.outside * factor), less)
-            for at in range(self._sums.bins.size()):
-                bin = &self._sums.bins[at]
-                change(bin.weight, wide(weights[at] * factor), less)
-                change(bin.hits, wide(hits[at] * factor), less)
-                change(bin.units, long_wide(units[at] * factor), less)
+                _within((part.weight + part.outside) * factor, self._sums.weight_of_losses())
+            for units in (
+                part.log_loss_units, part.brier_units, part.weight, part.outside,
+                *part.bin_weights, *part.bin_positives, *part.bin_probability_units,
+            ):
+                change(self._sums.losses[at], long_wide(units * factor), less)
+                at += 1
 
     @property
     def distinct(self):
@@ -460,7 +439,6 @@ cdef class NativeFadingSums(WindowWay):
         cdef uint64_t units = self._units_of(event)
         cdef uint8_t flags = LABELLED
         cdef int64_t oldest = event.number - self._epochs + 1
-        cdef Wide weight
         if event.positive:
             flags |= TRUE
         if event.predicted:
@@ -481,12 +459,7 @@ cdef class NativeFadingSums(WindowWay):
                 self._advance(self)
             self.advanced_to = self._timeline.newest
         self._sums.wait(flags, event.score, units, event.number)
-        if self._sums.any():
-            weight = self._sums.weight_of(units, event.number, oldest)
-            if weight == 0:
-                self._sums.forget()
-            else:
-                self._sums.add(flags, event.score, weight)
+        self._sums.count(flags, event.score, units, event.number, oldest, False)
         return 0
 
     # Metrics ------------------------------------------------------------------
@@ -497,32 +470,25 @@ cdef class NativeFadingSums(WindowWay):
         return newest is not self.advanced_to and newest != self.advanced_to
 
     def roc_auc(self):
-        """W2 / (2·P·N)."""
         return NAN if not self._sums.ranks or self._behind() else self._sums.tree.won_share()
 
     def accuracy(self):
-        """Share of the weight predicted rightly."""
         return NAN if not self._sums.counts or self._behind() else self._sums.accuracy()
 
     def precision(self):
-        """TP / (TP + FP)."""
         return NAN if not self._sums.counts or self._behind() else self._sums.precision()
 
     def recall(self):
-        """TP / (TP + FN)."""
         return NAN if not self._sums.counts or self._behind() else self._sums.recall()
 
     def f1(self):
-        """2 TP / (2 TP + FP + FN)."""
         return NAN if not self._sums.counts or self._behind() else self._sums.f1()
 
     def log_loss(self):
-        """Mean of −ln of the probability given to what happened."""
-        return NAN if not self._sums.loses or self._behind() else self._sums.mean_log_loss()
+        return NAN if not self._sums.loses or self._behind() else self._sums.log_loss()
 
     def brier_score(self):
-        """Mean squared distance of probability and outcome."""
-        return NAN if not self._sums.loses or self._behind() else self._sums.mean_brier()
+        return NAN if not self._sums.loses or self._behind() else self._sums.brier_score()
 
     # The object
 

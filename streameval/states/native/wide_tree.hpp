@@ -175,18 +175,6 @@ class WideTree {
         return quotient(twice_wins_, product(totals_[0], totals_[1]) << 1);
     }
 
-    // The weight of one class at a score; 0 where there is none.
-    Wide weight_at(bool positive, double key) const {
-        const void* node = root_;
-        for (int level = height_; level > 0; --level) {
-            const WideInner* inner = static_cast<const WideInner*>(node);
-            node = inner->children[inner->child_of(key)];
-        }
-        const WideLeaf* leaf = static_cast<const WideLeaf*>(node);
-        const int at = leaf->find(key);
-        return at < leaf->size && leaf->keys()[at] == key ? leaf->of(positive ? 1 : 0)[at] : 0;
-    }
-
     // The caller keeps each class below 2^127, so that W2 < 2^255.
     // `key` is finite and not -0.0, `weight` is positive.
     void insert(bool positive, double key, Wide weight) {
@@ -293,16 +281,6 @@ class WideTree {
         }
         swap(built);
     }
-    // The same from columns, in the form that read_groups writes.
-    void build(const double* scores, const std::uint64_t* positives, const std::uint64_t* negatives,
-               std::size_t count) {
-        build(count, [&](double& score, Wide* weights) {
-            score = *scores++;
-            weights[0] = read(negatives);
-            weights[1] = read(positives);
-        });
-    }
-
     // Calls f(score, weight of negatives, weight of positives), ascending.
     template <class F>
     void each(F&& f) const {
@@ -568,10 +546,6 @@ class WideTree {
         for (int i = 0; i < inner->size; ++i) each_below(inner->children[i], level - 1, f);
     }
 
-    static Wide read(const std::uint64_t*& from) {
-        const Wide low = *from++;
-        return low | static_cast<Wide>(*from++) << 64;
-    }
     static void write(std::uint64_t*& to, Wide weight) {
         *to++ = static_cast<std::uint64_t>(weight);
         *to++ = static_cast<std::uint64_t>(weight >> 64);

@@ -170,6 +170,9 @@ def total_weight_by_group(groups: IntArray, size: int, weight: WeightArray | Non
         return [int(count) for count in np.bincount(groups, minlength=size)]
     if weight.dtype.kind == "f":
         return [float(total) for total in np.bincount(groups, weight, size)]
+    if weight.sum(dtype=np.float64) < 2.0**52:  # the sum itself is rounded
+        small: list[Weight] = np.bincount(groups, weight, size).astype(np.int64).tolist()
+        return small
     whole: IntArray = weight.astype(np.int64, copy=False)
     high, low = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     np.add.at(high, groups, whole >> 32)
