@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 import streameval as se
 from benchmarks.memory import resident
 from benchmarks.timing import Part, Row, faster, interleaved
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 
 _EVENTS = 5_000
 

@@ -24,7 +24,7 @@ from typing import Any
 import streameval as se
 from benchmarks import batches, bounded, events, files, native, paths, service, windows
 from benchmarks.timing import NO_TARGET, Part, Row
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 
 HERE = Path(__file__).parent
 GROWTH = (

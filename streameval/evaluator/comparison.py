@@ -18,18 +18,18 @@ from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import Table, Tabular, json_number, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
-from streameval.events.binary import BinaryIntake
-from streameval.events.event import EventBatch, Task
-from streameval.events.multiclass import ClassIntake
+from streameval.events.event import EventBatch
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
 from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, read_provenance
 from streameval.state_files.provenance import Provenance
-from streameval.states.joint import MAX_MODELS
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan
+from streameval.tasks.comparison import MAX_MODELS
+from streameval.tasks.input import Input
+from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
@@ -422,7 +422,7 @@ class _Model(NamedTuple):
     """What counts the events of one model."""
 
     name: str
-    intake: BinaryIntake | ClassIntake
+    input: Input
     windows: SlicedWindows
 
 
@@ -497,7 +497,7 @@ class Comparison(MergeableEvaluation):
     def __init__(
         self,
         models: Sequence[str] = ("champion", "challenger"),
-        task: Task = "binary",
+        task: TaskName = "binary",
         *,
         threshold: float | Mapping[str, float] = 0.5,
         paired_scores: bool = True,
@@ -547,12 +547,12 @@ class Comparison(MergeableEvaluation):
         )
         self._keeps_scores = (
             paired_scores
-            and plan.binary
+            and plan.task_row.positive is not None
             and (
                 plan.keeps_scores
                 if kept is None
                 else any(
-                    find(name, "binary").needs_scores for name in kept if name not in MEAN_LOSSES
+                    find(name, plan.task).needs_scores for name in kept if name not in MEAN_LOSSES
                 )
             )
         )
@@ -630,15 +630,15 @@ class Comparison(MergeableEvaluation):
         streameval.errors.InputError: score: expected scores of champion and challenger, got ...
         """
         # Probabilities of several classes can weigh too much for one model only.
-        heavy = self.task == "multiclass" and self.wants_scores
+        heavy = self._context.positive is None and self.wants_scores
         if heavy and not self._context.cumulative:
             self._update_one(y_true, y_pred, score, proba, weight, event_time, slices)
             return
         given = self._given(y_pred, score, proba)
         try:
             events = [
-                self._valid(name, intake.event, y_true, given[name], weight)
-                for name, intake, _ in self._models
+                self._valid(model.name, model.input.event, y_true, given[model.name], weight)
+                for model in self._models
             ]
             self._expect()
             counted = list(zip(self._models, events, strict=True))
@@ -710,8 +710,8 @@ class Comparison(MergeableEvaluation):
         given = self._given(y_pred, score, proba)
         try:
             batches = [
-                self._valid(name, intake.batch, y_true, given[name], weight)
-                for name, intake, _ in self._models
+                self._valid(model.name, model.input.batch, y_true, given[model.name], weight)
+                for model in self._models
             ]
             self._expect()
             counting = []
@@ -755,8 +755,8 @@ class Comparison(MergeableEvaluation):
         given = self._given(y_pred, score, proba)
         try:
             events = [
-                self._valid(name, intake.event, y_true, given[name], weight)
-                for name, intake, _ in self._models
+                self._valid(model.name, model.input.event, y_true, given[model.name], weight)
+                for model in self._models
             ]
         finally:
             self._forget()
@@ -804,19 +804,18 @@ class Comparison(MergeableEvaluation):
 
     def _expect(self) -> None:
         """Have every model know the new labels of all of them, or raise InputError."""
-        pending = dict.fromkeys(label for _, intake, _ in self._models for label in intake.pending)
+        pending = dict.fromkeys(label for model in self._models for label in model.input.staged)
         if pending:
-            for _, intake, _ in self._models:
-                intake.expect(pending)
+            for model in self._models:
+                model.input.stage_together(pending)
 
     def _learn(self) -> None:
-        for _, intake, _ in self._models:
-            if intake.pending:
-                intake.learn()
+        for model in self._models:
+            model.input.commit()
 
     def _forget(self) -> None:
-        for _, intake, _ in self._models:
-            intake.forget()
+        for model in self._models:
+            model.input.roll_back()
 
     def _joint_event(self, events: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         true, _, _, weight = events[0]
@@ -829,15 +828,19 @@ class Comparison(MergeableEvaluation):
             if self._keeps_losses:
                 losses = [losses_of(true, event[2]) for event in events]
                 kept += tuple([both[which] for which in (0, 1) for both in losses])
-        if self._context.plan.binary:
+        if self._context.plan.task_row.classes is not None:
             return int(true), tuple(map(int, predicted)), kept, weight
         return true, predicted, kept, weight
 
     def _joint_batch(self, batches: Sequence[EventBatch]) -> EventBatch:
         codes: dict[Label, int] = {}
-        # A binary batch has booleans: codes of the labels 0 and 1.
+        # Columns of booleans are codes of the labels 0 and 1.
+        labels = self._context.plan.task_row.classes
         luts = [
-            np.array([codes.setdefault(label, len(codes)) for label in batch.labels], np.int64)
+            np.array(
+                [codes.setdefault(label, len(codes)) for label in batch.labels or labels or ()],
+                np.int64,
+            )
             for batch in batches
         ]
         predicted = [

@@ -72,13 +72,12 @@ class MergeableEvaluation:
         return self._context.plan.probabilities
 
     def _score_missing(self) -> InputError:
-        plan = self._context.plan
-        given = "score=" if plan.binary or not plan.probabilities else "proba="
+        field = self._context.intake.score_field
         return InputError(
-            given.rstrip("="),
+            field,
             expected="a score, since only metrics of scores are kept",
             got="labels only",
-            remedy=f"pass {given}, or add metrics of labels to metrics=",
+            remedy=f"pass {field}=, or add metrics of labels to metrics=",
         )
 
     @property

@@ -35,11 +35,9 @@ from streameval.evaluator.slices import (
 )
 from streameval.evaluator.track import Track, consume
 from streameval.evaluator.view import Readings, View, ViewContext, compiled_interval, locked
-from streameval.events.binary import BinaryIntake
-from streameval.events.event import EventBatch, EventFields, Task
-from streameval.events.multiclass import ClassIntake
+from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import iso_time
-from streameval.events.values import Label, Weight, check_same_length
+from streameval.events.values import Weight, check_same_length
 from streameval.metrics.metric import undefined_number
 from streameval.metrics.names import MetricName
 from streameval.metrics.registry import METRICS, find, metric_names
@@ -50,6 +48,8 @@ from streameval.states.backend import compiled
 from streameval.states.class_events import plain_event
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.tasks.input import InputOptions
+from streameval.tasks.registry import TASKS, TaskName
 from streameval.uncertainty.differences import sides
 from streameval.uncertainty.interval import Interval
 from streameval.windows import Cumulative, window_note, window_spec
@@ -172,7 +172,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
     __slots__ = (
         "__weakref__",
         "_context",
-        "_intake",
+        "_input",
         "_lock",
         "_options",
         "_provenance",
@@ -188,7 +188,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
 
     def __init__(
         self,
-        task: Task = "binary",
+        task: TaskName = "binary",
         *,
         positive: object = True,
         threshold: float = 0.5,
@@ -208,25 +208,18 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
     ) -> None:
         check_arguments(task, bins, temporal, intervals, probabilities, time_unit)
         declared = None if labels is None else listed(labels, "labels", "a list of labels")
+        given = InputOptions(positive, threshold, declared, probabilities, plain_event)
+        self._input = TASKS[task].input(given)
         names = None
         if metrics is not None:
             names = sorted({find(name, task).name for name in metric_names(metrics)})
-        notes: dict[str, Any] = {}
-        self._intake: BinaryIntake | ClassIntake
-        if task == "binary":
-            self._intake = binary = BinaryIntake(positive, threshold, declared)
-            notes = {"positive": binary.positive, "threshold": binary.threshold}
-            classes = tuple(binary.labels) if binary.closed else None
-        else:
-            self._intake = several = ClassIntake(
-                declared, probabilities=probabilities, plain=plain_event
-            )
-            classes = several.classes if several.closed else None
+        notes = self._input.notes
+        classes = self._input.labels if self._input.closed else None
         plan = plan_of(
             task,
             names,
             bins,
-            None if task == "binary" else classes,
+            None if classes is None or TASKS[task].classes is not None else tuple(classes),
             temporal=temporal,
             max_scores=max_scores,
             intervals=intervals,
@@ -242,7 +235,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
             "undefined": None if undefined is None else undefined_number(undefined),
             "window": spec.to_options(),
             **notes,
-            "labels": None if classes is None else list(classes),
+            "labels": classes,
             "time_unit": time_unit,
         }
         if bootstrap is not None:
@@ -261,7 +254,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         if not isinstance(spec, Cumulative):
             notes["window"] = window_note(spec)
         self._context = ViewContext(
-            plan, self._intake, undefined, notes, names, cumulative=isinstance(spec, Cumulative)
+            plan, self._input, undefined, notes, names, cumulative=isinstance(spec, Cumulative)
         )
         self._lock = self._context.lock
         self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
@@ -278,21 +271,15 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         self._state_set: StateSet | None = window.state_set if alone and window.plain else None
         self._update: Callable[..., None] | None = None
         if self._state_set is not None:
-            # Only among states of multi-class scores several may refuse an event; any other
-            # checks it where it counts it.
-            several = self.task == "multiclass" and self._context.plan.keeps_scores
-            self._update = self._state_set.update if several else self._state_set.add
-        intake, windows, way = self._intake, self._windows, window.compiled_way
-        known: dict[Any, Any]
-        if isinstance(intake, BinaryIntake):
-            known, threshold = intake.truth, intake.threshold
-        else:
-            known, threshold = intake.canonical, 0.0
+            checked = self._context.plan.checked
+            self._update = self._state_set.update if checked else self._state_set.add
+        kernel, windows = self._context.plan.task_row.kernel, self._windows
+        way = None if kernel is None else window.compiled_way
         self._lead(
             None if isinstance(self._lock, PLAIN_LOCK) else self._lock,
-            known,
-            isinstance(intake, BinaryIntake),
-            threshold,
+            self._input.known,
+            kernel == "two classes",
+            self._input.threshold,
             None if way is None else way(),
             self._slicer.dimensions,
             windows.way_of,
@@ -340,8 +327,8 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         with self._lock:
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
-            intake, update = self._intake, self._update
-            event = intake.event(y_true, y_pred, score, proba, weight)
+            given, update = self._input, self._update
+            event = given.event(y_true, y_pred, score, proba, weight)
             try:
                 if unit is not None or self._replicated:
                     event = self._of_unit(event, unit)
@@ -351,13 +338,13 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
                 else:
                     self._windows.add(event, event_time, slices)
             except InputError:
-                intake.forget()
+                given.roll_back()
                 raise
-            if intake.pending:
+            if given.staged:
                 if event[3]:
-                    intake.learn()
+                    given.commit()
                 else:
-                    intake.forget()
+                    given.roll_back()
 
     def _of_unit(self, event: EventFields, unit: object) -> EventFields:
         """The event with its unit, where there are replicates by unit; raises InputError."""
@@ -403,7 +390,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         Raises:
             InputError: A bad value, with its position; nothing was counted.
         """
-        batch = self._intake.batch(y_true, y_pred, score, proba, weight)
+        batch = self._input.batch(y_true, y_pred, score, proba, weight)
         try:
             if len(batch):
                 if self._scores_only and batch.score is None:
@@ -416,9 +403,9 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
                 else:
                     self._windows.add_many(batch, event_time, slices)
         except InputError:
-            self._intake.forget()
+            self._input.roll_back()
             raise
-        self._intake.learn()
+        self._input.commit()
 
     def consume(
         self,
@@ -504,8 +491,8 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
             InputError: No such event was counted, or its weight is not
                 whole; nothing was changed.
         """
-        event = self._intake.event(y_true, y_pred, score, proba, weight)
-        self._intake.forget()
+        event = self._input.event(y_true, y_pred, score, proba, weight)
+        self._input.roll_back()
         self._windows.remove(self._of_unit(event, unit), event_time, slices)
 
     def __getitem__(self, name: MetricName | str) -> float:
@@ -629,7 +616,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
     def add_events(self, other: Evaluator) -> None:
         """Add another's events, of whatever shards; raises what :meth:`check_events` does."""
         self.check_events(other)
-        self._intake.merge(other._intake)  # type: ignore[arg-type]
+        self._input.learn_from(other._input)
         self._windows.merge(other._windows)
 
     _add = add_events
@@ -647,6 +634,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
                 + "; ".join(differences)
             )
         self._windows.check_merge(other._windows)
+        self._input.check_merge(other._input)
 
     def emptied(self) -> Self:
         """A new evaluator set up in the same way, without events."""
@@ -662,7 +650,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
     def learn_labels(self, others: Iterable[Evaluator]) -> None:
         """Take over the labels that others know."""
         for other in others:
-            self._intake.learn_from(other._intake)  # type: ignore[arg-type]
+            self._input.learn_from(other._input)
 
     @property
     @locked
@@ -717,17 +705,17 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         if not labels and self._options["window"]["kind"] == "last":
             raise StateError("Last(n) counts no event without its label")
         with self._lock:
-            slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
+            slicer, before = self._slicer, self._slicer.dimensions
             fast_paths = (self._plain_open, self._update, self._state_set, self._scores_only)
-            self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
+            self._input.part = (labels, scores)
             slicer.restrict(dimensions)
             self._plain_open, self._update, self._state_set = False, None, None
             self._scores_only = False
             try:
                 yield
             finally:
-                self._intake = before[0]
-                slicer.restrict(before[1])
+                self._input.part = None
+                slicer.restrict(before)
                 self._plain_open, self._update, self._state_set, self._scores_only = fast_paths
 
     @property
@@ -782,13 +770,11 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
     @locked
     def to_state(self) -> dict[str, Any]:
         """Plain canonical data: what :meth:`to_bytes` packs."""
-        data: dict[str, Any] = {
+        return {
             "options": copy.deepcopy(self._options),
             **self._windows.to_state(),
+            **self._input.to_parts(),
         }
-        if isinstance(self._intake, BinaryIntake):
-            data["negative"] = self._intake.negative
-        return data
 
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> Self:
@@ -796,8 +782,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         given = checked_options(data)
         try:
             new = cls._blank(given)
-            if isinstance(new._intake, BinaryIntake):
-                new._intake.restore_negative(data["negative"])
+            new._input.restore(data)
         except (InputError, MetricError) as error:
             raise StateError(f"options: {error}") from None
         for name, value in new._options.items():
@@ -807,8 +792,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
                 )
         new._windows.restore(data)
         new._find_fast_paths()
-        if isinstance(new._intake, ClassIntake):
-            new._intake.restore_labels(new._windows.total.current().labels())
+        new._input.restore_labels(new._windows.total.current().labels())
         return new
 
     @property
@@ -835,44 +819,6 @@ def _with_units(batch: EventBatch, unit: object) -> EventBatch:
     column = unit_column(unit_value(None) if unit is None else unit)
     check_same_length(len(batch), len(column.codes), "unit")
     return replace(batch, unit=unit_keys(column.labels)[column.codes])
-
-
-class _PartIntake:
-    """An intake whose events have no labels or no scores."""
-
-    __slots__ = ("_labels", "_scores", "_whole")
-
-    def __init__(self, whole: BinaryIntake | ClassIntake, labels: bool, scores: bool) -> None:
-        self._whole = whole
-        self._labels = labels
-        self._scores = scores
-
-    def event(self, *values: object) -> tuple[Any, Any, Any, Any]:
-        true, predicted, score, weight = self._whole.event(*values)
-        return (
-            true,
-            predicted if self._labels else None,
-            score if self._scores else None,
-            weight,
-        )
-
-    def batch(self, *columns: object) -> EventBatch:
-        batch = self._whole.batch(*columns)
-        return replace(
-            batch,
-            y_pred=batch.y_pred if self._labels else None,
-            score=batch.score if self._scores else None,
-        )
-
-    @property
-    def pending(self) -> tuple[Label, ...]:
-        return self._whole.pending
-
-    def learn(self) -> None:
-        self._whole.learn()
-
-    def forget(self) -> None:
-        self._whole.forget()
 
 
 def _difference(name: str, mine: Any, theirs: Any) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 from streameval.errors import InputError, StateError, shown
 from streameval.evaluator.slices import part_of
 from streameval.events import time as clock
-from streameval.events.event import Task
 from streameval.events.values import Label
 from streameval.metrics.registry import find
 from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.state_set import StatePlan
+from streameval.tasks.registry import TASKS, TaskName, one_of_tasks, task_names
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.kinds import KINDS, kind_of
 from streameval.windows.last import LAST, Last
@@ -30,8 +30,8 @@ def check_arguments(
     time_unit: object,
 ) -> None:
     """Raise InputError where one of these arguments of the constructor is not of its values."""
-    if not isinstance(task, str) or task not in ("binary", "multiclass"):
-        raise InputError("task", expected='"binary" or "multiclass"', got=shown(task))
+    if not isinstance(task, str) or task not in task_names():
+        raise InputError("task", expected=one_of_tasks(), got=shown(task))
     if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
         raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
     for name, value in (
@@ -41,13 +41,6 @@ def check_arguments(
     ):
         if type(value) is not bool:
             raise InputError(name, expected="True or False", got=shown(value))
-    if task == "binary" and not probabilities:
-        raise InputError(
-            "probabilities",
-            expected='task="multiclass"',
-            got="probabilities=False with a binary task",
-            remedy="leave it out: binary scores may be any numbers, passed as score=",
-        )
     known = isinstance(time_unit, str) and time_unit in clock.TIME_UNITS
     if time_unit is not None and not known:
         raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
@@ -119,7 +112,7 @@ def replicated(spec: WindowSpec, bootstrap: object, plan: StatePlan) -> WindowSp
 
 
 def plan_of(
-    task: Task,
+    task: TaskName,
     names: list[str] | None,
     bins: int,
     labels: tuple[Label, ...] | None,
@@ -139,12 +132,10 @@ def plan_of(
     return StatePlan.for_states(task, states, bins, **more)
 
 
-_PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
+_PARTS = ("options", "window", "timeline", "slices", "slices_overflowed")
 
 _OPTION_TYPES: dict[str, tuple[type, ...]] = {
     "task": (str,),
-    "positive": (str, int),
-    "threshold": (float, int),
     "labels": (list, type(None)),
     "metrics": (list, type(None)),
     "bins": (int,),
@@ -170,16 +161,15 @@ _LATER_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def checked_options(data: dict[str, Any]) -> dict[str, Any]:
     """The constructor's options of a saved state, their types checked."""
     options = part_of(data.get("options") if isinstance(data, dict) else data, "options")
-    wanted = set(_OPTION_TYPES)
-    parts = set(_PARTS)
-    task = options.get("task")
-    if isinstance(task, str) and task == "multiclass":  # an array is compared item by item
-        wanted -= {"positive", "threshold"}
-        parts -= {"negative"}
+    name = options.get("task")
+    known = isinstance(name, str) and name in task_names()
+    task = TASKS[name if known else "binary"]  # another one is refused with the options
+    types = {**_OPTION_TYPES, **task.options}
+    parts = {*_PARTS, *task.parts}
     if set(data) != parts:
         raise StateError(f"expected the parts {sorted(parts)}, got {shown(sorted(data))}")
-    if set(options) - set(_LATER_OPTIONS) != wanted:
-        raise StateError(f"options: expected {sorted(wanted)}, got {shown(sorted(options))}")
+    if set(options) - set(_LATER_OPTIONS) != set(types):
+        raise StateError(f"options: expected {sorted(types)}, got {shown(sorted(options))}")
     for name, value in options.items():
         if name in _LATER_OPTIONS:
             words, accepts = _LATER_OPTIONS[name]
@@ -189,7 +179,7 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
                 )
             continue
         wrong = isinstance(value, bool) != (name == "temporal")
-        if wrong or not isinstance(value, _OPTION_TYPES[name]):
+        if wrong or not isinstance(value, types[name]):
             raise StateError(f"options.{name}: got {shown(value)}, which is of the wrong type")
     for name in ("labels", "metrics"):
         for item in options[name] or ():

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 from streameval.errors import InputError, shown
 from streameval.evaluator.reports import Report, ReportRow, Tabular, number
-from streameval.events.event import Task
 from streameval.events.values import Weight
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
+from streameval.tasks.registry import TaskName
 from streameval.uncertainty.interval import Bounds, Interval
 
 _ARGUMENTS = ("y_true", "y_pred", "score", "proba", "weight", "event_time", "slices", "unit")
@@ -29,7 +29,7 @@ class Tracked(Countable, Protocol):
     """What a track reads: an evaluator."""
 
     @property
-    def task(self) -> Task: ...
+    def task(self) -> TaskName: ...
     @property
     def report(self) -> Callable[..., Report]: ...
 

@@ -31,9 +31,6 @@ from streameval.evaluator.reports import (
     SeriesRow,
 )
 from streameval.evaluator.reports import weight as count_text
-from streameval.events.binary import BinaryIntake
-from streameval.events.event import Task
-from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight, canonical_label
 from streameval.metrics.averages import exact_sum
@@ -65,6 +62,10 @@ from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.lock import Lock, new_lock
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.tasks.binary import BinaryInput, BinaryTask
+from streameval.tasks.input import Input
+from streameval.tasks.multiclass import MulticlassTask
+from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
 from streameval.uncertainty.interval import (
@@ -125,7 +126,7 @@ class ViewContext:
     """
 
     plan: StatePlan
-    intake: BinaryIntake | ClassIntake
+    intake: Input
     undefined: float | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
     kept: Sequence[str] | None = None
@@ -140,15 +141,13 @@ class ViewContext:
     metric needs when it is first read, so a read changes them too."""
 
     @property
-    def positive(self) -> int | None:
+    def positive(self) -> Label | None:
         """The positive class as the state sets count it."""
-        return 1 if self.plan.task == "binary" else None
+        return self.plan.task_row.positive
 
     def names(self) -> Mapping[Label, Label]:
-        """From the labels that a binary state set counts to the user's."""
-        if isinstance(self.intake, BinaryIntake):
-            return dict(enumerate(self.intake.labels))
-        return {}
+        """From the labels that a state set counts to the user's, where these differ."""
+        return self.intake.names
 
     def counted(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A metric's parameters, with labels as the state sets count them.
@@ -163,8 +162,8 @@ class ViewContext:
                 continue
             if name == "labels":
                 given = counted[name] = distinct_labels(given, name)
-            if isinstance(self.intake, BinaryIntake):
-                codes = {label: code for code, label in enumerate(self.intake.labels)}
+            if names := self.intake.names:
+                codes = {label: code for code, label in names.items()}
                 counted[name] = _coded(given, codes, name)
         return counted
 
@@ -385,16 +384,15 @@ class Readings:
     _window: Window
 
     @property
-    def task(self) -> Task:
+    def task(self) -> TaskName:
         """``"binary"`` or ``"multiclass"``."""
-        return "binary" if self._context.plan.binary else "multiclass"
+        return self._context.plan.task
 
     @property
     @locked
     def labels(self) -> list[Label]:
         """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        intake = self._context.intake
-        return list(intake.labels) if isinstance(intake, BinaryIntake) else intake.known()
+        return self._context.intake.labels
 
     @overload
     def value(
@@ -555,7 +553,7 @@ class Readings:
         context = self._context
         state_set = self._window.current()
         rule = _CUTS.get(name) if isinstance(name, str) else None
-        if rule is not None and context.plan.binary:
+        if rule is not None and context.positive is not None:
             context.require(name, ("index",), state_set)
             return bounds_of(
                 BOUNDED_CUTS[rule],
@@ -701,7 +699,7 @@ class Readings:
         chosen: list[Label] = params.get("labels", counts.labels)
         every = set(chosen) >= set(counts.labels)
         titles = _titles(chosen, names, target_names)
-        task = "multiclass"
+        task = MulticlassTask.name
         families = ("precision", "recall", "f1")
         undefined = self._context.undefined
 
@@ -727,7 +725,7 @@ class Readings:
         report = ClassificationReport(rows, accuracy, total, averages, digits=digits)  # type: ignore[arg-type]
         if level is None:
             return report
-        of_classes = [find(family, "binary") for family in families]
+        of_classes = [find(family) for family in families]
         # An average of all classes has a formula, whatever their order.
         params = {} if every else params
         return replace(
@@ -822,7 +820,7 @@ class Readings:
         1.0
         """
         context = self._context
-        if context.plan.binary:
+        if context.positive is not None:
             raise MetricError("one_vs_rest is for multiclass tasks; a binary task is one already")
         state_set = self._window.current()
         context.require("one_vs_rest", ("class_scores",), state_set)
@@ -834,10 +832,10 @@ class Readings:
             raise InputError("label", expected=expected, got=shown(label), remedy=near)
         index = scores.one_vs_rest(label)
         kept = frozenset({"index"})
-        plan = StatePlan("binary", kept, context.plan.bins, max_scores=index.max_scores)
+        plan = StatePlan(BinaryTask.name, kept, context.plan.bins, max_scores=index.max_scores)
         binary = StateSet(plan)
         binary.index.merge(index)
-        of_class = ViewContext(plan, BinaryIntake(str(label)), context.undefined)
+        of_class = ViewContext(plan, BinaryInput(str(label)), context.undefined)
         return View(cast(Window, _Unchanging(binary)), of_class)
 
     @locked
@@ -849,7 +847,7 @@ class Readings:
                 scores were fed.
         """
         rule = _named("cut-point", name, CUT_POINTS)
-        if self._context.plan.task != "binary":
+        if self._context.positive is None:
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
         state_set = self._window.current()
         self._context.require(name, ("index",), state_set)
@@ -914,10 +912,10 @@ class View(Readings):
     @property
     def threshold(self) -> float | None:
         """Binary: ``score >= threshold`` is predicted positive; None where no label is kept."""
-        intake = self._context.intake
-        if not isinstance(intake, BinaryIntake) or not self._context.plan.serves("confusion"):
+        context = self._context
+        if context.positive is None or not context.plan.serves("confusion"):
             return None
-        return intake.threshold
+        return context.intake.threshold
 
     @property
     @locked
@@ -951,8 +949,9 @@ class View(Readings):
         metric = find(name, context.plan.task)
         function = metric.bind(positive=context.positive, undefined=context.undefined)
         quick = None
-        if context.undefined is None:
-            quick = compiled_reader(metric.name, window, binary=context.plan.binary)
+        kernel = context.plan.task_row.kernel
+        if context.undefined is None and kernel is not None:
+            quick = compiled_reader(metric.name, window, binary=kernel == "two classes")
             if quick is None and window.reader is not None and not metric.also:
                 quick = window.reader(metric.name, metric.state, function)
             if quick is not None and not math.isnan(quick()):
@@ -972,7 +971,7 @@ class View(Readings):
         """The task, window and events; and the main metrics that can be answered, with values."""
         context = self._context
         state_set = self._window.current()
-        task = "binary" if context.plan.binary else "multiclass"
+        task = context.plan.task
         notes = context.notes
         words = [f"{task}, positive {shown(notes['positive'])}" if "positive" in notes else task]
         if "window" in notes:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 
 EventFields: TypeAlias = tuple[Label, Any, Any, Weight]
@@ -18,31 +17,10 @@ labels and one of scores. A fifth field is the key of the unit, where windows ha
 """
 
 
-# What the inputs of both tasks share: errors and positions of events.
-
-
-def nothing_given(field: str) -> InputError:
-    """The error of an event without any prediction."""
-    return InputError(
-        field,
-        expected="a prediction: y_pred, score= or proba=",
-        got="none of them",
-        remedy="pass the predicted label as y_pred, or a score",
-    )
-
-
-def first_position(codes: IntArray, code: int) -> int:
-    """Position of the first event of a code."""
-    return int(np.argmax(codes == code))
-
-
-Task: TypeAlias = Literal["binary", "multiclass"]
-
-
 class Event(NamedTuple):
     """One validated event.
 
-    Binary: the labels are ``1`` (positive) and ``0``, the score a float.
+    Binary: the labels are 1 (positive) and 0, or True and False, the score a float.
     Multi-class: canonical labels, the score a mapping label -> probability.
     ``None`` where the event has none.
     """
@@ -67,7 +45,8 @@ class EventBatch:
     y_pred: npt.NDArray[Any] | None
     score: FloatArray | None
     weight: IntArray | FloatArray | None
-    labels: tuple[Label, ...] = (0, 1)
+    labels: tuple[Label, ...] | None = None
+    """What the columns of labels have codes of; None: they have the labels themselves."""
     score_labels: tuple[Label, ...] = ()
     named: BoolArray | None = None
     """Which cells of a multi-class ``score`` the events named; None where they named all.
@@ -101,7 +80,7 @@ class EventBatch:
 
     def true_labels(self) -> npt.NDArray[Any]:
         """The true labels themselves, one for each event."""
-        if self.y_true.dtype == np.bool_:
+        if self.labels is None:
             return self.y_true
         labels = np.empty(len(self.labels), dtype=object)
         labels[:] = self.labels
@@ -115,32 +94,31 @@ class EventBatch:
     def events(self) -> Iterable[Any]:
         """The events one by one, as :meth:`StateSet.update` takes them."""
         weights = [1] * len(self) if self.weight is None else self.weight.tolist()
-        nothing = [None] * len(self)
-        if self.y_true.dtype == np.bool_:
-            true: list[Any] = self.y_true.astype(np.int64).tolist()
-            predicted: list[Any] = (
-                nothing if self.y_pred is None else self.y_pred.astype(np.int64).tolist()
-            )
-            scores: list[Any] = nothing if self.score is None else self.score.tolist()
-        else:
-            labels = self.labels
-            true = [labels[code] for code in self.y_true.tolist()]
-            if self.y_pred is not None and self.y_pred.ndim == 2:
-                assert self.score is not None
-                predicted = [tuple([labels[code] for code in row]) for row in self.y_pred.tolist()]
-                return map(Event, true, predicted, map(tuple, self.score.tolist()), weights)
-            predicted = (
-                nothing if self.y_pred is None else [labels[code] for code in self.y_pred.tolist()]
-            )
-            scores = nothing if self.score is None else self._mappings()
+        true, predicted, scores = self._named(self.y_true), self._named(self.y_pred), self._scores()
         if self.unit is not None:
             return zip(true, predicted, scores, weights, self.unit.tolist(), strict=True)
         return map(Event, true, predicted, scores, weights)
 
-    def _mappings(self) -> list[dict[Label, float]]:
-        assert self.score is not None
-        names = self.score_labels
-        rows = self.score.tolist()
+    def _named(self, column: npt.NDArray[Any] | None) -> list[Any]:
+        """The labels of a column; of a column for each model tuples of labels."""
+        labels = self.labels
+        if column is None:
+            return [None] * len(self)
+        if labels is None:
+            return column.tolist()
+        if column.ndim == 2:
+            return [tuple([labels[code] for code in row]) for row in column.tolist()]
+        return [labels[code] for code in column.tolist()]
+
+    def _scores(self) -> list[Any]:
+        """One score, one mapping, or one score of each model, for each event."""
+        if self.score is None:
+            return [None] * len(self)
+        names, rows = self.score_labels, self.score.tolist()
+        if self.score.ndim == 1:
+            return rows
+        if not names:
+            return list(map(tuple, rows))
         if self.named is None:
             return [dict(zip(names, row, strict=True)) for row in rows]
         return [

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 from streameval.errors import InputError, MissingExtraError, StateError, shown
 from streameval.evaluator.evaluator import Evaluator, from_bytes
-from streameval.events.event import Task
 from streameval.records.event_table import PartCounter, Proba
+from streameval.tasks.registry import TaskName
 from streameval.windows.window import WindowSpec
 
 try:
@@ -41,7 +41,7 @@ def evaluate(
     time: str | None = None,
     by: str | Iterable[str | Iterable[str]] | None = (),
     window: WindowSpec | None = None,
-    task: Task | Literal["auto"] | None = None,
+    task: TaskName | Literal["auto"] | None = None,
     split_every: int = 8,
     **options: Any,
 ) -> Evaluator:

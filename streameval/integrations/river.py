@@ -11,9 +11,9 @@ from typing import Any
 
 from streameval.errors import MetricError, MissingExtraError
 from streameval.evaluator.evaluator import Evaluator
-from streameval.events.event import Task
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import find
+from streameval.tasks.registry import TaskName
 
 try:
     from river import base as river_base
@@ -23,7 +23,7 @@ except ImportError:
 
 __all__ = ["RiverMetric"]
 
-_TASKS: tuple[Task, ...] = ("binary", "multiclass")
+_TASKS: tuple[TaskName, ...] = ("binary", "multiclass")
 _EVALUATOR_OPTIONS = frozenset(inspect.signature(Evaluator).parameters) - {"metrics"}
 
 
@@ -77,7 +77,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         self._from_labels = of_labels and "threshold" not in self._options
         self._open(tasks[-1] if of_labels and not declared_binary else tasks[0])
 
-    def _tasks(self) -> tuple[Task, ...]:
+    def _tasks(self) -> tuple[TaskName, ...]:
         """The tasks in which the metric exists; the declared one where there is one."""
         if "task" in self._options:
             return (self._options["task"],)
@@ -92,10 +92,10 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
             find(self.name)  # raises: no such metric
         return tuple(tasks)
 
-    def _found(self, task: Task) -> Metric:
+    def _found(self, task: TaskName) -> Metric:
         return find(self.name, task, self._params.get("average", ...))
 
-    def _open(self, task: Task) -> None:
+    def _open(self, task: TaskName) -> None:
         options = {**self._options, "task": task}
         self.evaluator = Evaluator(metrics=[self._found(task).name], **options)
         self.get()  # raises: a parameter that the metric does not take

@@ -36,11 +36,11 @@ from streameval.errors import (
 from streameval.evaluator.evaluator import Evaluator, from_bytes
 from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import Slicer, slice_name
-from streameval.events.event import Task
 from streameval.events.time import duration, duration_text, event_times
 from streameval.metrics.registry import find, metric_names, shown_metrics
 from streameval.records.event_columns import ColumnPattern
 from streameval.records.event_table import PartCounter, Proba, check_name
+from streameval.tasks.registry import TaskName
 from streameval.windows.panes import Panes
 from streameval.windows.time_buckets import grouped
 from streameval.windows.window import WindowSpec
@@ -99,7 +99,7 @@ def evaluate(
     by: Iterable[str | Iterable[str]] | None = (),
     group_by: str | Column | Sequence[str | Column] = (),
     window: WindowSpec | None = None,
-    task: Task | Literal["auto"] | None = None,
+    task: TaskName | Literal["auto"] | None = None,
     metrics: Iterable[str] | None = None,
     intervals: bool | float = False,
     **options: Any,
@@ -801,7 +801,7 @@ def evaluate_stream(
     proba: Proba | None = None,
     weight: str | None = None,
     by: Iterable[str | Iterable[str]] | None = (),
-    task: Task | Literal["auto"] | None = None,
+    task: TaskName | Literal["auto"] | None = None,
     metrics: Iterable[str] | None = None,
     intervals: bool | float = False,
     output_mode: str = "append",

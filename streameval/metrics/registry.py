@@ -26,9 +26,10 @@ from streameval.metrics.calibration import (
 )
 from streameval.metrics.class_metrics import class_row, class_rows
 from streameval.metrics.curves import pr_gain_auc
-from streameval.metrics.metric import BINARY, BOTH, MULTICLASS, Metric, public_name
+from streameval.metrics.metric import BINARY, MULTICLASS, Metric, public_name
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
+from streameval.tasks.registry import TASKS, one_of_tasks, task_names
 
 __all__ = [
     "METRICS",
@@ -44,30 +45,12 @@ __all__ = [
     "task_metrics",
 ]
 
-_USUAL = {
-    # A report.
-    ("report", "binary"): "accuracy balanced_accuracy precision recall f1 specificity "
-    "matthews_corrcoef cohen_kappa roc_auc average_precision "
-    "log_loss brier_score expected_calibration_error",
-    ("report", "multiclass"): "accuracy balanced_accuracy precision_macro recall_macro f1_macro "
-    "f1_weighted matthews_corrcoef cohen_kappa "
-    "log_loss brier_score expected_calibration_error roc_auc_ovr",
-    # The slices of a service.
-    ("slices", "binary"): "accuracy precision recall f1 roc_auc average_precision",
-    ("slices", "multiclass"): "accuracy balanced_accuracy f1_macro matthews_corrcoef log_loss",
-    # The folds of a prequential evaluation.
-    ("folds", "binary"): "accuracy f1 matthews_corrcoef cohen_kappa roc_auc log_loss",
-    ("folds", "multiclass"): "accuracy f1_macro matthews_corrcoef cohen_kappa log_loss",
-    # An evaluator's representation: read at once, whatever was counted.
-    ("representation", "binary"): "accuracy f1 roc_auc",
-    ("representation", "multiclass"): "accuracy f1_macro",
-    # One number: a series over panes, the order of a slice report.
-    ("single", "binary"): "f1",
-    ("single", "multiclass"): "f1_macro",
-}
-
 USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
-    {use: tuple(names.split()) for use, names in _USUAL.items()}
+    {
+        (use, task.name): tuple(names.split())
+        for task in TASKS.values()
+        for use, names in task.usual.items()
+    }
 )
 """The metrics of each (use, task) where the caller names none, in the order of reports."""
 
@@ -402,14 +385,12 @@ ROWS: tuple[Metric, ...] = tuple(
 """Every row, in the order of reports. A name may occur twice, once for each task."""
 
 
-def _by_task(task: str) -> dict[str, Metric]:
-    return {row.name: row for row in ROWS if task in row.tasks}
-
-
-_OF_TASK: Mapping[str, Mapping[str, Metric]] = {task: _by_task(task) for task in sorted(BOTH)}
+_OF_TASK: Mapping[str, Mapping[str, Metric]] = {
+    task: {row.name: row for row in ROWS if task in row.tasks} for task in task_names()
+}
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
-    {**{row.name: row for row in ROWS}, **_OF_TASK["binary"]}
+    {**{row.name: row for row in ROWS}, **_OF_TASK[task_names()[0]]}
 )
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
@@ -455,7 +436,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
 
 def _rows_of(task: object) -> Mapping[str, Metric]:
     if not isinstance(task, str) or task not in _OF_TASK:
-        raise MetricError(f'task: expected "binary" or "multiclass", got {shown(task)}')
+        raise MetricError(f"task: expected {one_of_tasks()}, got {shown(task)}")
     return _OF_TASK[task]
 
 
@@ -498,13 +479,14 @@ def _unknown(name: object) -> str:
 
 def _elsewhere(name: str, task: str) -> str:
     instead = [other for other in _OF_TASK[task] if other.startswith(name + "_")]
-    if task == "multiclass":
-        if METRICS[name].needs_positive and instead:
-            return f"{name} is about one class: in a multi-class task use {_either(instead)}"
-        there = f"; use {_either(instead)}" if instead else ""
-        return f"{name} is for binary tasks{there}"
-    base = next((row for row in _OF_TASK[task] if name.startswith(row + "_")), None)
-    return f"{name} is for multi-class tasks" + (f"; use {base}" if base else "")
+    if METRICS[name].needs_positive and instead:
+        here = TASKS[task].adjective
+        return f"{name} is about one class: in a {here} task use {_either(instead)}"
+    instead += [row for row in _OF_TASK[task] if name.startswith(row + "_")][:1]
+    there = [TASKS[other].adjective for other, rows in _OF_TASK.items() if name in rows]
+    return f"{name} is for {_either(there)} tasks" + (
+        f"; use {_either(instead)}" if instead else ""
+    )
 
 
 def _either(names: list[str]) -> str:
@@ -631,9 +613,10 @@ def compute(
     streameval.errors.MetricError: roc_auc is a function of ScoreIndex, got ConfusionCounts
     """
     row = find(name, None, average)
-    if not _takes(row, states) and name in _OF_TASK["multiclass"]:
+    for task, rows in _OF_TASK.items():
         # A name may read a different state in each task.
-        row = find(name, "multiclass", average)
+        if not _takes(row, states) and rows.get(name, METRICS[name]) is not METRICS[name]:
+            row = find(name, task, average)
     if not _takes(row, states):
         wanted = ", ".join(public_name(STATES[state].types[0]) for state in row.states)
         got = ", ".join(type(state).__name__ for state in states) or "none"

@@ -23,7 +23,6 @@ import numpy as np
 from streameval.errors import InputError, OptionError, did_you_mean, listed, shown
 from streameval.evaluator.evaluator import Evaluator, from_bytes
 from streameval.evaluator.slices import Slicer
-from streameval.events.event import Task
 from streameval.events.time import event_times
 from streameval.events.values import column_array
 from streameval.records.chunk import Kind, Wanted
@@ -31,6 +30,7 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import SLICE, ColumnPattern, EventColumns, arguments
 from streameval.records.json_record import split_path
 from streameval.records.sources import find_sources, read_source
+from streameval.tasks.registry import TaskName
 
 Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
 """A column; ``PREFIX*SUFFIX``; label -> column; or columns in the order of ``labels``."""
@@ -218,7 +218,7 @@ class PartCounter:
         unit: str | None = None,
         time: str | None = None,
         by: str | Iterable[str | Iterable[str]] | None = (),
-        task: Task | Literal["auto"] | None = None,
+        task: TaskName | Literal["auto"] | None = None,
         **options: Any,
     ) -> Self:
         """The counter of these columns, and of an evaluator with these options.

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from streameval.errors import InputError, MetricError, OptionError, listed, shown
-from streameval.events.event import Task
 from streameval.metrics.registry import find
 from streameval.records.chunk import Kind, Wanted
 from streameval.records.event_columns import ColumnPattern
+from streameval.tasks.registry import TaskName
 from streameval.windows.kinds import KINDS, kind_of, window_forms
 from streameval.windows.last import LAST
 from streameval.windows.replicated import Bootstrap
@@ -246,7 +246,7 @@ class Request:
         return of_models or getattr(self, name) is not None
 
     @property
-    def kind(self) -> Task:
+    def kind(self) -> TaskName:
         """The task as an evaluator names it."""
         return "binary" if self.binary else "multiclass"
 

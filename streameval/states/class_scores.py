@@ -34,6 +34,7 @@ from streameval.states.fields import (
     labels_field,
     never_counted,
     refuse,
+    refuse_at,
     removable_weight,
     weights_field,
 )
@@ -45,9 +46,8 @@ from streameval.states.ranking.coarse_score import (
     checked_limit,
     coarse,
     coarse_column,
-    least_level,
 )
-from streameval.states.ranking.keyed_scores import Entries, KeyedScores
+from streameval.states.ranking.keyed_scores import KEY_SHIFT, LOW_KEY, Entries, KeyedScores
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
     group_scores,
@@ -63,200 +63,32 @@ if TYPE_CHECKING:
     from streameval.states.class_probability import ClassProbabilitySums
     from streameval.states.confusion import ConfusionCounts
 
-# The written form of class scores: one dict for one content, and none other accepted.
-#
-# ===========  ==================================================================
-# ``exact``    bool: whether weights are integers
-# ``labels``   list of str or of int, ascending; each is a true class or a column
-# ``counts``   list: weight of each label as true class
-# ``columns``  int64 array: index into ``labels`` of each multiset's column
-# ``true``     int64 array: and of its true class; (column, true) ascend
-# ``lengths``  int64 array: number of distinct scores of each multiset, above 0
-# ``scores``   float64 array: those of all multisets, ascending in each, in (0, 1];
-#              also 0 where ``exact`` is False
-# ``weights``  int64 array, float64 once a weight was not whole; of like length
-# ===========  ==================================================================
-#
-# Where the scores are no probabilities: also ``probabilities``, False; scores are then any
-# finite ones but 0, and every event has one of every label.
-# How many zeros a multiset has follows from ``counts``, as a difference of integers. One of
-# floats would lose them beside heavier events, so that a multiset that is there has its own;
-# without any, as written before, they are that difference if it is more than rounding.
-# Where the scores are bounded: also ``max_scores``, the most of one multiset, and
-# ``level``, that of the cells of all.
-
-_NAME = "class_scores"
-_SIGNED = "probabilities"
-_KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
-
-# The key of a multiset: the code of its column, and that of its true class in the low bits.
-_SHIFT = 26
-_LOW = (1 << _SHIFT) - 1
-
-
-class ScoresForm(NamedTuple):
-    """What a written form holds."""
-
-    labels: list[Label]
-    counts: dict[Label, Weight]
-    multisets: KeyedScores
-    exact: bool
-    max_scores: int | None
-    level: int
-    probabilities: bool
-
-
-def read_form(data: object) -> ScoresForm:
-    """Counts by true class, scores by column and true class, and whether they are exact.
-
-    Raises:
-        StateError: Anything but what :meth:`ScoreColumns.write` wrote.
-    """
-    bounded = bounded_form(data)
-    # Written where it is False only: other files are as before.
-    signed = isinstance(data, dict) and _SIGNED in data
-    keys = _KEYS | (BOUNDED_KEYS if bounded else frozenset())
-    fields = fields_of(data, _NAME, keys | {_SIGNED} if signed else keys)
-    if signed and fields[_SIGNED] is not False:
-        refuse(f"{_NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
-    max_scores, level = bounds_fields(fields, _NAME) if bounded else (None, 0)
-    exact = bool_field(fields, "exact", _NAME)
-    labels = labels_field(fields, "labels", _NAME)
-    if len(labels) > MAX_CLASSES:
-        raise StateError(
-            f"{_NAME}.labels: expected at most {MAX_CLASSES} labels, got {len(labels)}"
-        )
-    held = weights_field(fields, "counts", _NAME, exact, len(labels))
-    most = MAX_TOTAL // max(1, len(labels)) if exact else MOST_WEIGHT
-    if sum(held) > most:
-        refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(held))
-    column = array_field(fields, "columns", _NAME, np.int64)
-    true = array_field(fields, "true", _NAME, np.int64)
-    lengths = array_field(fields, "lengths", _NAME, np.int64)
-    _check_indices(column, true, lengths, len(labels))
-    scores = array_field(fields, "scores", _NAME, np.float64)
-    weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
-    starts = _check_values(lengths, scores, weights, signed=signed, exact=exact)
-    check_cells(scores, None, level, _NAME)
-    if max_scores is not None and (lengths > max_scores + (not exact)).any():
-        raise StateError(f"{_NAME}.lengths: expected at most {max_scores} scores in each multiset")
-    _check_totals(starts, weights, [held[y] for y in true.tolist()])
-    counts = {label: count for label, count in zip(labels, held, strict=True) if count}
-    columns = set(column.tolist())
-    for n, label in enumerate(labels):
-        if label not in counts and n not in columns:
-            refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
-    ones = exact and bool((weights == 1).all())
-    multisets = KeyedScores(column << _SHIFT | true, starts, scores, None if ones else weights)
-    return ScoresForm(labels, counts, multisets, exact, max_scores, level, not signed)
-
-
-def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
-    if not len(column) == len(true) == len(lengths):
-        raise StateError(
-            f"{_NAME}.columns: expected columns, true and lengths of one length, "
-            f"got {len(column)}, {len(true)} and {len(lengths)}"
-        )
-    for name, indices in (("columns", column), ("true", true)):
-        outside = (indices < 0) | (indices >= size)
-        if outside.any():
-            at = int(np.argmax(outside))
-            refuse(f"{_NAME}.{name}[{at}]", f"an index into {size} labels", int(indices[at]))
-    codes = column * size + true
-    falls = codes[1:] <= codes[:-1]
-    if falls.any():
-        at = int(np.argmax(falls)) + 1
-        refuse(f"{_NAME}.columns[{at}]", "ascending (column, true), none twice", int(column[at]))
-
-
-def _check_values(
-    lengths: IntArray, scores: FloatArray, weights: WeightArray, *, signed: bool, exact: bool
-) -> IntArray:
-    """Check the concatenated arrays; where each multiset begins, and where the last ends."""
-    if len(scores) != len(weights):
-        raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
-    # Bounded one by one first, so that their sum cannot wrap around.
-    bad = (lengths < 1) | (lengths > len(scores))
-    if bad.any() or total_weight(lengths) != len(scores):
-        raise StateError(f"{_NAME}.lengths: expected lengths above 0 that add up to {len(scores)}")
-    starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    # False for nan.
-    good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
-    if not exact:
-        good |= (scores == 0.0) & ~np.signbit(scores)
-    if not good.all():
-        at = int(np.argmin(good))
-        expected = "a finite score but 0" if signed else "a score in (0, 1]"
-        refuse(f"{_NAME}.scores[{at}]", expected, float(scores[at]))
-    falls = scores[1:] <= scores[:-1]
-    falls[starts[1:-1] - 1] = False
-    if falls.any():
-        at = int(np.argmax(falls)) + 1
-        refuse(f"{_NAME}.scores[{at}]", "ascending scores, none twice", float(scores[at]))
-    alone = (scores[starts[:-1]] == 0.0) & (lengths == 1)
-    if alone.any():
-        refuse(f"{_NAME}.lengths[{int(np.argmax(alone))}]", "a score but 0", 1)
-    positive = (weights > 0) & (weights <= MOST_WEIGHT)
-    if not positive.all():
-        at = int(np.argmin(positive))
-        refuse(f"{_NAME}.weights[{at}]", "a weight above 0", weights[at].item())
-    return starts
-
-
-def _check_totals(starts: IntArray, weights: WeightArray, counts: list[Weight]) -> None:
-    """Refuse a multiset that weighs more than its true class."""
-    if not counts:
-        return
-    firsts = starts[:-1]
-    over: BoolArray
-    most: Any = np.array(counts, dtype=weights.dtype)
-    if weights.dtype == np.int64:
-        # In two halves, whose sums cannot wrap around.
-        whole = weights.astype(np.int64, copy=False)
-        low = np.add.reduceat(whole & 0xFFFF_FFFF, firsts)
-        high = np.add.reduceat(whole >> 32, firsts) + (low >> 32)
-        low &= 0xFFFF_FFFF
-        over = (high > most >> 32) | ((high == most >> 32) & (low > most & 0xFFFF_FFFF))
-    else:
-        over = np.add.reduceat(weights, firsts) > most + 1e-9 * most
-    if over.any():
-        at = int(np.argmax(over))
-        start, end = starts[at : at + 2].tolist()
-        refuse(
-            f"{_NAME}.weights[{start}:{end}]",
-            f"a sum of at most {counts[at]}, the weight of the true class",
-            total_weight(weights[start:end]),
-        )
-
-
 RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share."""
 
 _EVENTS_MOST = 1024
-_NEWEST = 8
-_ROWS_JOINED = 2**14
 _PARTS_MOST = 256
 _CELLS_LEAST = 2**22
 
 
 class _Part(NamedTuple):
-    """Scores with weights that are fractions, and those zeros whose key has other scores too."""
+    """Scores but 0; of weights that are not whole also the zeros beside them, and all others."""
 
     entries: Entries
-    counts: FloatArray
+    counts: FloatArray = np.zeros(0)
     """The weight of each true class, at its code: that of the zeros of all other keys."""
 
     def zeros(self, keys: IntArray) -> Entries:
         """The zeros of those of some keys that this part has no scores of."""
         absent = np.setdiff1d(keys, self.entries.keys)
-        true = absent & _LOW
+        true = absent & LOW_KEY
         held = true < len(self.counts)
         weights = self.counts[true[held]]
         some = weights > 0
         return Entries(absent[held][some], np.zeros(int(some.sum())), weights[some])
 
 
-class _Block(NamedTuple):
+class _Rows(NamedTuple):
     """Rows of scores as they arrived."""
 
     true: IntArray
@@ -266,43 +98,22 @@ class _Block(NamedTuple):
     scores: FloatArray
     weights: WeightArray | None
 
-    def entries(self, *, zeros: bool = False) -> Entries:
-        """The scores that are not 0; with ``zeros`` also those beside one of the same key."""
-        keys = self.columns << _SHIFT | self.true[:, None]
+    def part(self, *, zeros: bool) -> _Part:
+        """The scores but 0; with ``zeros`` also the zeros beside another score of the same key."""
+        keys = (self.columns << KEY_SHIFT | self.true[:, None]).ravel()
         scores, weights = self.scores.ravel(), self.weights
         if weights is not None:
             weights = np.repeat(weights, len(self.columns))
-        keys = keys.ravel()
         held = scores != 0.0
         if zeros and not held.all():
             held |= np.isin(keys, keys[held])
         if not held.all():
             keys, scores = keys[held], scores[held]
             weights = None if weights is None else weights[held]
-        return Entries(keys, scores, weights)
-
-    def part(self) -> _Part:
-        """The rows as a part."""
-        weights = np.ones(len(self.true)) if self.weights is None else self.weights
-        return _Part(self.entries(zeros=True), np.bincount(self.true, weights).astype(np.float64))
-
-    def fits(self, later: _Block) -> bool:
-        """Whether rows of the same columns follow that are at least half as many."""
-        return (
-            2 * len(later.true) >= len(self.true)
-            and np.array_equal(self.columns, later.columns)
-            and (self.weights is None) is (later.weights is None)
-        )
-
-    def joined(self, later: _Block) -> _Block:
-        """These rows and those of a block that :meth:`fits`."""
-        return self._replace(
-            true=np.concatenate([self.true, later.true]),
-            scores=np.concatenate([self.scores, later.scores]),
-            weights=None
-            if self.weights is None or later.weights is None
-            else np.concatenate([self.weights, later.weights]),
-        )
+        entries = Entries(keys, scores, weights)
+        if not zeros:
+            return _Part(entries)
+        return _Part(entries, np.bincount(self.true, self.weights).astype(np.float64))
 
     def rank(self, code: int, index: ScoreIndex) -> None:
         """Count the scores of one column that are not 0; its own class is positive."""
@@ -313,29 +124,6 @@ class _Block(NamedTuple):
                 scores, positive = scores[held], positive[held]
                 weights = None if weights is None else weights[held]
             index.update_many(positive, np.ascontiguousarray(scores), weights)
-
-
-def _read_rows(
-    events: list[tuple[Label, Mapping[Label, float], Weight]],
-    codes: Mapping[Label, int],
-    names: tuple[Label, ...],
-    scores: FloatArray,
-    true: IntArray,
-) -> bool:
-    """Write events of weight 1 that name the same labels in one order into arrays, or return False.
-
-    The twin of the compiled function of this name.
-    """
-    if any(weight != 1 or tuple(row) != names for _, row, weight in events):
-        return False
-    true[:] = [codes[label] for label, _, _ in events]
-    for n, (_, row, _) in enumerate(events):
-        scores[n] = list(row.values())
-    return True
-
-
-if COMPILED is not None:
-    _read_rows = COMPILED.read_rows
 
 
 class ScoreColumns:
@@ -372,10 +160,7 @@ class ScoreColumns:
         "_codes",
         "_events",
         "_folded",
-        "_fractions",
-        "_owing",
         "_parts",
-        "_sparse",
         "_stale",
         "_whole",
         "counts",
@@ -388,18 +173,15 @@ class ScoreColumns:
         self.counts: dict[Label, Weight] = {}
         self.exact = True
         self._whole = 0  # sum of counts while exact
-        # Those of labels that occur, unless stale; after a fold, places in ascending order.
+        # Of all labels that occur; after a fold, their places in ascending order.
         self._codes: dict[Label, int] = {}
-        self._stale = False
+        self._stale = False  # whether one of them may occur no more
         self._base = KeyedScores()
         self._folded: dict[Label, Weight] = {}  # the counts of what is in the base
-        # What waits to be folded.
+        # What waits to be folded: single events, rows of one set of columns, and the rest.
         self._events: list[tuple[Label, Mapping[Label, float], Weight]] = []
-        self._blocks: list[_Block] = []
-        self._parts: list[Entries] = []
-        self._fractions: list[_Part] = []  # in place of parts, once a weight was not whole
-        self._sparse = False
-        self._owing = False  # whether parts with negative weights are among it
+        self._blocks: list[_Rows] = []
+        self._parts: list[_Part] = []
 
     # Reading
 
@@ -415,11 +197,7 @@ class ScoreColumns:
 
     def knows(self, true: Label, scores: Mapping[Label, float]) -> bool:
         """Whether no label is new."""
-        codes = self._codes
-        if COMPILED is not None:
-            known: bool = COMPILED.knows(codes, true, scores)
-            return known
-        return true in codes and codes.keys() >= scores.keys()
+        return true in self._codes and self._codes.keys() >= scores.keys()
 
     def unknown(self, labels: Iterable[Label]) -> list[Label]:
         """Those of some labels that are new; among the others some may occur no more."""
@@ -429,10 +207,6 @@ class ScoreColumns:
     def labels_most(self) -> int:
         """At least the number of labels; O(1)."""
         return len(self._codes)
-
-    def code(self, label: Label) -> int:
-        """The code of a label that occurs, until the next :meth:`fold`."""
-        return self._codes[label]
 
     def multisets(self) -> KeyedScores:
         """The scores other than 0, under the key ``column << 26 | true class``.
@@ -446,35 +220,14 @@ class ScoreColumns:
         """The distinct scores of a true class in a column, zeros included, and their weights."""
         self.fold()
         codes = self._codes
-        if column in codes and true in codes:
-            scores, weights = self._base.arrays(codes[column] << _SHIFT | codes[true])
-        else:
-            scores, weights = np.zeros(0), np.zeros(0, np.int64 if self.exact else np.float64)
-        zeros = self._zeros(total_weight(weights), self.counts.get(true, 0))
+        key = codes.get(column, LOW_KEY) << KEY_SHIFT | codes.get(true, LOW_KEY)
+        scores, weights = self._base.arrays(key)
+        held, count = total_weight(weights), self.counts.get(true, 0)
+        zeros = count - held if self.exact or not held else 0.0
         if not zeros:
             return scores, weights
         at = int(np.searchsorted(scores, 0.0))
         return np.insert(scores, at, 0.0), np.insert(weights, at, zeros)
-
-    def _zeros(self, held: Weight, count: Weight) -> Weight:
-        """The implied weight of zeros of a multiset that weighs so much, of a true class."""
-        return count - held if self.exact or not held else 0.0
-
-    def wins(self, column: Label, other: Label | None) -> Weight:
-        """Twice the weight of pairs that class ``column`` wins in its column.
-
-        Over ``other``; where that is None over all other classes.
-
-        Cost:
-            O(n) of the column.
-        """
-        return twice_wins(self._against(column, other))
-
-    def won_share(self, column: Label, other: Label | None) -> float:
-        """The share of pairs that :meth:`wins` counts, of float weights; nan without pairs."""
-        scores, *sides = self._against(column, other)
-        own, rest = ((scores[side != 0], side[side != 0]) for side in sides)
-        return won_share(own, rest)
 
     def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
         """Every (event, label) of these columns as one binary event, positive where it is true.
@@ -482,67 +235,54 @@ class ScoreColumns:
         Of one column, it is that class against the rest.
         """
         self.fold()
-        base, dtype = self._base, np.int64 if self.exact else np.float64
-        own: list[tuple[FloatArray, WeightArray]] = []
-        rest: list[tuple[FloatArray, WeightArray]] = []
-        none: list[Weight] = [0, 0]
+        base, counts = self._base, self._weights_of(self.counts)
+        sides: tuple[list[Any], list[Any]] = ([(np.zeros(0), counts[:0])], [])
         for column in columns:
-            code = self._codes.get(column, _LOW)
-            groups, span = base.span(code << _SHIFT, (code + 1) << _SHIFT)
-            at = base.place(code << _SHIFT | code)
-            middle = slice(span.start, span.start)
-            if at >= 0:
-                middle = slice(*base.starts[at : at + 2].tolist())
-            own.append((base.scores[middle], base.each(middle)))
-            for part in (slice(span.start, middle.start), slice(middle.stop, span.stop)):
-                rest.append((base.scores[part], base.each(part)))
-            totals = dict(
-                zip((base.keys[groups] & _LOW).tolist(), base.totals[groups].tolist(), strict=True)
-            )
-            for true, count in self.counts.items():
-                none[true == column] += self._zeros(totals.get(self._codes[true], 0), count)
-        for side, zeros in zip((rest, own), none, strict=True):
-            number = 1 if zeros else 0
-            side.append((np.zeros(number), np.full(number, zeros, dtype=dtype)))
-        return group_scores(own, rest)
+            code = self._codes.get(column, LOW_KEY)
+            start, end = np.searchsorted(base.keys, [code << KEY_SHIFT, (code + 1) << KEY_SHIFT])
+            span = slice(base.starts[start], base.starts[end])
+            true = base.keys[start:end] & LOW_KEY
+            zeros = counts.copy()
+            # Of floats, a multiset has its zeros itself.
+            zeros[true] = zeros[true] - base.totals[start:end] if self.exact else 0.0
+            own = np.repeat(true == code, base.lengths[start:end]), np.arange(len(zeros)) == code
+            for positive, side in enumerate(sides):
+                of_side, of_class = (chosen == bool(positive) for chosen in own)
+                side.append((base.scores[span][of_side], base.each(span)[of_side]))
+                implied = zeros[of_class].sum(keepdims=True)
+                side.append((np.zeros(1)[implied > 0], implied[implied > 0]))
+        return group_scores(sides[1], sides[0])
 
-    def _against(self, column: Label, other: Label | None) -> ScoreGroups:
+    def against(self, column: Label, other: Label | None) -> ScoreGroups:
         """A column's scores of its class, the positives, and of another; None: of all others."""
         if other is None:
             return self.pooled([column])
         return group_scores([self.arrays(column, column)], [self.arrays(column, other)])
 
     def ranking(self, column: Label, other: Label | None) -> ScoreIndex:
-        """A column's scores of its class, the positives, and of another (None: of all others).
-
-        Zeros are counted where scores may be below them, else left out. For whole weights.
-
-        Cost:
-            O(n) of the column, and O(scores) where rows have arrived of which :meth:`fold`
-            is needed.
-        """
+        """:meth:`against` as an index, without zeros where no score is below; of whole weights."""
+        # Rows are ranked as they are: to fold them would sort all columns.
+        self._gather()
         base = self._base
-        waiting = bool(self._events or self._blocks)
         if other is not None or self.signed or self._parts or base.weights is not None:
-            waiting = False
-        if waiting:
-            # Rows are ranked as they are: to fold them would sort all columns.
-            self._gather()
-        if not waiting or self._parts:
-            pooled = self._against(column, other)
+            groups = self.against(column, other)
             if not self.signed:
-                held = pooled.scores != 0.0
-                pooled = ScoreGroups(*(side[held] for side in pooled))
-            return ScoreIndex.from_state(groups_to_state(pooled, True))
+                held = groups.scores != 0.0
+                groups = ScoreGroups(*(side[held] for side in groups))
+            return ScoreIndex.from_state(groups_to_state(groups, True))
         index = ScoreIndex()
-        code = self._codes.get(column, _LOW)
-        groups, span = base.span(code << _SHIFT, (code + 1) << _SHIFT)
-        if span.stop > span.start:
-            positive = np.repeat(base.keys[groups] & _LOW == code, base.lengths[groups])
-            index.update_many(positive, base.scores[span])
+        code = self._codes.get(column, LOW_KEY)
+        start, end = np.searchsorted(base.keys, [code << KEY_SHIFT, (code + 1) << KEY_SHIFT])
+        if end > start:
+            positive = np.repeat(base.keys[start:end] & LOW_KEY == code, base.lengths[start:end])
+            index.update_many(positive, base.scores[base.starts[start] : base.starts[end]])
         for block in self._blocks:
             block.rank(code, index)
         return index
+
+    def rank_rows(self, rows: _Rows, column: Label, index: ScoreIndex) -> None:
+        """Count rows that were just added in the :meth:`ranking` of a column against the rest."""
+        rows.rank(self._codes.get(column, LOW_KEY), index)
 
     # Counting
 
@@ -565,8 +305,8 @@ class ScoreColumns:
         columns: Sequence[Label],
         scores: FloatArray,
         weights: WeightArray | None,
-    ) -> _Block:
-        """Add rows, at least one.
+    ) -> _Rows:
+        """Add rows, at least one; their codes are valid until the next :meth:`fold`.
 
         Args:
             labels: The labels that ``true`` has codes of.
@@ -574,30 +314,25 @@ class ScoreColumns:
             columns: The label of each column.
             scores: One row for each event; kept, and not to be written to.
             weights: Of each row, float64 only once :meth:`promote` was called; None: all 1.
-
-        Returns:
-            The rows, whose codes are those of the labels until the next :meth:`fold`.
         """
         held: list[int] = np.flatnonzero(scores.any(axis=0)).tolist()
         totals = total_weight_by_group(true, len(labels), weights)
-        counted = [label for label, total in zip(labels, totals, strict=True) if total]
+        counted = {label: total for label, total in zip(labels, totals, strict=True) if total}
         self._learn([*counted, *(columns[at] for at in held)])
-        for label, total in zip(labels, totals, strict=True):
-            if total:
-                self._count(label, total)
+        for label, total in counted.items():
+            self._count(label, total)
         codes = self._codes
-        if len(held) < len(columns):
-            scores = scores[:, held]
-        block = _Block(
+        rows = _Rows(
             np.array([codes.get(label, 0) for label in labels], dtype=np.int64)[true],
             np.array([codes[columns[at]] for at in held], dtype=np.int64),
-            scores,
+            scores if len(held) == len(columns) else scores[:, held],
             weights,
         )
-        self._push(block)
-        # Where most are zeros, sorted arrays hold the others only.
-        self._sparse = self._sparse or 4 * int(np.count_nonzero(scores)) < scores.size
-        return block
+        if 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size:
+            self._parts.append(rows.part(zeros=not self.exact))
+        else:
+            self._blocks.append(rows)
+        return rows
 
     def _learn(self, labels: Iterable[Label]) -> None:
         codes = self._codes
@@ -613,101 +348,72 @@ class ScoreColumns:
             del self.counts[true]
             self._stale = True
 
-    def _push(self, block: _Block) -> None:
-        blocks = self._blocks
-        # Small blocks are joined to larger ones, so that there are few to read.
-        while blocks and len(block.true) <= _ROWS_JOINED and blocks[-1].fits(block):
-            block = blocks.pop().joined(block)
-        blocks.append(block)
-
     def relieve(self) -> None:
         """Fold where so much waits that the arrays would take less memory."""
         waiting = sum(block.scores.size for block in self._blocks)
-        waiting += sum(len(part.keys) for part in self._parts)
-        waiting += sum(len(part.entries.keys) for part in self._fractions)
-        parts = len(self._blocks) + len(self._parts) + len(self._fractions)
-        most = max(_CELLS_LEAST, 2 * len(self._base))
-        if self._sparse or waiting > most or parts > _PARTS_MOST:
+        waiting += sum(3 * len(part.entries.keys) for part in self._parts)
+        parts = len(self._blocks) + len(self._parts)
+        if waiting > max(_CELLS_LEAST, 2 * len(self._base)) or parts > _PARTS_MOST:
             self.fold()
 
     def _gather(self) -> None:
         """Make arrays of the events that wait."""
-        if not self._events:
-            return
         events, self._events = self._events, []
+        if not events:
+            return
         codes = self._codes
-        names = tuple(events[0][1])
-        columns = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
-        rows, true = np.empty((len(events), len(names))), np.empty(len(events), np.int64)
-        if (columns >= 0).all() and _read_rows(events, codes, names, rows, true):
-            self._push(_Block(true, columns, rows, None))
-            return
-        trues, scores, given = zip(*events, strict=True)
-        true = np.array([codes[label] for label in trues], dtype=np.int64)
-        if not self.exact:
-            self._fractions.append(self._part_of(true, scores, np.array(given, np.float64)))
-            return
-        weights: WeightArray | None = None
-        if given.count(1) < len(given):
-            weights = np.array(given, np.int64)
-        held = [
-            (n, codes[label], score)
-            for n, row in enumerate(scores)
-            for label, score in row.items()
-            if score
+        if COMPILED is not None:
+            names = tuple(events[0][1])
+            columns = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
+            scores, true = np.empty((len(events), len(names))), np.empty(len(events), np.int64)
+            if (columns >= 0).all() and COMPILED.read_rows(events, codes, names, scores, true):
+                self._blocks.append(_Rows(true, columns, scores, None))
+                return
+        rows = [
+            (codes[y], {codes[label]: s for label, s in scores.items() if s}, weight)
+            for y, scores, weight in events
         ]
-        if held:
-            places, labels, values = zip(*held, strict=True)
-            at = np.array(places)
-            keys = np.array(labels, dtype=np.int64) << _SHIFT | true[at]
-            among = None if weights is None else weights[at]
-            self._parts.append(Entries(keys, np.array(values), among))
-
-    def _part_of(
-        self, true: IntArray, rows: Sequence[Mapping[Label, float]], weights: FloatArray
-    ) -> _Part:
-        """Events of float weights, which may name different labels, as a part."""
-        found = []
-        for code in np.unique(true).tolist():
-            at = np.flatnonzero(true == code)
-            own = [{self._codes[c]: s for c, s in rows[n].items() if s} for n in at.tolist()]
-            columns = sorted({column for row in own for column in row})
-            scores = np.array([[row.get(column, 0.0) for column in columns] for row in own])
-            block = _Block(true[at], np.array(columns, np.int64), scores, weights[at])
-            found.append(block.entries(zeros=True))
-        keys, values, among = zip(*found, strict=True)
-        entries = Entries(*map(np.concatenate, (keys, values, among)))
-        return _Part(entries, np.bincount(true, weights).astype(np.float64))
+        # With fractions, zeros beside another score of the same key are entries, too.
+        columns_of: dict[int, set[int]] = {}
+        if not self.exact:
+            for y, row, _ in rows:
+                columns_of.setdefault(y, set()).update(row)
+        held = [
+            (column << KEY_SHIFT | y, row.get(column, 0.0), weight)
+            for y, row, weight in rows
+            for column in columns_of.get(y, row)
+        ]
+        dtype = np.int64 if self.exact else np.float64
+        keys, values, weights = zip(*held, strict=True) if held else ((), (), ())
+        entries = Entries(
+            np.array(keys, np.int64), np.array(values, np.float64), np.array(weights, dtype)
+        )
+        given = np.bincount([y for y, _, _ in rows], [float(weight) for _, _, weight in rows])
+        self._parts.append(_Part(entries, given))
 
     def fold(self) -> None:
         """Sort what waits into the arrays; O(n) where anything does."""
-        waiting = self._events or self._blocks or self._parts or self._fractions
+        waiting = self._events or self._blocks or self._parts
         if not (waiting or self._stale or self._base.worn):
             return
         self._gather()
-        if self.exact:
-            parts = [*self._parts, *(block.entries() for block in self._blocks)]
-        else:
-            blocks = [block.part() for block in self._blocks]
-            parts = self._with_zeros([*self._fractions, *blocks])
-        self._base = self._base.absorbed(*parts)
-        self._blocks, self._parts, self._fractions = [], [], []
-        self._sparse = self._owing = False
+        parts = [*self._parts, *(block.part(zeros=not self.exact) for block in self._blocks)]
+        self._blocks, self._parts = [], []
+        entries = [part.entries for part in parts]
+        if not self.exact:
+            # Each part adds its zeros to the multisets that it has no scores of.
+            folded = self._weights_of(self._folded)
+            parts.insert(0, _Part(Entries(self._base.keys, np.zeros(0)), folded))
+            keys = np.unique(np.concatenate([part.entries.keys for part in parts]))
+            entries += [part.zeros(keys) for part in parts]
+        self._base = self._base.absorbed(*entries)
         self._folded = self.counts.copy()
         self._rename()
 
-    def _with_zeros(self, parts: list[_Part]) -> list[Entries]:
-        """The entries of parts, and the zeros of each key in those that have no scores of it."""
-        counts = self._weights_of(self._folded)
-        base = _Part(Entries(self._base.keys, np.zeros(0), None), counts)
-        keys = np.unique(np.concatenate([part.entries.keys for part in (base, *parts)]))
-        zeros = [part.zeros(keys) for part in (base, *parts)]
-        return [*(part.entries for part in parts), *zeros]
-
     def _implied_zeros(self) -> Entries:
         """The zeros of the folded multisets that are not among their scores."""
-        base, counts = self._base, self._weights_of(self.counts)[self._base.keys & _LOW]
-        zeros = counts - base.totals if len(base) else np.zeros(0)
+        base, counts = self._base, self._weights_of(self.counts)[self._base.keys & LOW_KEY]
+        zeros = counts - base.totals
         if not self.exact:
             zeros[np.isin(base.keys, base.each_key()[base.scores == 0.0])] = 0.0
             zeros[zeros <= RESIDUE * counts] = 0.0
@@ -725,30 +431,28 @@ class ScoreColumns:
         """Give the labels that occur the codes 0, 1, …, ascending; all is folded."""
         codes, base = self._codes, self._base
         if self._stale:
-            held = set(np.unique(base.keys >> _SHIFT).tolist())
+            held = set(np.unique(base.keys >> KEY_SHIFT).tolist())
             codes = {
                 label: code for label, code in codes.items() if label in self.counts or code in held
             }
         self._stale = False
-        ascending = sorted(codes)
-        self._codes = {label: code for code, label in enumerate(ascending)}
-        if self._codes == codes:
-            return
-        places = np.zeros(max(codes.values(), default=0) + 1, np.int64)
-        for label, code in codes.items():
-            places[code] = self._codes[label]
-        keys = places[base.keys >> _SHIFT] << _SHIFT | places[base.keys & _LOW]
-        self._base = base.renamed(keys)
+        self._codes = {label: code for code, label in enumerate(sorted(codes))}
+        if self._codes != codes:
+            places = np.zeros(max(codes.values(), default=0) + 1, np.int64)
+            for label, code in codes.items():
+                places[code] = self._codes[label]
+            keys = places[base.keys >> KEY_SHIFT] << KEY_SHIFT | places[base.keys & LOW_KEY]
+            self._base = base.renamed(keys)
 
     # Removing, of exact states
 
     def remove(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
         """Remove an event; False, and nothing changed, where some column holds none such."""
-        if self._owing:
-            # What is sorted may be more than there is.
+        if self._parts:
+            # Some may have negative weights: what is sorted may be more than there is.
             self.fold()
         found = self._retract(true, scores, weight) or self._take(true, scores, weight)
-        if not found and (self._events or self._blocks or self._parts):
+        if not found and (self._events or self._blocks):
             self.fold()
             found = self._take(true, scores, weight)
         if found:
@@ -756,11 +460,9 @@ class ScoreColumns:
         return found
 
     def _retract(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
-        """Whether such an event is the oldest that waits or one of the newest; it is dropped."""
+        """Whether such an event is the oldest or the newest that waits; it is dropped."""
         events, event = self._events, (true, scores, weight)
-        if not events:
-            return False
-        for at in (0, *range(-1, -min(len(events), _NEWEST) - 1, -1)):
+        for at in (0, -1) if events else ():
             if events[at] == event:
                 del events[at]
                 self._removed(scores)
@@ -776,13 +478,13 @@ class ScoreColumns:
     def _take(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
         """Take an event out of the folded scores, if each column holds its score there."""
         base, codes = self._base, self._codes
-        low = codes.get(true, _LOW)
+        low = codes.get(true, LOW_KEY)
         if self._folded.get(true, 0) < weight:
             return False
         places: list[tuple[int, int]] = []
         for column, score in scores.items():
             if score:
-                key = codes.get(column, _LOW) << _SHIFT | low
+                key = codes.get(column, LOW_KEY) << KEY_SHIFT | low
                 at = base.find(key, score)
                 if at < 0 or base.weight_at(at) < weight:
                     return False
@@ -791,7 +493,7 @@ class ScoreColumns:
             most = self._folded[true] - weight
             for column, code in codes.items():
                 # It gave this column 0, of which there may be fewer.
-                if not scores.get(column) and base.total(code << _SHIFT | low) > most:
+                if not scores.get(column) and base.total(code << KEY_SHIFT | low) > most:
                     return False
         left = [base.take(key, at, weight) for key, at in places]
         if not all(left):
@@ -799,85 +501,41 @@ class ScoreColumns:
         self._folded[true] -= weight
         return True
 
-    def subtract(self, other: ScoreColumns) -> None:
-        """Remove all of another that was merged; both exact."""
-        self._parts.append(self._of(other, -1))
-        self._owing = True
-        for true, count in other.counts.items():
-            self._count(true, -count)
-        self._stale = True
+    # Others
 
-    def _of(self, other: ScoreColumns, sign: int = 1) -> Entries:
-        """The other's scores under the codes of this one's labels, which it learns."""
+    def merge(self, other: ScoreColumns, times: int = 1) -> None:
+        """Add the other's events so many times; −1 removes them, of exact states."""
+        if not other.exact:
+            self.promote()
+        elif not self.exact:
+            other = other.copy()
+            other.promote()
         multisets, labels = other.multisets(), other.labels()
         self._learn(labels)
         codes = np.array([self._codes[label] for label in labels], dtype=np.int64)
-        keys = multisets.keys
-        keys = codes[keys >> _SHIFT] << _SHIFT | codes[keys & _LOW]
-        return multisets.entries(keys, sign)
-
-    @classmethod
-    def of(
-        cls,
-        labels: list[Label],
-        counts: dict[Label, Weight],
-        multisets: KeyedScores,
-        exact: bool,
-        *,
-        signed: bool = False,
-    ) -> ScoreColumns:
-        """These scores, with the places of the labels, which ascend, as keys."""
-        new = cls(signed=signed)
-        new.exact = exact
-        new._codes = {label: code for code, label in enumerate(labels)}
-        new._base = multisets
-        for true, weight in counts.items():
-            new._count(true, weight)
-        new._folded = new.counts.copy()
-        zeros = None if exact else new._implied_zeros()
-        if zeros is not None and len(zeros.keys):
-            new._base = multisets.absorbed(zeros)
-        return new
-
-    def merge(self, other: ScoreColumns) -> None:
-        """Add the other's events; its content is unchanged."""
-        if not other.exact:
-            self.promote()
-        elif not self.exact and other.exact:
-            other = other.copy()
-            other.promote()
-        entries = self._of(other)
-        if not self.exact:
-            self._fractions.append(_Part(entries, self._weights_of(other.counts)))
-        elif len(entries.keys):
-            self._parts.append(entries)
+        keys = codes[multisets.keys >> KEY_SHIFT] << KEY_SHIFT | codes[multisets.keys & LOW_KEY]
+        entries = multisets.entries(keys, times)
+        self._parts.append(
+            _Part(entries) if self.exact else _Part(entries, self._weights_of(other.counts))
+        )
         for true, count in list(other.counts.items()):
-            self._count(true, count)
+            self._count(true, times * count)
+        self._stale = self._stale or times < 0
         self.relieve()
 
     def promote(self) -> None:
         """Make all weights floats, for good."""
-        if not self.exact:
-            return
-        self.fold()
-        zeros = self._implied_zeros()
-        self.exact = False
-        self._base = self._base.promoted().absorbed(zeros)
-        self.counts = {label: float(count) for label, count in self.counts.items()}
+        if self.exact:
+            self.fold()
+            zeros = self._implied_zeros()
+            self.exact = False
+            self._base = self._base.promoted().absorbed(zeros)
+            self.counts = {label: float(count) for label, count in self.counts.items()}
 
     def coarsen(self, level: int) -> None:
         """Replace each score by that of its cell."""
         self.fold()
         self._base = self._base.coarsened(level)
-
-    def least_level(self, level: int, limit: int) -> int:
-        """The least level, from that of the scores on, at which no multiset has more."""
-        base = self.multisets()
-        for at in np.flatnonzero(base.lengths > limit).tolist():
-            scores = base.scores[base.starts[at] : base.starts[at + 1]]
-            scores = scores[scores != 0.0]
-            level = least_level(np.unique(coarse_column(scores, level)), level, limit)
-        return level
 
     def copy(self) -> ScoreColumns:
         """Independent columns of the same events; score arrays are shared."""
@@ -886,26 +544,8 @@ class ScoreColumns:
         new._codes, new._stale = self._codes.copy(), self._stale
         new._base, new._folded = self._base.shared(), self._folded.copy()
         new._events, new._blocks = self._events.copy(), self._blocks.copy()
-        new._parts, new._sparse, new._owing = self._parts.copy(), self._sparse, self._owing
-        new._fractions = self._fractions.copy()
+        new._parts = self._parts.copy()
         return new
-
-    def write(self) -> dict[str, Any]:
-        """The dict of class scores."""
-        multisets, labels = self.multisets(), self.labels()
-        zero: Weight = 0 if self.exact else 0.0
-        dtype = np.int64 if self.exact else np.float64
-        form = {
-            "exact": self.exact,
-            "labels": labels,
-            "counts": [self.counts.get(label, zero) for label in labels],
-            "columns": multisets.keys >> _SHIFT,
-            "true": multisets.keys & _LOW,
-            "lengths": multisets.lengths,
-            "scores": multisets.scores.copy(),
-            "weights": multisets.each().astype(dtype),
-        }
-        return {**form, _SIGNED: False} if self.signed else form
 
     def _check(self) -> None:
         kind = int if self.exact else float
@@ -917,7 +557,7 @@ class ScoreColumns:
         assert list(self._codes.items()) == [(label, code) for code, label in enumerate(labels)]
         assert set(labels) == {
             *self.counts,
-            *(labels[code] for code in (base.keys >> _SHIFT).tolist()),
+            *(labels[code] for code in (base.keys >> KEY_SHIFT).tolist()),
         }
         assert not base.worn
         assert not (self.exact and (base.scores == 0.0).any())
@@ -927,7 +567,7 @@ class ScoreColumns:
         assert self.exact or not len(self._implied_zeros().keys)
         assert base.each().dtype == (np.int64 if self.exact else np.float64)
         for key, total in zip(base.keys.tolist(), base.totals.tolist(), strict=True):
-            count = self.counts[labels[key & _LOW]]
+            count = self.counts[labels[key & LOW_KEY]]
             assert total <= count + (0 if self.exact else RESIDUE * count)
 
     def __eq__(self, other: object) -> bool:
@@ -944,6 +584,164 @@ class ScoreColumns:
     __hash__ = None  # type: ignore[assignment]  # mutable
 
 
+# The written form of class scores: one dict for one content, and none other accepted.
+#
+# ===========  ==================================================================
+# ``exact``    bool: whether weights are integers
+# ``labels``   list of str or of int, ascending; each is a true class or a column
+# ``counts``   list: weight of each label as true class
+# ``columns``  int64 array: index into ``labels`` of each multiset's column
+# ``true``     int64 array: and of its true class; (column, true) ascend
+# ``lengths``  int64 array: number of distinct scores of each multiset, above 0
+# ``scores``   float64 array: those of all multisets, ascending in each, in (0, 1];
+#              also 0 where ``exact`` is False
+# ``weights``  int64 array, float64 once a weight was not whole; of like length
+# ===========  ==================================================================
+#
+# Where the scores are no probabilities: also ``probabilities``, False; scores are then any
+# finite ones but 0, and every event has one of every label.
+# How many zeros a multiset has follows from ``counts``, as a difference of integers. One of
+# floats would lose them beside heavier events, so that a multiset that is there has its own;
+# without any, as written before, they are that difference if it is more than rounding.
+# Where the scores are bounded: also ``max_scores``, the most of one multiset, and
+# ``level``, that of the cells of all.
+
+_NAME = "class_scores"
+_SIGNED = "probabilities"
+_KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
+
+
+def _write(columns: ScoreColumns) -> dict[str, Any]:
+    """The written form without bounds."""
+    multisets, labels = columns.multisets(), columns.labels()
+    zero: Weight = 0 if columns.exact else 0.0
+    form = {
+        "exact": columns.exact,
+        "labels": labels,
+        "counts": [columns.counts.get(label, zero) for label in labels],
+        "columns": multisets.keys >> KEY_SHIFT,
+        "true": multisets.keys & LOW_KEY,
+        "lengths": multisets.lengths,
+        "scores": multisets.scores.copy(),
+        "weights": multisets.each().astype(np.int64 if columns.exact else np.float64),
+    }
+    return {**form, _SIGNED: False} if columns.signed else form
+
+
+def _read(data: object) -> tuple[ScoreColumns, int | None, int]:
+    """The columns of a written form, the most scores of one multiset, and the level of all.
+
+    Raises:
+        StateError: Anything else came.
+    """
+    bounded = bounded_form(data)
+    # Written where it is False only: other files are as before.
+    signed = isinstance(data, dict) and _SIGNED in data
+    keys = _KEYS | (BOUNDED_KEYS if bounded else frozenset())
+    fields = fields_of(data, _NAME, keys | {_SIGNED} if signed else keys)
+    if signed and fields[_SIGNED] is not False:
+        refuse(f"{_NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
+    max_scores, level = bounds_fields(fields, _NAME) if bounded else (None, 0)
+    exact = bool_field(fields, "exact", _NAME)
+    labels = labels_field(fields, "labels", _NAME)
+    if len(labels) > MAX_CLASSES:
+        raise StateError(
+            f"{_NAME}.labels: expected at most {MAX_CLASSES} labels, got {len(labels)}"
+        )
+    counts = weights_field(fields, "counts", _NAME, exact, len(labels))
+    most = MAX_TOTAL // max(1, len(labels)) if exact else MOST_WEIGHT
+    if sum(counts) > most:
+        refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(counts))
+    column = array_field(fields, "columns", _NAME, np.int64)
+    true = array_field(fields, "true", _NAME, np.int64)
+    lengths = array_field(fields, "lengths", _NAME, np.int64)
+    _check_indices(column, true, lengths, len(labels))
+    scores = array_field(fields, "scores", _NAME, np.float64)
+    weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
+    starts = _check_values(lengths, scores, weights, signed=signed, exact=exact)
+    check_cells(scores, None, level, _NAME)
+    if max_scores is not None and (lengths > max_scores + (not exact)).any():
+        raise StateError(f"{_NAME}.lengths: expected at most {max_scores} scores in each multiset")
+    _check_totals(starts, weights, [counts[y] for y in true.tolist()])
+    named = set(column.tolist())
+    new = ScoreColumns(signed=signed)
+    new.exact = exact
+    for n, (label, count) in enumerate(zip(labels, counts, strict=True)):
+        new._codes[label] = n
+        if count:
+            new._count(label, count)
+        elif n not in named:
+            refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
+    ones = exact and bool((weights == 1).all())
+    new._base = KeyedScores(column << KEY_SHIFT | true, starts, scores, None if ones else weights)
+    new._folded = new.counts.copy()
+    if not exact:
+        new._base = new._base.absorbed(new._implied_zeros())
+    return new, max_scores, level
+
+
+def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
+    if not len(column) == len(true) == len(lengths):
+        raise StateError(
+            f"{_NAME}.columns: expected columns, true and lengths of one length, "
+            f"got {len(column)}, {len(true)} and {len(lengths)}"
+        )
+    for name, indices in (("columns", column), ("true", true)):
+        outside = (indices < 0) | (indices >= size)
+        refuse_at(outside, f"{_NAME}.{name}", f"an index into {size} labels", indices)
+    codes = column * size + true
+    falls = np.append(False, codes[1:] <= codes[:-1])
+    refuse_at(falls, f"{_NAME}.columns", "ascending (column, true), none twice", column)
+
+
+def _check_values(
+    lengths: IntArray, scores: FloatArray, weights: WeightArray, *, signed: bool, exact: bool
+) -> IntArray:
+    """Check the concatenated arrays; where each multiset begins, and where the last ends."""
+    if len(scores) != len(weights):
+        raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
+    # Bounded one by one first, so that their sum cannot wrap around.
+    bad = (lengths < 1) | (lengths > len(scores))
+    if bad.any() or total_weight(lengths) != len(scores):
+        raise StateError(f"{_NAME}.lengths: expected lengths above 0 that add up to {len(scores)}")
+    starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    # False for nan.
+    good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
+    if not exact:
+        good |= (scores == 0.0) & ~np.signbit(scores)
+    refuse_at(
+        ~good, f"{_NAME}.scores", "a finite score but 0" if signed else "a score in (0, 1]", scores
+    )
+    falls = np.append(False, scores[1:] <= scores[:-1])
+    falls[starts[:-1]] = False
+    refuse_at(falls[: len(scores)], f"{_NAME}.scores", "ascending scores, none twice", scores)
+    alone = (scores[starts[:-1]] == 0.0) & (lengths == 1)
+    refuse_at(alone, f"{_NAME}.lengths", "a score but 0", lengths)
+    positive = (weights > 0) & (weights <= MOST_WEIGHT)
+    refuse_at(~positive, f"{_NAME}.weights", "a weight above 0", weights)
+    return starts
+
+
+def _check_totals(starts: IntArray, weights: WeightArray, counts: list[Weight]) -> None:
+    """Refuse a multiset that weighs more than its true class."""
+    if not counts:
+        return
+    # Of floats, so that a sum of integers that wraps around is found as well.
+    over: BoolArray = np.add.reduceat(weights.astype(np.float64), starts[:-1]) > np.array(
+        [count * (1 + RESIDUE) for count in counts]
+    )
+    if weights.dtype == np.int64:
+        over |= np.add.reduceat(weights, starts[:-1]) > np.array(counts)
+    if over.any():
+        at = int(np.argmax(over))
+        start, end = starts[at : at + 2].tolist()
+        refuse(
+            f"{_NAME}.weights[{start}:{end}]",
+            f"a sum of at most {counts[at]}, the weight of the true class",
+            total_weight(weights[start:end]),
+        )
+
+
 # Wins of one class over another or over all others, kept current from the first read.
 
 _UNREAD_MOST = 4
@@ -951,16 +749,15 @@ _MOST_PAIRS = 2**14
 """Pairs of classes whose rankings are kept; a ranking takes about 1 kB beside its scores."""
 
 
-class Wins:
-    """Rankings of columns, kept current with each event, so that their wins are at hand.
+class Rankings:
+    """Score indexes of columns, kept current with each event from their first read on.
 
-    One binary index for each column that was read: of its class against all others; or
-    against one other, where that pair was read. A pair is no part of any other's cost.
+    One for each column that was read, of its class against all others or against one other.
 
-    >>> scores, wins = ScoreColumns(), Wins()
+    >>> scores, rankings = ScoreColumns(), Rankings()
     >>> scores.add("cat", {"cat": 0.75, "dog": 0.25}, 1)
     >>> scores.add("dog", {"dog": 1.0}, 1)
-    >>> wins.read(scores, "cat", None), wins.read(scores, "cat", "dog")
+    >>> rankings.wins(scores, "cat", None), rankings.wins(scores, "cat", "dog")
     (2, 2)
     """
 
@@ -970,26 +767,24 @@ class Wins:
         self.kept = False
         """Whether there is any ranking."""
         self._unread = 0  # batches since the last read
-        self._rest: dict[Label, ScoreIndex] = {}
-        # By column, then by the class that it is compared with.
-        self._pairs: dict[Label, dict[Label, ScoreIndex]] = {}
+        self._rest: dict[Label, ScoreIndex] = {}  # by column
+        self._pairs: dict[Label, dict[Label, ScoreIndex]] = {}  # by the other class, then by column
 
-    def read(self, scores: ScoreColumns, column: Label, other: Label | None) -> int:
-        """The wins of class ``column`` over ``other`` (None: all others); whole weights only.
+    def wins(self, scores: ScoreColumns, column: Label, other: Label | None) -> int:
+        """Twice the weight of the pairs that class ``column`` wins over ``other`` or all others.
 
-        Cost:
-            O(1) where it was read before, else O(n) of the column.
+        Of whole weights; O(1) if it was read before, else O(n) of the column.
         """
         self._unread = 0
-        kept = self._rest if other is None else self._pairs.get(column, {})
-        index = kept.get(column if other is None else other)
+        kept = self._rest if other is None else self._pairs.get(other, {})
+        index = kept.get(column)
         if index is None:
             index = scores.ranking(column, other)
             self.kept = True
             if other is None:
                 self._rest[column] = index
             elif len(scores.counts) ** 2 <= _MOST_PAIRS:
-                self._pairs.setdefault(column, {})[other] = index
+                self._pairs.setdefault(other, {})[column] = index
         wins = int(index.twice_wins)
         if scores.signed:
             return wins
@@ -999,10 +794,7 @@ class Wins:
         return wins + int((rivals - index.negatives) * (2 * index.positives + zeros))
 
     def mean_share(self, scores: ScoreColumns) -> float:
-        """The mean over the classes of the share of pairs won over the rest; nan if not at hand.
-
-        It has to be so where a class was not read yet.
-        """
+        """The macro mean of one-vs-rest AUCs; nan where it has to be read class by class."""
         if COMPILED is None or not self.kept or scores.signed or not scores.exact:
             return math.nan
         self._unread = 0
@@ -1015,68 +807,48 @@ class Wins:
 
     def forget_class(self, label: Label) -> None:
         """Drop the rankings of a class that has no event any more."""
-        self._rest.pop(label, None)
         self._pairs.pop(label, None)
-        for row in self._pairs.values():
-            row.pop(label, None)
+        for rankings in (self._rest, *self._pairs.values()):
+            rankings.pop(label, None)
 
     def follow(self, true: Label, scores: Mapping[Label, float], weight: int, signed: bool) -> None:
-        """Add one event, or remove it with a negative weight.
-
-        Cost:
-            O(log n) for each class that it names and that was read.
-        """
+        """Add one event, or remove it with a negative weight."""
         if COMPILED is not None and weight == 1 and not (self._pairs or signed):
             COMPILED.follow(self._rest, true, scores)
             return
-        for column, score in scores.items():
-            if score or signed:
-                index = self._rest.get(column)
-                if index is not None:
-                    _change(index, column == true, score, weight)
-                row = self._pairs.get(column)
-                if row:
-                    if column == true:
-                        for index in row.values():
-                            _change(index, True, score, weight)
-                    elif true in row:
-                        _change(row[true], False, score, weight)
+        for other, rankings in ((None, self._rest), *self._pairs.items()):
+            # Against one class only its events count, and those of the column's own class.
+            for column in scores if other is None or other == true else (true,):
+                score, index = scores.get(column, 0.0), rankings.get(column)
+                if index is None or not (score or signed):
+                    continue
+                if weight > 0:
+                    index.update(column == true, score, weight)
+                else:
+                    index.revert(column == true, score, -weight)
 
-    def follow_rows(self, scores: ScoreColumns, block: _Block) -> None:
+    def follow_rows(self, scores: ScoreColumns, rows: _Rows) -> None:
         """Add the rows of a batch that ``scores`` has just added.
 
-        Cost:
-            As :meth:`follow` for each row; O(1) where the batch is large, or wins are
-            read so rarely that it is cheaper to derive them anew.
+        Rankings are dropped where it is cheaper to derive them anew: after a large batch, or
+        where they are seldom read.
         """
         if not self.kept:
             return
         self._pairs = {}
         self._unread += 1
-        seldom = self._unread > _UNREAD_MOST or 8 * len(block.true) > scores.total()
+        seldom = self._unread > _UNREAD_MOST or 8 * len(rows.true) > scores.total()
         if seldom or scores.signed or not scores.exact:
             self._rest = {}
         self.kept = bool(self._rest)
         for column, index in self._rest.items():
-            block.rank(scores.code(column), index)
-
-    def copy(self) -> Wins:
-        """An independent copy, which derives its rankings anew."""
-        return Wins()
+            scores.rank_rows(rows, column, index)
 
     def _check(self, scores: ScoreColumns) -> None:
-        for column in self._rest:
-            assert self.read(scores, column, None) == scores.wins(column, None)
-        for column, row in self._pairs.items():
-            for other in row:
-                assert self.read(scores, column, other) == scores.wins(column, other)
-
-
-def _change(index: ScoreIndex, positive: bool, score: float, weight: int) -> None:
-    if weight > 0:
-        index.update(positive, score, weight)
-    else:
-        index.revert(positive, score, -weight)
+        for other, rankings in ((None, self._rest), *self._pairs.items()):
+            for column in rankings:
+                found = twice_wins(scores.against(column, other))
+                assert self.wins(scores, column, other) == found
 
 
 class ClassScores:
@@ -1094,12 +866,7 @@ class ClassScores:
         declared: The closed list of classes, each of which has a column, whether a label
             belongs to the state or not; None where labels are discovered. It is not written.
 
-    Cost:
-        An event with K classes: 0.5 µs and 0.1 µs a class; from the first read of wins
-        on 0.3 µs a class more, and from that of pairs on 0.6 µs. A batch: 10 ns a cell.
-        The first wins of each class over all others: 50 ns a cell. Memory: 8 bytes a
-        score above 0, and 15 more from that read on. Nothing grows with the number of
-        pairs of classes until :meth:`pair_wins` is read.
+    Nothing grows with the number of pairs of classes until :meth:`pair_wins` is read.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -1121,7 +888,7 @@ class ClassScores:
     ) -> None:
         self.declared = declared
         self._scores = ScoreColumns(signed=not probabilities)
-        self._wins = Wins()
+        self._wins = Rankings()
         self._limit = checked_limit(max_scores)
         self._level = 0
         # Whether scores were counted since they were last within the limit, and how many
@@ -1132,7 +899,7 @@ class ClassScores:
     def _fit(self) -> None:
         """Raise the level to the least at which each multiset is within the limit."""
         if self._unfit and self._limit is not None:
-            self._coarsen(self._scores.least_level(self._level, self._limit))
+            self._coarsen(self._scores.multisets().least_level(self._level, self._limit))
             self._unfit, self._room = False, self._limit
 
     def _coarsen(self, level: int) -> None:
@@ -1147,7 +914,7 @@ class ClassScores:
         if self._room < 0:
             self._fit()
 
-    # -- reading ---------------------------------------------------------
+    # Reading
 
     @property
     def max_scores(self) -> int | None:
@@ -1204,57 +971,43 @@ class ClassScores:
         Returns:
             An int, or a float once a weight was not whole; 0 when a class has
             no events, or is compared with itself.
-
-        Cost:
-            O(1) when it was read before and no batch was counted since; else 50 ns a
-            score of the two classes. O(n) at each read once a weight was not whole, and
-            for more than 128 classes.
         """
-        if column == other or other not in self._scores.counts:
+        if column == other:
             return 0 if self.exact else 0.0
         return self._won(column, other)
 
     def one_vs_rest_wins(self, column: Label) -> Weight:
-        """:meth:`pair_wins` of a class over all others together.
-
-        Cost:
-            O(1) when it was read before, else 50 ns a score of the column; O(n) at each
-            read once a weight was not whole.
-        """
+        """:meth:`pair_wins` of a class over all others together."""
         return self._won(column, None)
+
+    def _won(self, column: Label, other: Label | None) -> Weight:
+        counts = self._scores.counts
+        if column not in counts or not (other is None or other in counts):
+            return 0 if self.exact else 0.0
+        self._fit()
+        if not self.exact:
+            return twice_wins(self._scores.against(column, other))
+        return self._wins.wins(self._scores, column, other)
 
     def won_share(self, column: Label, other: Label | None = None) -> float:
         """A(column | other), of weights that are not whole; None: over all other classes.
 
-        Returns:
-            A fraction in [0, 1]; nan where a class has no events.
-
-        Cost:
-            O(n) of the column.
+        A fraction in [0, 1]; nan where a class has no events.
         """
         self._fit()
-        return self._scores.won_share(column, other)
+        scores, *sides = self._scores.against(column, other)
+        own, rest = ((scores[side != 0], side[side != 0]) for side in sides)
+        return won_share(own, rest)
 
     def mean_share(self) -> float:
-        """The macro mean of one-vs-rest AUCs where it is at hand, else nan. Cost: O(K)."""
+        """The macro mean of one-vs-rest AUCs where it is at hand, else nan."""
         self._fit()
         return self._wins.mean_share(self._scores)
 
-    def _won(self, column: Label, other: Label | None) -> Weight:
-        if column not in self._scores.counts:
-            return 0 if self.exact else 0.0
-        self._fit()
-        if not self.exact:
-            return self._scores.wins(column, other)
-        return self._wins.read(self._scores, column, other)
-
     def column_scores(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
-        """The distinct scores of a true class in a column, ascending, and their weights.
+        """The distinct scores of a true class in a column, zeros too, ascending, and their weights.
 
-        Those of 0 are included. Both arrays are empty where the class has no events.
-
-        Cost:
-            O(n) of the class.
+        Both arrays are empty where the class has no events.
         """
         self._fit()
         return self._scores.arrays(column, true)
@@ -1263,18 +1016,12 @@ class ClassScores:
         """Every (event, class) as one binary event, positive where the class is true.
 
         What the micro average ranks: n · K scores of the K :attr:`classes`, zeros included.
-
-        Cost:
-            O(n · K).
         """
         self._fit()
         return self._scores.pooled(self.classes)
 
     def one_vs_rest(self, column: Label) -> ScoreIndex:
-        """The scores of a class's column as a binary index: the class's events are positive.
-
-        Cost:
-            O(n).
+        """:meth:`one_vs_rest_groups` as a binary index.
 
         >>> scores = ClassScores()
         >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -1289,21 +1036,11 @@ class ClassScores:
         return ScoreIndex.from_state(groups_to_state(groups, self.exact, limit, self._level))
 
     def one_vs_rest_groups(self, column: Label) -> ScoreGroups:
-        """The scores of a column, zeros included: its class against all others.
-
-        >>> scores = ClassScores()
-        >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
-        >>> scores.update("dog", {"dog": 1.0})
-        >>> [side.tolist() for side in scores.one_vs_rest_groups("cat")]
-        [[0.0, 0.75], [0, 1], [1, 0]]
-
-        Cost:
-            O(n).
-        """
+        """The scores of a column, zeros included: its class, the positives, against all others."""
         self._fit()
         return self._scores.pooled([column])
 
-    # -- counting --------------------------------------------------------
+    # Counting
 
     def update(
         self,
@@ -1411,8 +1148,8 @@ class ClassScores:
         scores = self._scores
         if self._level:
             proba = coarse_column(proba.ravel(), self._level).reshape(proba.shape)
-        block = scores.add_rows(batch.labels, batch.y_true, batch.score_labels, proba, weights)
-        self._wins.follow_rows(scores, block)
+        rows = scores.add_rows(batch.labels, batch.y_true, batch.score_labels, proba, weights)
+        self._wins.follow_rows(scores, rows)
         scores.relieve()
         if self._limit is not None:
             self._arrived(n)
@@ -1446,70 +1183,62 @@ class ClassScores:
         """Raise InputError for labels or weight of the other that :meth:`merge` refuses."""
         self._check_capacity(other.labels, other.total)
 
-    def merge(self, other: ClassScores) -> None:
-        """Add the other's events; its content is unchanged.
+    def merge(self, other: ClassScores, times: int = 1) -> None:
+        """Add the other's events so many times; its content is unchanged.
+
+        Args:
+            other: With the same arguments.
+            times: −1 removes the events again, exactly; both have whole weights then.
 
         Raises:
             StateError: Labels of two kinds, or too many, or too much weight.
                 Nothing is changed.
-
-        Cost:
-            O(n) of the other's scores, which are merged at the next read.
         """
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
         try:
-            self.check_merge(other)
+            self._check_capacity(other.labels, times * other.total)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
-        if self._limit != other._limit:
-            raise StateError(
-                f"merge: expected ClassScores with max_scores={self._limit}, got {other._limit}"
-            )
-        if self.probabilities != other.probabilities:
-            raise StateError(
-                f"merge: expected ClassScores with probabilities={self.probabilities}, "
-                f"got {other.probabilities}"
-            )
+        for name in ("max_scores", "probabilities"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise StateError(f"merge: expected ClassScores with {name}={mine}, got {theirs}")
         self._coarsen(other.level)
+        if other.level < self.level:
+            other = other.copy()
+            other._coarsen(self._level)
         self._wins.forget()
-        self._scores.merge(other._at(self.level)._scores)
+        self._scores.merge(other._scores, times)
         if self._limit is not None:
             self._arrived(self._limit)
 
-    def _at(self, level: int) -> ClassScores:
-        """These scores at a level of at least their own; a copy where it is higher."""
-        if level == self._level:
-            return self
-        coarser = self.copy()
-        coarser._coarsen(level)
-        return coarser
-
     def subtract(self, other: ClassScores) -> None:
-        """Remove all of another that was merged; both exact. Cost: as :meth:`merge`."""
-        self._wins.forget()
-        self._scores.subtract(other._at(self.level)._scores)
+        """Remove all of another that was merged; both exact."""
+        self.merge(other, -1)
 
     def _promote(self) -> None:
         if self.exact:
             self._scores.promote()
             self._wins.forget()
 
-    # -- written form ----------------------------------------------------
+    # Copies and the written form
 
     def copy(self) -> ClassScores:
         """An independent state of the same events; score arrays are shared."""
         new = ClassScores(declared=self.declared)
         new._scores = self._scores.copy()
-        new._wins = self._wins.copy()
         new._limit, new._level = self._limit, self._level
         new._unfit, new._room = self._unfit, self._room
         return new
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return ClassScores.from_state, (self.to_state(), self.declared)
+
     def to_state(self) -> dict[str, Any]:
-        """Plain data, described at :func:`write_form`."""
+        """The written form, as plain data."""
         self._fit()
-        form = self._scores.write()
+        form = _write(self._scores)
         if self._limit is None:
             return form
         return {**form, "max_scores": self._limit, "level": self._level}
@@ -1517,10 +1246,9 @@ class ClassScores:
     @classmethod
     def from_state(cls, data: object, declared: tuple[Label, ...] | None = None) -> ClassScores:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        labels, counts, multisets, exact, max_scores, level, probabilities = read_form(data)
+        columns, max_scores, level = _read(data)
         new = cls(max_scores=max_scores, declared=declared)
-        new._scores = ScoreColumns.of(labels, counts, multisets, exact, signed=not probabilities)
-        new._level = level
+        new._scores, new._level = columns, level
         return new
 
     def _check(self) -> None:

@@ -249,7 +249,7 @@ class ConfusionCounts:
         if y_true not in self._index or y_pred not in self._index:
             self._label_index.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
 
-    def check_codes(
+    def check_many(
         self,
         y_true: LabelColumn,
         y_pred: LabelColumn,

@@ -64,6 +64,13 @@ def refuse(field: str, expected: str, got: object) -> NoReturn:
     raise StateError(f"{field}: expected {expected}, got {shown(got)}")
 
 
+def refuse_at(bad: npt.NDArray[np.bool_], field: str, expected: str, got: Any) -> None:
+    """Raise the StateError of the first bad value of an array, if there is any."""
+    if bad.any():
+        at = int(np.argmax(bad))
+        refuse(f"{field}[{at}]", expected, got[at].item())
+
+
 def fields_of(data: object, name: str, keys: frozenset[str]) -> dict[str, Any]:
     """``data``, when it is a dictionary of exactly these keys.
 

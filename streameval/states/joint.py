@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events.event import EventBatch, EventFields
+from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 from streameval.states.fields import (
     MOST_WEIGHT,
@@ -29,18 +29,7 @@ from streameval.states.fields import (
     refuse,
     removable_weight,
 )
-
-MAX_MODELS = 100
-"""Most models of one comparison."""
-
-NO_LOSS = -1.0
-"""In place of both losses of a score outside [0, 1], which is no probability."""
-
-MOST_LOG_LOSS = 37
-"""More than any log loss: probabilities are clipped to 2**-52."""
-
-MOST_BRIER = 3
-"""More than any Brier term."""
+from streameval.tasks.comparison import MAX_MODELS
 
 _INT64_MAX = 2**63 - 1
 _COLUMNS = frozenset({"models", "labels", "true", "predicted", "scored", "scores", "weight"})
@@ -135,46 +124,6 @@ class JointColumns:
         scores[scored] = values.reshape(known, width)
         weight = _read_weight(fields["weight"], n, name)
         return cls(labels, true, predicted.reshape(n, models), scored.copy(), scores, weight)
-
-    @classmethod
-    def of_events(cls, events: Iterable[EventFields]) -> JointColumns:
-        """The columns of events whose label and score are tuples, one value a model."""
-        rows: list[tuple[Any, Any, Any, Weight]] = list(events)
-        labels = sorted({label for true, predicted, _, _ in rows for label in (true, *predicted)})
-        code = {label: n for n, label in enumerate(labels)}
-        models = len(rows[0][1]) if rows else 0
-        width = max((len(row[2]) for row in rows), default=0) or models
-        nothing = (0.0,) * width
-        return cls(
-            labels,
-            np.array([code[row[0]] for row in rows], dtype=np.int64),
-            np.array([[code[label] for label in row[1]] for row in rows], np.int64).reshape(
-                len(rows), models
-            ),
-            np.array([bool(row[2]) for row in rows], dtype=np.bool_),
-            np.array([row[2] or nothing for row in rows], np.float64).reshape(len(rows), width),
-            _weight_array([row[3] for row in rows], exact=True),
-        )
-
-    def events(self) -> list[EventFields]:
-        """The rows as events."""
-        labels = self.labels
-        return [
-            (
-                labels[true],
-                tuple(labels[code] for code in predicted),
-                tuple(score) if has else (),
-                weight,
-            )
-            for true, predicted, has, score, weight in zip(
-                self.true.tolist(),
-                self.predicted.tolist(),
-                self.scored.tolist(),
-                self.scores.tolist(),
-                self.weight.tolist(),
-                strict=True,
-            )
-        ]
 
 
 def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
@@ -522,22 +471,3 @@ def weighted_joint(parts: Iterable[tuple[Mapping[str, Any], int]], unit: int) ->
     total._cells = {key: weight / unit for key, weight in total._cells.items()}
     total._exact = False
     return total.to_state()
-
-
-def write_events(events: Iterable[EventFields]) -> dict[str, Any]:
-    """Events in their order, for the file of a window that keeps them."""
-    return JointColumns.of_events(events).to_form()
-
-
-def read_events(data: object) -> list[EventFields]:
-    """The events that :func:`write_events` wrote; raises StateError."""
-    columns = JointColumns.from_form(data, "window")
-    if columns.weight.dtype != np.int64:
-        refuse("window.weight", "whole weights", columns.weight.dtype)
-    models = columns.models
-    if columns.scores.shape[1] > models:
-        for start, most in ((-2 * models, MOST_LOG_LOSS), (-models, MOST_BRIER)):
-            losses = columns.scores[:, start : start + models or None]
-            if not ((losses == NO_LOSS) | ((losses >= 0) & (losses <= most))).all():
-                refuse("window.scores", f"losses from 0 to {most}, or {NO_LOSS}", "others")
-    return columns.events()

@@ -22,11 +22,11 @@ from streameval.states.fields import (
     weight_field,
     weights_field,
 )
-from streameval.states.joint import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
 from streameval.states.probability import binary_terms, given_and_missed
 from streameval.states.sums.fixed_point import UNIT, sum_units, to_units, total_weight
 from streameval.states.sums.loss_sums import loss_column
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.tasks.comparison import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
 
 _KEYS = ("log_loss", "brier", "log_loss_squares", "brier_squares")
 _SCALE = float(UNIT)
@@ -53,7 +53,7 @@ def losses_of(y_true: Any, given: float | Mapping[Label, float]) -> tuple[float,
         given: The probability of positive; several classes: label -> probability.
 
     Returns:
-        Both :data:`~streameval.states.joint.NO_LOSS` where the score is no probability.
+        Both :data:`~streameval.tasks.comparison.NO_LOSS` where the score is no probability.
 
     >>> losses_of("cat", {"cat": 1.0, "dog": 0.0})[1], losses_of(True, 7.5)
     (0.0, (-1.0, -1.0))
@@ -71,7 +71,7 @@ def columns_of_losses(batch: EventBatch) -> FloatArray:
     """:func:`losses_of` each event of a batch with scores, bit for bit, of shape (n, 2)."""
     assert batch.score is not None
     losses = np.empty((len(batch), 2))
-    if batch.y_true.dtype == np.bool_:
+    if not batch.score_labels:
         inside = (batch.score >= 0.0) & (batch.score <= 1.0)
         given, missed = given_and_missed(batch.y_true, np.where(inside, batch.score, 0.0))
         losses[:, 0] = np.floor(loss_column(given) * _SCALE) * _FRACTION

@@ -11,8 +11,8 @@ one event       ``update`` and ``revert`` with the arguments of
                 :attr:`StateRow.fed_by`; ``revert`` removes an event exactly
 a batch         ``update_many`` with columns of the same arguments; multi-class
                 scores: with an :class:`~streameval.events.event.EventBatch`;
-                multi-class labels: ``add_codes``. The same bits as one by one
-errors          ``check``, and ``check_many`` or ``check_codes``: raise the error
+                multi-class labels: as ``LabelColumn``. The same bits as one by one
+errors          ``check`` and ``check_many``: raise the error
                 that counting would raise; where :attr:`StateRow.refuses`
 other states    ``merge`` adds another's events, which is unchanged;
                 ``subtract`` removes those of one that was merged, both exact
@@ -39,7 +39,7 @@ from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.sum_vector import Form, Parts
@@ -68,15 +68,13 @@ class StateRow:
     types: tuple[type, ...]
     """The class; further ones whose objects serve as well."""
     tasks: frozenset[str]
-    """``binary``, ``multiclass`` or both; ``comparison`` of the joint states of several models."""
+    """Names of :data:`~streameval.tasks.registry.TASKS`."""
     fed_by: Literal["labels", "scores", "order"]
     """Which events it counts, and with which arguments.
 
-    - ``labels``: those with a prediction, as ``(y_true, y_pred, weight)``;
-    - ``scores``: those with a score, as ``(positive, score, weight)`` in a binary
-      task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one, and in a comparison
-      with a tuple of labels, one of each model, and one of numbers: the models' scores, then
-      their log losses and Brier terms, each where it is kept;
+    - ``labels``: those with a prediction, by default as ``(y_true, y_pred, weight)``;
+    - ``scores``: those with a score, by default as ``(y_true, score, weight, y_pred)``; the
+      methods of :class:`~streameval.tasks.task.Task` have what a task gives;
     - ``order``: the true labels of all, as ``(y_true)``. The state depends on their
       order, is kept on request only, and reverts nothing; a sliding window removes
       its first event by ``forget_oldest(y_true, following)``.
@@ -104,6 +102,8 @@ class StateRow:
     """
     certainty_of: frozenset[str] = frozenset()
     """States beside which it is kept where intervals were requested, and only then."""
+    counts_some: bool = False
+    """Whether it may count fewer events than another of its feed, whatever the weights."""
     of_probabilities: bool = False
     """Whether it counts nothing where multi-class scores are no probabilities: not kept then."""
     write: Callable[[Any], Form] = _written
@@ -272,6 +272,7 @@ STATES: dict[str, StateRow] = {
             make=lambda plan: JointLosses(),
             support=lambda losses: losses.weight,
             weighted_sum=JointLosses.scaled,
+            counts_some=True,
         ),
     )
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streameval.states.backend import backend
 
 if TYPE_CHECKING or backend() == "portable":
-    from streameval.states.ranking.portable_index import PortableScoreIndex as ScoreIndex
+    from streameval.states.ranking.reference_index import PortableScoreIndex as ScoreIndex
 else:
     from streameval.states.ranking.compiled_index import NativeScoreIndex as ScoreIndex
 

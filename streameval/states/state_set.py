@@ -10,16 +10,18 @@ import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from streameval.errors import InputError, StateError
-from streameval.events.event import EventBatch, Task
-from streameval.events.values import Label, LabelColumn, Weight
+from streameval.events.event import EventBatch
+from streameval.events.values import Label, Weight
 from streameval.states.backend import compiled
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.portable_index import check_room
+from streameval.states.ranking.reference_index import check_room
 from streameval.states.registry import STATES, StateRow, states_of
+from streameval.tasks.registry import TASKS, TaskName
+from streameval.tasks.task import Task
 
 if TYPE_CHECKING:
     from streameval.states.native.native_sets import NativeSets
@@ -41,7 +43,7 @@ class StatePlan:
     """Which states a state set keeps, and how they are made.
 
     Args:
-        task: ``"binary"``, ``"multiclass"``, or ``"comparison"`` of several models' joint state.
+        task: A name out of :data:`~streameval.tasks.registry.TASKS`.
         keeps: Names out of :data:`~streameval.states.registry.STATES` for this task.
         bins: Reliability bins of the probability states.
         labels: The closed list of classes of a multi-class task, in its order;
@@ -59,14 +61,15 @@ class StatePlan:
             kept beside them before they are coarsened.
         direct: The names of the states that are kept from the first event on, in the order of
             the registry.
-        binary: Whether the task is.
+        task_row: The task's object.
+        checked: Whether a state may refuse an event that another has counted before.
         sorted: Whether :meth:`StateSet.add_set` can count here: the states are compiled, and
             those that a default evaluator of a binary task keeps, or some of them.
         fed: The names of these states by :attr:`~StateRow.fed_by`.
         refusing: The same of those that may refuse a validated event.
     """
 
-    task: Task | Literal["comparison"]
+    task: TaskName
     keeps: frozenset[str]
     bins: int = 10
     labels: tuple[Label, ...] | None = None
@@ -76,34 +79,38 @@ class StatePlan:
     absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
     postponed: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     direct: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    binary: bool = field(init=False, repr=False, compare=False)
+    task_row: Task = field(init=False, repr=False, compare=False)
+    checked: bool = field(init=False, repr=False, compare=False)
     sorted: bool = field(init=False, repr=False, compare=False)
     fed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     refusing: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     _counts: ConfusionCounts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        binary = self.task == "binary"
+        task = TASKS[self.task]
         rows = states_of(self.task, self.keeps)
         refusing = [row for row in rows if self.task in row.refuses]
         others = [row for row in STATES.values() if row.name not in self.keeps]
         postponed = tuple(row for row in rows if row.source in self.keeps)
+        fed = _by_feed(rows)
+        first = (fed["scores"] + fed["labels"])[:1]
         for name, value in (
             ("absent", tuple(row.name for row in others if not self.derives(row))),
             ("postponed", postponed),
             ("direct", tuple(row.name for row in rows if row not in postponed)),
-            ("binary", binary),
+            ("task_row", task),
+            ("checked", any(row.name not in first for row in refusing)),
             (
                 "sorted",
                 _SETS is not None
-                and binary
+                and task.kernel == "two classes"
                 and self.keeps <= _COUNTED_BY_SETS
                 and self.max_scores is None,
             ),
             ("rows", rows),
-            ("fed", _by_feed(rows)),
+            ("fed", fed),
             ("refusing", _by_feed(refusing)),
-            ("_counts", ConfusionCounts((0, 1) if binary else self.labels)),
+            ("_counts", ConfusionCounts(self.labels if task.classes is None else task.classes)),
         ):
             object.__setattr__(self, name, value)
 
@@ -114,7 +121,7 @@ class StatePlan:
     @classmethod
     def everything(
         cls,
-        task: Task,
+        task: TaskName,
         bins: int = 10,
         *,
         labels: tuple[Label, ...] | None = None,
@@ -145,7 +152,7 @@ class StatePlan:
     @classmethod
     def for_states(
         cls,
-        task: Task,
+        task: TaskName,
         states: Iterable[str],
         bins: int = 10,
         *,
@@ -222,6 +229,7 @@ class StateSet:
     plan: StatePlan
     derived: tuple[StateRow, ...] = ()
     """The rows of states that were derived and are kept current since."""
+    _task: Task
     _way: StateWay | None = None
     _counted: Callable[[Any, Any, Any], bool] | None = None
 
@@ -232,6 +240,7 @@ class StateSet:
 
     def __init__(self, plan: StatePlan) -> None:
         self.plan = plan
+        self._task = plan.task_row
         for row in plan.rows:
             if row not in plan.postponed:
                 setattr(self, row.name, row.make(plan))
@@ -254,10 +263,6 @@ class StateSet:
             self._states([name for name in refusing["scores"] if name in direct]),
             self._states(refusing["labels"]),
         )
-        # What one event is counted in, without a loop where one state is all.
-        first = self._scored[0] if self._scored and self.plan.binary else None
-        label = self._labelled[0] if len(self._labelled) == 1 else None
-        self._updated = (first, self._scored[1:], label)
         # Compiled, all of them at once.
         if fed["scores"] in _CLASS_STATES and fed["labels"] == ("confusion",) and not self._ordered:
             self._counted = self.class_scores.counted_with(self.class_probability, self.confusion)
@@ -275,14 +280,16 @@ class StateSet:
         """Tell the compiled way which states there are."""
         plan = self.plan
         others = plan.fed["labels"] not in ((), ("confusion",)) or self._ordered
-        if others or plan.postponed or plan.task == "comparison":
+        kernel = plan.task_row.kernel
+        if others or plan.postponed or kernel is None:
             way.close()
             return
-        index = self.index if plan.binary and "index" in plan.direct else None
-        scored = [state for state in self._scored if plan.binary and state is not index]
+        binary = kernel == "two classes"
+        index = self.index if binary and "index" in plan.direct else None
+        scored = [state for state in self._scored if binary and state is not index]
         tallied = [state for state in scored if isinstance(state, ProbabilitySums)]
         way.serve(
-            plan.binary,
+            binary,
             index,
             tallied[0].tally() if tallied else None,
             tuple([state for state in scored if not isinstance(state, ProbabilitySums)]),
@@ -348,15 +355,13 @@ class StateSet:
         """
         of_scores, of_labels = self._refusing
         if score is not None:
-            binary = self.plan.binary
+            given = self._task.of_scores(y_true, y_pred, score, weight)
             for state in of_scores:
-                if binary:
-                    state.check(y_true == 1, score, weight)
-                else:
-                    state.check(y_true, score, weight, y_pred)
+                state.check(*given)
         if y_pred is not None:
+            given = self._task.of_labels(y_true, y_pred, weight)
             for state in of_labels:
-                state.check(y_true, y_pred, weight)
+                state.check(*given)
 
     def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
         """Count one validated event (the fields of :class:`Event`).
@@ -364,36 +369,24 @@ class StateSet:
         Raises:
             InputError: As :meth:`check`; nothing is counted.
         """
-        if score is not None and not self.plan.binary and self._scored:
+        if score is not None and self.plan.checked:
             counted = self._counted
             if counted is not None and weight is _ONE and counted(y_true, y_pred, score):
                 return
-            # Several states can refuse it.
             self.check(y_true, y_pred, score, weight)
         self.add(y_true, y_pred, score, weight)
 
     def add(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
-        """:meth:`update` with an event that :meth:`check` has accepted, or of a plan without
-        multi-class scores, where one state at most may refuse an event, and does so first."""
-        first, others, label = self._updated
-        if score is not None:
-            if first is not None:
-                # The first of them is the one state that can refuse a binary event.
-                # A bool takes the state's short way, the label 1 or 0 does not.
-                positive = y_true == 1
-                first.update(positive, score, weight)
-                if others:
-                    for state in others:
-                        state.update(positive, score, weight)
-            else:
-                for state in self._scored:
-                    state.update(y_true, score, weight, y_pred)
-        if y_pred is not None:
-            if label is not None:
-                label.update(y_true, y_pred, weight)
-            else:
-                for state in self._labelled:
-                    state.update(y_true, y_pred, weight)
+        """:meth:`update` with an event that :meth:`check` has accepted, or of a plan that is not
+        :attr:`~StatePlan.checked`, where the first state refuses an event, or none."""
+        if score is not None and self._scored:
+            given = self._task.of_scores(y_true, y_pred, score, weight)
+            for state in self._scored:
+                state.update(*given)
+        if y_pred is not None and self._labelled:
+            given = self._task.of_labels(y_true, y_pred, weight)
+            for state in self._labelled:
+                state.update(*given)
         if self._ordered:
             for state in self._ordered:
                 state.update(y_true)
@@ -432,23 +425,24 @@ class StateSet:
         """
         y_true, y_pred, score, weight = event
         old_true, old_pred, old_score, old_weight = oldest
-        if not self.plan.binary or (score is None) is not (old_score is None):
+        if self.plan.checked or (score is None) is not (old_score is None):
             self.update(y_true, y_pred, score, weight)
             self.evict(oldest, None)
             return
         if score is not None:
-            positive, old_positive = y_true == 1, old_true == 1
+            given = self._task.of_scores(y_true, y_pred, score, weight)
+            old = self._task.of_scores(old_true, old_pred, old_score, old_weight)
             for state in self._scored:
-                state.update(positive, score, weight)
-                state.revert(old_positive, old_score, old_weight)
+                state.update(*given)
+                state.revert(*old)
         # The new event's labels often equal the old one's.
         if y_true == old_true and y_pred == old_pred and weight == old_weight:
             return
         for state in self._labelled:
             if y_pred is not None:
-                state.update(y_true, y_pred, weight)
+                state.update(*self._task.of_labels(y_true, y_pred, weight))
             if old_pred is not None:
-                state.revert(old_true, old_pred, old_weight)
+                state.revert(*self._task.of_labels(old_true, old_pred, old_weight))
 
     def take_out(self, event: tuple[Any, ...], others: Iterable[Label]) -> None:
         """:meth:`revert` where the true labels of all other events are known in their order."""
@@ -468,11 +462,10 @@ class StateSet:
         steps: list[tuple[Any, Any, tuple[Any, ...]]] = []
         given: tuple[Any, ...]
         if y_pred is not None:
-            given = (y_true, y_pred, weight)
+            given = self._task.of_labels(y_true, y_pred, weight)
             steps += [(state.revert, state.update, given) for state in self._labelled]
         if score is not None:
-            binary = self.plan.binary
-            given = (y_true == 1, score, weight) if binary else (y_true, score, weight, y_pred)
+            given = self._task.of_scores(y_true, y_pred, score, weight)
             steps += [(state.revert, state.update, given) for state in self._scored]
         return steps
 
@@ -493,15 +486,12 @@ class StateSet:
         """Raise what :meth:`update_many` of this batch would raise; nothing is counted."""
         if not len(batch):
             return
-        if batch.score is not None and self.plan.binary:
+        if batch.score is not None:
             for state in self._refusing[0]:
-                state.check_many(batch.y_true, batch.score, batch.weight)
-        elif batch.score is not None:
-            for state in self._refusing[0]:
-                state.check_many(batch)
+                state.check_many(*self._task.score_columns(batch))
         if batch.y_pred is not None:
             for state in self._refusing[1]:
-                state.check_codes(*_label_columns(batch), batch.weight)
+                state.check_many(*self._task.label_columns(batch))
 
     def update_many(self, batch: EventBatch) -> None:
         """Count a validated batch; the same bits as its events one by one.
@@ -509,7 +499,7 @@ class StateSet:
         Raises:
             InputError: As :meth:`check_many`; nothing is counted.
         """
-        if batch.score is not None and not self.plan.binary:
+        if batch.score is not None and self.plan.checked:
             self.check_many(batch)
         self.add_many(batch)
 
@@ -517,22 +507,20 @@ class StateSet:
         """:meth:`update_many` with a batch that :meth:`check_many` has accepted."""
         if not len(batch):
             return
-        binary = self.plan.binary
-        if batch.score is not None:
+        if batch.score is not None and self._scored:
             if batch.named is not None:
                 for event in batch.events():
+                    given = self._task.of_scores(*event)
                     for state in self._scored:
-                        state.update(event.y_true, event.score, event.weight, event.y_pred)
+                        state.update(*given)
             else:
-                given = (batch.y_true, batch.score, batch.weight) if binary else (batch,)
+                given = self._task.score_columns(batch)
                 for state in self._scored:
                     state.update_many(*given)
-        if batch.y_pred is not None:
+        if batch.y_pred is not None and self._labelled:
+            given = self._task.label_columns(batch)
             for state in self._labelled:
-                if binary:
-                    state.update_many(batch.y_true, batch.y_pred, batch.weight)
-                else:
-                    state.add_codes(*_label_columns(batch), batch.weight)
+                state.update_many(*given)
         for state in self._ordered:
             state.update_many(batch.true_labels())
 
@@ -668,6 +656,7 @@ class StateSet:
         """
         new = _DerivedStateSet.__new__(_DerivedStateSet)
         new.plan = plan
+        new._task = plan.task_row
         new._make = make
         new._known_fed = has_fed
         return new
@@ -782,7 +771,7 @@ class StateSet:
                 if not (getattr(self, first.name).exact and getattr(self, row.name).exact):
                     continue  # float sums of other terms
                 most, got = self.support(first.name), row.support(getattr(self, row.name))
-                fewer = row.certainty_of or plan.task == "comparison" or not plan.probabilities
+                fewer = row.certainty_of or row.counts_some or not plan.probabilities
                 if got > most or (got < most and not fewer):
                     raise StateError(
                         f"state set.{row.name}: expected events of weight {most}, as in "
@@ -808,13 +797,6 @@ class StateSet:
             # Float sums depend on the order of their terms.
             if source.exact and not source.level:
                 assert getattr(self, row.name) == row.derive(source, self.plan)
-
-
-def _label_columns(batch: EventBatch) -> tuple[LabelColumn, LabelColumn]:
-    """True and predicted labels of a multi-class batch."""
-    assert batch.y_pred is not None
-    labels = list(batch.labels)
-    return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred)
 
 
 class _Guarded:

@@ -8,7 +8,7 @@ import numpy as np
 
 from streameval.errors import StateError
 from streameval.events.event import EventBatch
-from streameval.events.values import Weight, canonical_weight, weight_column
+from streameval.events.values import LabelColumn, Weight, canonical_weight, weight_column
 from streameval.states.fields import MOST_WEIGHT, removable_weight
 from streameval.states.sums.exact_sum import ExactSum, inverse_of, nearest_float, scaled_sum
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
@@ -94,13 +94,15 @@ class WeightSquares(SumVector):
         """Count many events, to the same bits as :meth:`update` of each.
 
         Args:
-            first: A column, of whose values the number counts; or a multi-class batch with
-                the weights in it.
+            first: A column, of whose values the number counts, or a LabelColumn; or a
+                multi-class batch with the weights in it.
             given: Ignored.
             weight: Column of positive weights; None is 1 each.
         """
         if isinstance(first, EventBatch):
             weight = first.weight
+        elif isinstance(first, LabelColumn):
+            first = first.codes
         weights = weight_column(weight, len(first))
         if weights is None:
             self._sum.add(len(first))
@@ -111,10 +113,6 @@ class WeightSquares(SumVector):
             floats = weights.astype(np.float64)
             self._sum.add_many(floats)
             self._squares.add_squares_many(floats)
-
-    def add_codes(self, y_true: Any, y_pred: object, weight: object = None) -> None:
-        """:meth:`update_many` of multi-class labels, as ``LabelColumn``."""
-        self.update_many(y_true.codes, y_pred, weight)
 
     def revert(
         self, y_true: object, given: object, weight: Weight = 1, y_pred: object = None

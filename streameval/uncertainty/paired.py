@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.errors import MetricError, did_you_mean, shown
-from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray
 from streameval.metrics.metric import Metric
 from streameval.states.joint import JointColumns
@@ -493,7 +492,7 @@ def _bootstrap(request: PairedRequest) -> PairedTest:
         return of_a - of_b
 
     fewest = int(cells.weight.sum())
-    if request.plan.binary:
+    if request.plan.task_row.positive is not None:
         # A rare class decides F1, MCC and average precision, however many others there are.
         positives = int(cells.weight[_positive(cells, cells.true)].sum())
         fewest = min(positives, fewest - positives)
@@ -525,20 +524,13 @@ def _label_cells(cells: JointColumns, models: IntArray) -> JointColumns:
 def _metric_of(request: PairedRequest, cells: JointColumns, model: int) -> float:
     """The metric of one model on these cells; ``nan`` where undefined."""
     metric, plan = request.metric, request.plan
-    made = StatePlan.for_states(plan.task, metric.states, plan.bins, labels=plan.labels)  # type: ignore[arg-type]
+    made = StatePlan.for_states(plan.task, metric.states, plan.bins, labels=plan.labels)
     state_set = StateSet(made)
     true, predicted = cells.true, cells.predicted[:, model]
-    if plan.binary:
-        scores = cells.scores[:, model] if metric.needs_scores else None
-        batch = EventBatch(
-            _positive(cells, true), _positive(cells, predicted), scores, cells.weight
-        )
-    else:
-        batch = EventBatch(true, predicted, None, cells.weight, tuple(cells.labels))
-    state_set.update_many(batch)
-    function = metric.bind(
-        positive=1 if plan.binary else None, undefined=math.nan, **request.params
-    )
+    scores = cells.scores[:, model] if metric.needs_scores else None
+    task = plan.task_row
+    state_set.update_many(task.coded(cells.labels, true, predicted, scores, cells.weight))
+    function = metric.bind(positive=task.positive, undefined=math.nan, **request.params)
     return float(function(*[getattr(state_set, name) for name in metric.states]))
 
 
@@ -642,7 +634,7 @@ def paired_test(
     if not row.reads_cells:
         return row.compute(request)
     if metric.needs_scores:
-        if not request.plan.binary:
+        if request.plan.task_row.positive is None:
             return no_test(
                 "the joint counts of several classes hold labels and no probabilities; compare "
                 "metrics of labels, log_loss or brier_score"

@@ -596,7 +596,7 @@ def compiled_sums(
 ) -> Any:
     """Compiled sums for such a window of binary events; None where nothing was compiled."""
     module = compiled("streameval.states.native.fading_sums")
-    if plan.task != "binary" or plan.ordered or module is None:
+    if plan.task_row.kernel != "two classes" or plan.ordered or module is None:
         return None
 
     def advance(sums: Any) -> None:

@@ -264,6 +264,7 @@ class FadingSums:
     def count(self, event: EventFields, number: int, sign: int) -> None:
         """Count an event with the units that it weighs in its epoch, or (−1) remove it."""
         true, predicted, score, units = event
+        task = self._plan.task_row
         try:
             for name, whole in self._states.items():
                 weight = sign * units << number - self._bases[name]  # type: ignore[operator]
@@ -272,10 +273,8 @@ class FadingSums:
                         whole.add_whole(true, predicted, weight)
                 elif score is None:
                     continue
-                elif self._plan.binary:
-                    whole.add_whole(true == 1, score, weight)
                 else:
-                    whole.add_whole(true, score, weight, predicted)
+                    whole.add_whole(*task.of_scores(true, predicted, score, weight))
         except InputError:
             self.forget()
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
-from streameval.events.values import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
+from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.backend import compiled
-from streameval.states.joint import read_events, write_events
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.window import Undo, WindowKind
 
@@ -31,9 +29,6 @@ MAX_EVENTS = 100_000_000
 
 Ring: TypeAlias = "deque[EventFields] | NativeEventRing"
 """Oldest first. The compiled one takes binary events of weight 1."""
-
-_NO_SHARES = -1
-"""In ``share_counts``: an event without probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +83,7 @@ class Last:
     def restore(self, data: dict[str, Any], plan: StatePlan, timeline: object = None) -> LastWindow:
         """The window of a saved state; raises StateError."""
         window = LastWindow(self.n, plan)
-        events = _events_from_state(data, plan)
+        events = plan.task_row.read_events(data, plan)
         if len(events) > self.n:
             raise StateError(f"window: expected at most {self.n} events, got {len(events)}")
         for event in events:
@@ -134,7 +129,7 @@ class LastWindow:
         way: RingWay | DequeWay | None = None
         if states is not None and self._compiled is not None:
             way = _NATIVE.RingWay(self, self._compiled, states)
-        elif states is not None and self._plan.task == "multiclass":
+        elif states is not None and self._plan.task_row.kernel == "classes":
             way = _NATIVE.DequeWay(self, self._n, states)
         return way
 
@@ -261,7 +256,7 @@ class LastWindow:
 
     def to_state(self) -> dict[str, Any]:
         """The events inside, oldest first."""
-        return _events_to_state(self._ring, self._plan)
+        return self._plan.task_row.write_events(self._ring)
 
     def _check(self) -> None:
         assert len(self._ring) <= self._n
@@ -298,7 +293,7 @@ def compiled_ring(most: int, plan: StatePlan) -> NativeEventRing | None:
     depends on the order of events.
     """
     module = compiled("streameval.states.native.event_ring")
-    if plan.task != "binary" or plan.ordered or module is None:
+    if plan.task_row.kernel != "two classes" or plan.ordered or module is None:
         return None
     ring: NativeEventRing = module.NativeEventRing(most)
     return ring
@@ -313,127 +308,6 @@ def _newest(ring: Ring, event: EventFields) -> int:
     if isinstance(ring, deque):
         return next((back for back, other in enumerate(reversed(ring), 1) if other == event), 0)
     return ring.newest(event)
-
-
-def _events_to_state(events: Iterable[EventFields], plan: StatePlan) -> dict[str, Any]:
-    """Columns ``true``, ``predicted`` (codes into ``labels``), ``weight``, and scores.
-
-    Binary scores are ``score`` where ``scored`` says so. Multi-class ones are
-    ``shares`` of the labels ``share_labels``, ``share_counts`` of them an
-    event (−1 for none), by ascending label.
-    """
-    if plan.task == "comparison":
-        return write_events(events)
-    rows: list[tuple[Label, Any, Any, Weight]] = list(events)
-    names: set[Label] = set()
-    for true, predicted, score, _ in rows:
-        names.add(true)
-        names.add(predicted)
-        if isinstance(score, dict):
-            names.update(score)
-    labels: list[Label] = [0, 1] if plan.task == "binary" else sorted(names)
-    code = {label: n for n, label in enumerate(labels)}
-    data: dict[str, Any] = {
-        "labels": labels,
-        "true": _ints(code[row[0]] for row in rows),
-        "predicted": _ints(code[row[1]] for row in rows),
-        "weight": _ints(row[3] for row in rows),
-    }
-    if plan.task == "binary":
-        data["scored"] = np.asarray([row[2] is not None for row in rows], dtype=np.bool_)
-        data["score"] = np.asarray([row[2] or 0.0 for row in rows], dtype=np.float64)
-    else:
-        shares = [row[2] for row in rows]
-        data["share_counts"] = _ints(_NO_SHARES if s is None else len(s) for s in shares)
-        # By label, so that one event is written in one way.
-        given = [dict(sorted(s.items(), key=lambda item: code[item[0]])) for s in shares if s]
-        data["share_labels"] = _ints(code[label] for s in given for label in s)
-        data["shares"] = np.asarray([v for s in given for v in s.values()], dtype=np.float64)
-    return data
-
-
-def _ints(values: Iterable[Any]) -> npt.NDArray[np.int64]:
-    return np.fromiter(values, dtype=np.int64)
-
-
-def _column(
-    data: dict[str, Any], key: str, dtype: str, length: int | None, low: float, high: float
-) -> npt.NDArray[Any]:
-    column = data.get(key)
-    if not isinstance(column, np.ndarray) or column.dtype != np.dtype(dtype) or column.ndim != 1:
-        raise StateError(f"window.{key}: expected a column of {dtype}, got {shown(column)}")
-    if length is not None and len(column) != length:
-        raise StateError(f"window.{key}: expected {length} values, got {len(column)}")
-    # False also for nan.
-    if len(column) and not (column.min() >= low and column.max() <= high):
-        raise StateError(f"window.{key}: expected values from {low} to {high}, got others")
-    return column
-
-
-def _events_from_state(data: dict[str, Any], plan: StatePlan) -> list[EventFields]:
-    """The events that :func:`_events_to_state` wrote; raises StateError for anything else."""
-    if plan.task == "comparison":
-        return read_events(data)
-    if not isinstance(data, dict):
-        raise StateError(f"window: expected an object, got {shown(data)}")
-    labels = _labels(data, plan)
-    last = len(labels) - 1
-    true = _column(data, "true", "int64", None, 0, last)
-    n = len(true)
-    predicted = _column(data, "predicted", "int64", n, 0, last)
-    weights = _column(data, "weight", "int64", n, 1, MAX_WEIGHT)
-    scores: Sequence[Any]
-    largest = float(np.finfo(np.float64).max)
-    if plan.task == "binary":
-        scored = _column(data, "scored", "bool", n, 0, 1).tolist()
-        values = _column(data, "score", "float64", n, -largest, largest).tolist()
-        scores = [v if has else None for v, has in zip(values, scored, strict=True)]
-    else:
-        scores = _mappings(
-            data, n, labels, (0.0, 1.0) if plan.probabilities else (-largest, largest)
-        )
-    return [
-        (labels[t], labels[p], score, weight)
-        for t, p, score, weight in zip(
-            true.tolist(), predicted.tolist(), scores, weights.tolist(), strict=True
-        )
-    ]
-
-
-def _labels(data: dict[str, Any], plan: StatePlan) -> list[Label]:
-    labels = data.get("labels")
-    if not isinstance(labels, list) or not (
-        all(type(label) is str for label in labels) or all(type(label) is int for label in labels)
-    ):
-        raise StateError(f"window.labels: expected a list of labels, got {shown(labels)}")
-    if len(set(labels)) != len(labels) or (plan.task == "binary" and labels != [0, 1]):
-        raise StateError(f"window.labels: expected distinct labels, got {shown(labels)}")
-    return labels
-
-
-def _mappings(
-    data: dict[str, Any], n: int, labels: list[Label], ends: tuple[float, float]
-) -> list[dict[Label, float] | None]:
-    counts = _column(data, "share_counts", "int64", n, _NO_SHARES, len(labels)).tolist()
-    total = sum(count for count in counts if count > 0)
-    codes = _column(data, "share_labels", "int64", total, 0, len(labels) - 1).tolist()
-    shares = _column(data, "shares", "float64", total, *ends).tolist()
-    mappings: list[dict[Label, float] | None] = []
-    start = 0
-    for count in counts:
-        if count < 0:
-            mappings.append(None)
-            continue
-        end = start + count
-        mapping = {
-            labels[code]: share
-            for code, share in zip(codes[start:end], shares[start:end], strict=True)
-        }
-        if any(a >= b for a, b in pairwise(codes[start:end])):
-            raise StateError("window.share_labels: expected each event's labels to ascend")
-        mappings.append(mapping)
-        start = end
-    return mappings
 
 
 LAST = WindowKind(

@@ -14,7 +14,7 @@ import numpy as np
 
 from streameval.errors import InputError
 from streameval.states.ranking.compiled_index import NativeScoreIndex
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 
 _FEW = [0.0, -0.0, 0.1, 0.5, 0.25, -7.5, 5e-324, 1e308, -1e308]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from streameval.uncertainty.delong import logit_interval, newcombe_interval, sequence_factor
 from tests.support.aneurysms import aneurysms
 

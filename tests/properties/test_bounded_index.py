@@ -28,7 +28,7 @@ from streameval.states.ranking.coarse_score import (
     least_level,
     wide_cells,
 )
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 
 # One where nothing is compiled, in an order that every process has.

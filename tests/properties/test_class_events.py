@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from streameval import Evaluator
 from streameval.errors import InputError
-from streameval.events.multiclass import ClassIntake
 from streameval.states import class_probability, class_scores
 from streameval.states.backend import backend
 from streameval.states.class_events import COMPILED, plain_event
 from streameval.states.class_probability import ClassProbabilitySums, event_terms
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.states.sums.loss_sums import loss_units
+from streameval.tasks.multiclass import ClassInput
 from tests.support.class_batch import class_batch
 
 
@@ -60,14 +60,14 @@ def test_a_plain_event_is_what_validation_makes_of_it(
 ) -> None:
     results = []
     for quick in (plain_event, None):
-        intake = ClassIntake(["a", "b", "c"] if closed else None, plain=quick)
+        given = ClassInput(["a", "b", "c"] if closed else None, plain=quick)
         if not closed:
-            intake.expect(["a", "b", "c"])
-            intake.learn()
+            given.stage(["a", "b", "c"])
+            given.commit()
         try:
-            fields = intake.event(y_true, y_pred, None, proba, weight)
+            fields = given.event(y_true, y_pred, None, proba, weight)
             assert fields[2] is not proba or proba is None
-            results.append((repr(fields), [type(field) for field in fields], intake.pending))
+            results.append((repr(fields), [type(field) for field in fields], given.staged))
         except InputError as error:
             results.append((str(error), [], ()))
     assert results[0] == results[1]

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import InputError
-from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label
 from streameval.metrics.multiclass import roc_auc_ovr
 from streameval.states import class_scores
 from streameval.states.class_scores import ClassScores
+from streameval.tasks.multiclass import ClassInput
 
 Event = tuple[Label, dict[Label, float], int]
 LABELS: list[Label] = ["a", "b", "c", "d"]
@@ -94,9 +94,9 @@ def batch_of(events: list[Event], *, signed: bool) -> Any:
     rows = [event[1] for event in events]
     given = weight if set(weight) != {1} else None
     if signed:
-        return ClassIntake(LABELS, probabilities=False).batch(true, None, rows, None, given)
+        return ClassInput(LABELS, probabilities=False).batch(true, None, rows, None, given)
     columns = {label: [row.get(label, 0.0) for row in rows] for label in LABELS}
-    return ClassIntake().batch(true, None, None, columns, given)
+    return ClassInput().batch(true, None, None, columns, given)
 
 
 def assert_holds(state: ClassScores, columns: Columns) -> None:
@@ -124,9 +124,8 @@ def assert_wins(state: ClassScores, columns: Columns, rng: random.Random) -> Non
 
 @pytest.fixture(autouse=True)
 def small_lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So few events wait, and so few rows are joined, that each path is taken."""
+    """So few events and parts wait that each path is taken."""
     monkeypatch.setattr(class_scores, "_EVENTS_MOST", 7)
-    monkeypatch.setattr(class_scores, "_ROWS_JOINED", 20)
     monkeypatch.setattr(class_scores, "_PARTS_MOST", 5)
     monkeypatch.setattr(class_scores, "_CELLS_LEAST", 150)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import InputError
 from streameval.events.values import MAX_WEIGHT
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from tests.support.laws import assert_near, assert_same
 
 NativeScoreIndex = pytest.importorskip(

@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import strategies as st
 
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from tests.support.laws import LAWS, StateSpec, check_law, columns
 
 HALF = 0.5

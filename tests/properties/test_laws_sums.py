@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from streameval.events.multiclass import ClassIntake
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.weight_squares import WeightSquares
+from streameval.tasks.multiclass import ClassInput
 from tests.support.class_batch import class_batch
 from tests.support.laws import LAWS, StateSpec, assert_near, check_law, columns
 
@@ -56,9 +56,9 @@ def several_scores(weights: Any) -> Any:
 def feed_scores(state: Any, events: list[Any]) -> None:
     true, scores, weights = columns(events, 3)
     if true:
-        intake = ClassIntake("abc", probabilities=False)
+        source = ClassInput("abc", probabilities=False)
         given = weights if set(weights) != {1} else None
-        state.update_many(intake.batch(true, None, scores, None, given))
+        state.update_many(source.batch(true, None, scores, None, given))
 
 
 def feed_columns(state: Any, events: list[Any]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from streameval.events.event import EventBatch
-from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label
+from streameval.tasks.multiclass import ClassInput
 
 
 def class_batch(
@@ -17,4 +17,4 @@ def class_batch(
 ) -> EventBatch:
     """A validated batch; ``proba`` has shape (n, K), ``labels`` names its columns."""
     columns = dict(zip(labels, np.asarray(proba).T, strict=True))
-    return ClassIntake().batch(y_true, y_pred, None, columns, weight)
+    return ClassInput().batch(y_true, y_pred, None, columns, weight)

@@ -16,7 +16,7 @@ import streameval as se
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.registry import ROWS
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.uncertainty.bootstrap import (
     REPLICATES,

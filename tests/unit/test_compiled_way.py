@@ -635,7 +635,7 @@ def test_nothing_leaks() -> None:
         se.Interval,
         *places,
         ev._windows.total,
-        ev._intake,
+        ev._input,
         None,
         True,
         False,

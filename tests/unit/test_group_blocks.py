@@ -15,7 +15,7 @@ from streameval.metrics.thresholds import threshold_blocks, threshold_counts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking import score_groups
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 
 KINDS: list[Any] = [PortableScoreIndex, se.ScoreIndex]
 NAMES = ["portable", "in use"]

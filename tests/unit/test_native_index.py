@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from streameval.errors import InputError
 from streameval.metrics import roc_auc
 from streameval.states.backend import backend
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from tests.support.laws import LAWS, StateSpec, check_law, columns
 
 native_index = pytest.importorskip(

@@ -237,7 +237,7 @@ def test_nothing_leaks() -> None:
 
     work()
     gc.collect()
-    watched = [score, *labels, ev._windows.total.current(), ev._intake, None, True, False]
+    watched = [score, *labels, ev._windows.total.current(), ev._input, None, True, False]
     before = [sys.getrefcount(item) for item in watched]
     for _ in range(3):
         work()

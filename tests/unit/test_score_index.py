@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from streameval.errors import InputError, StateError
 from streameval.states.backend import backend
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 from streameval.states.ranking.score_groups import exact_dot
 from streameval.states.ranking.sorted_runs import count_at_or_below, exact_sum
 from streameval.states.score_index import ScoreIndex

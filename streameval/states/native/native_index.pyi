@@ -2,7 +2,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from streameval.events.values import BoolArray, FloatArray, IntArray, Weight
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import PortableScoreIndex
 
 __all__ = ["FractionKernel", "ScoreIndexKernel"]
 

@@ -331,7 +331,7 @@ cdef class ScoreIndexKernel:
         """DeLong's variance of the AUC; nan unless both classes weigh more than a unit.
 
         See :meth:`PortableScoreIndex.auc_variance
-        <streameval.states.ranking.portable_index.PortableScoreIndex.auc_variance>`.
+        <streameval.states.ranking.reference_index.PortableScoreIndex.auc_variance>`.
 
         Cost:
             As :meth:`delong_sums`; 0.1 µs where it is O(1), 1 µs beyond 3·10⁶ events.

@@ -2,7 +2,7 @@
 
 What is plain is counted and read by the kernel in C++, whose methods are inherited. The rest is
 here, through the same code as in
-:class:`~streameval.states.ranking.portable_index.PortableScoreIndex`, so that both raise the
+:class:`~streameval.states.ranking.reference_index.PortableScoreIndex`, so that both raise the
 same errors and have the same written form.
 """
 
@@ -29,7 +29,7 @@ from streameval.events.values import (
 from streameval.states.fields import never_counted, removable_weight
 from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel
 from streameval.states.ranking.coarse_score import checked_limit
-from streameval.states.ranking.portable_index import PortableScoreIndex, check_same_limit
+from streameval.states.ranking.reference_index import PortableScoreIndex, check_same_limit
 from streameval.states.ranking.score_groups import (
     GROUPS_AT_ONCE,
     ScoreGroups,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import nan
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import StateError, shown
+from streameval.errors import StateError
 from streameval.events.values import FloatArray, Weight
-from streameval.states.fields import MOST_WEIGHT, array_field, bool_field, fields_of
+from streameval.states.fields import MOST_WEIGHT, array_field, bool_field, fields_of, refuse_at
 from streameval.states.ranking.coarse_score import (
     BOUNDED_KEYS,
     bounded_form,
@@ -23,6 +23,9 @@ from streameval.states.ranking.sorted_runs import (
     count_at_or_below,
     exact_sum,
 )
+
+if TYPE_CHECKING:
+    from streameval.states.score_index import ScoreIndex
 
 GROUPS_AT_ONCE = 1 << 16
 """Scores of each class in a block: their temporaries fit the processor's cache."""
@@ -47,27 +50,21 @@ _Side = list[tuple[FloatArray, WeightArray]]
 
 
 def group_scores(positives: _Side, negatives: _Side) -> ScoreGroups:
-    """Scores of two classes in any order, with their weights, in one table; O(n log n).
-
-    >>> one = np.ones(1, np.int64)
-    >>> group_scores([(np.array([0.9]), one), (np.array([0.4]), one)], [(np.array([0.4]), one)])
-    ScoreGroups(scores=array([0.4, 0.9]), positives=array([1, 1]), negatives=array([1, 0]))
-    """
-    sides = [[np.concatenate(parts) for parts in zip(*side, strict=True)] for side in
-             (positives, negatives)]  # fmt: skip
-    run = np.concatenate([scores for scores, _ in sides])
+    """Scores of two classes in any order, with their weights, as groups; O(n log n)."""
+    parts = [*positives, *negatives]
+    run = np.concatenate([scores for scores, _ in parts])
     order = np.argsort(run, kind="stable")
     run = run[order]
     starts = np.flatnonzero(np.append(True, run[1:] != run[:-1])[: len(run)])
-    columns: list[WeightArray] = []
-    for own, other in ((0, 1), (1, 0)):
-        parts = [sides[own][1], np.zeros_like(sides[own][1], shape=len(sides[other][1]))]
-        column = np.concatenate(parts[::-1] if own else parts)
+    columns = [run[starts]]
+    for own in (range(len(positives)), range(len(positives), len(parts))):
+        column = np.concatenate(
+            [each if n in own else np.zeros_like(each) for n, (_, each) in enumerate(parts)]
+        )
         columns.append(np.add.reduceat(column[order], starts) if len(run) else column)
-    scores = run[starts]
-    for array in (scores, *columns):
+    for array in columns:
         array.flags.writeable = False
-    return ScoreGroups(scores, *columns)
+    return ScoreGroups(*columns)
 
 
 def group_blocks(groups: ScoreGroups, *, descending: bool = False) -> Iterator[ScoreGroups]:
@@ -81,9 +78,7 @@ def group_blocks(groups: ScoreGroups, *, descending: bool = False) -> Iterator[S
 def twice_wins(groups: ScoreGroups) -> Weight:
     """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights.
 
-    Returns:
-        An int however large, or a float where the weights are floats: then summed in the
-        order of the scores.
+    An int however large, or a float, summed in the order of the scores, of float weights.
 
     >>> scores = np.array([0.1, 0.3, 0.8])
     >>> twice_wins(ScoreGroups(scores, np.array([0, 1, 1]), np.array([1, 1, 0])))
@@ -99,24 +94,12 @@ def twice_wins(groups: ScoreGroups) -> Weight:
 
 
 def exact_dot(left: WeightArray, right: WeightArray, bound: int) -> int:
-    """Σ left·right of whole numbers that are not negative.
-
-    Args:
-        left: Factors.
-        right: As many factors.
-        bound: Something that the sum does not exceed. Beyond int64 the terms
-            become Python integers: 80 ns each in place of 1.
-
-    >>> exact_dot(np.array([2**40]), np.array([2**40]), 2**80) == 2**80
-    True
-    """
+    """Σ left·right of whole numbers that are not negative, at most ``bound``."""
     if bound < 2**63:
         return int(np.dot(left, right))
-    total = 0
-    for start in range(0, len(left), _CHUNK):
-        part: Any = left[start : start + _CHUNK].astype(object)
-        total += int(np.dot(part, right[start : start + _CHUNK].astype(object)))
-    return total
+    # As Python integers, a block at a time.
+    blocks = [slice(start, start + _CHUNK) for start in range(0, len(left), _CHUNK)]
+    return sum(int(np.dot(left[at].astype(object), right[at].astype(object))) for at in blocks)
 
 
 def auc(wins: Weight, positives: Weight, negatives: Weight) -> float | None:
@@ -132,13 +115,7 @@ def auc(wins: Weight, positives: Weight, negatives: Weight) -> float | None:
 def delong_sums(groups: ScoreGroups) -> tuple[Weight, Weight]:
     """(Q10, Q01) = Σ p·(2·N_< + n)², Σ n·(2·P_> + p)² over the groups (p, n), ascending.
 
-    Returns:
-        Two ints however large, or floats where the weights are floats: summed
-        in the order of the scores, so that they do not depend on the order of
-        arrival.
-
-    Cost:
-        O(n), 5 ns a group; 15 ns once a sum passes int64, 0.5 µs from 2³¹ events of a class.
+    Ints however large, or floats, summed in the order of the scores, of float weights.
 
     >>> scores = np.array([0.1, 0.2, 0.3])
     >>> delong_sums(ScoreGroups(scores, np.array([0, 2, 0]), np.array([1, 1, 3])))
@@ -156,13 +133,8 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     ranks: Any = 2 * np.cumsum(other) - other
     if own.dtype != np.int64:
         return float((own * (ranks * ranks)).sum())
-    total, most = exact_sum(own), 2 * exact_sum(other)
-    bound = total * most * most
-    if bound >= 2**63 and most < 2**32:
-        # Two digits of 16 bits, whose sums of products fit in int64 up to 2³¹ events.
-        high, low = ranks >> 16, ranks & 0xFFFF
-        digits = ((high, high, 32), (high, low, 17), (low, low, 0))
-        return sum(exact_dot(own, one * two, total << 32) << at for one, two, at in digits)
+    most = 2 * exact_sum(other)
+    bound = exact_sum(own) * most * most
     if bound >= 2**63:
         ranks = ranks.astype(object)
     return exact_dot(own, ranks * ranks, bound)
@@ -171,14 +143,10 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
 def won_share(
     positives: tuple[FloatArray, WeightArray], negatives: tuple[FloatArray, WeightArray]
 ) -> float:
-    """The share of pairs that the positives win, a tie counting one half: W2 / (2·P·N) of floats.
+    """:func:`auc` of float weights at the distinct scores, ascending, of each class.
 
     Pairs won are compared with pairs lost, and nothing is subtracted: the share is in [0, 1],
     1 where no pair is lost, and nan while a class is missing.
-
-    Args:
-        positives: Distinct scores, ascending, and their weights.
-        negatives: The same.
 
     >>> won_share((np.array([0.9]), np.array([0.3])), (np.array([0.1, 0.2]), np.array([1e15, 0.7])))
     1.0
@@ -198,12 +166,7 @@ def won_share(
 
 
 def largest_gap(groups: ScoreGroups) -> float | None:
-    """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing.
-
-    >>> scores = np.array([0.1, 0.2, 0.3])
-    >>> largest_gap(ScoreGroups(scores, np.array([0, 1, 1]), np.array([1, 1, 0])))
-    0.5
-    """
+    """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing."""
     below: list[Any] = [np.cumsum(column) for column in (groups.positives, groups.negatives)]
     positives, negatives = (column[-1].item() if len(column) else 0 for column in below)
     pairs = positives * negatives
@@ -217,27 +180,8 @@ def largest_gap(groups: ScoreGroups) -> float | None:
     return gap
 
 
-class _Ranked(Protocol):
-    """What the variance needs of a score index."""
-
-    @property
-    def positives(self) -> Weight: ...
-    @property
-    def negatives(self) -> Weight: ...
-    @property
-    def twice_wins(self) -> Weight: ...
-    def delong_sums(self) -> tuple[Weight, Weight]: ...
-
-
-def delong_variance(index: _Ranked, unit: float = 1) -> float:
-    """DeLong's variance of the AUC; nan unless both classes weigh more than a unit.
-
-    >>> class Index:
-    ...     positives, negatives, twice_wins = 2, 2, 6
-    ...     delong_sums = staticmethod(lambda: (20, 20))
-    >>> delong_variance(Index)
-    0.125
-    """
+def delong_variance(index: ScoreIndex, unit: float = 1) -> float:
+    """DeLong's variance of the AUC; nan unless both classes weigh more than a unit."""
     positives, negatives, wins = index.positives, index.negatives, index.twice_wins
     more_positives, more_negatives = positives - unit, negatives - unit
     if more_positives <= 0 or more_negatives <= 0:
@@ -254,40 +198,26 @@ def delong_variance(index: _Ranked, unit: float = 1) -> float:
 def groups_to_state(
     groups: ScoreGroups, exact: bool, max_scores: int | None = None, level: int = 0
 ) -> dict[str, Any]:
-    """The written form of a score index; groups that cannot be written to are copied.
-
-    The limit and the level of the cells are written only where there is a limit.
-    """
+    """The written form of a score index; groups that cannot be written to are copied."""
     form: dict[str, Any] = {"exact": exact}
     for key, array in groups._asdict().items():
         form[key] = array if array.flags.writeable else array.copy()
     return form if max_scores is None else form | {"max_scores": max_scores, "level": level}
 
 
-class GroupsForm(NamedTuple):
-    """What :func:`groups_to_state` wrote."""
-
-    groups: ScoreGroups
-    exact: bool
-    max_scores: int | None
-    level: int
-
-
-def groups_from_state(data: object) -> GroupsForm:
-    """What :func:`groups_to_state` wrote, every value checked.
-
-    Raises:
-        StateError: The data is anything else.
-    """
+def groups_from_state(data: object) -> tuple[ScoreGroups, bool, int | None, int]:
+    """The arguments of :func:`groups_to_state`, every value checked; raises StateError."""
     bounded = bounded_form(data)
     fields = fields_of(data, _STATE, _KEYS | BOUNDED_KEYS if bounded else _KEYS)
     exact = bool_field(fields, "exact", _STATE)
     max_scores, level = bounds_fields(fields, _STATE) if bounded else (None, 0)
     scores = array_field(fields, "scores", _STATE, np.float64)
-    _refuse_at(scores, ~np.isfinite(scores), "scores", "finite scores")
-    _refuse_at(scores, (scores == 0) & np.signbit(scores), "scores", "0.0 in place of -0.0")
+    refuse_at(~np.isfinite(scores), f"{_STATE}.scores", "finite scores", scores)
+    refuse_at(
+        (scores == 0) & np.signbit(scores), f"{_STATE}.scores", "0.0 in place of -0.0", scores
+    )
     falls = np.append(False, scores[1:] <= scores[:-1])
-    _refuse_at(scores, falls, "scores", "scores in ascending order, each once")
+    refuse_at(falls, f"{_STATE}.scores", "scores in ascending order, each once", scores)
     weights: list[WeightArray] = []
     for key in ("positives", "negatives"):
         column = array_field(fields, key, _STATE, np.int64 if exact else np.float64)
@@ -300,25 +230,20 @@ def groups_from_state(data: object) -> GroupsForm:
         weights.append(column)
     groups = ScoreGroups(scores, *weights)
     empty = (groups.positives == 0) & (groups.negatives == 0)
-    _refuse_at(groups.positives, empty, "positives", "a weight above 0 here or in negatives")
+    refuse_at(
+        empty, f"{_STATE}.positives", "a weight above 0 here or in negatives", groups.positives
+    )
     check_cells(scores, max_scores, level, _STATE)
-    return GroupsForm(groups, exact, max_scores, level)
+    return groups, exact, max_scores, level
 
 
 def _check_column(column: WeightArray, key: str, exact: bool) -> None:
     if exact:
-        _refuse_at(column, column < 0, key, "weights of at least 0")
+        refuse_at(column < 0, f"{_STATE}.{key}", "weights of at least 0", column)
         most, total = MAX_TOTAL, exact_sum(column)
     else:
         bad = ~((column >= 0) & (column <= MOST_WEIGHT)) | np.signbit(column)
-        _refuse_at(column, bad, key, "finite weights of at least 0")
+        refuse_at(bad, f"{_STATE}.{key}", "finite weights of at least 0", column)
         most, total = MOST_WEIGHT, column.sum()
     if total > most:
         raise StateError(f"{_STATE}.{key}: expected a sum of at most {most}, got {total}")
-
-
-def _refuse_at(array: WeightArray, bad: Any, key: str, expected: str) -> None:
-    if bad.any():
-        position = int(np.argmax(bad))
-        got = shown(array[position].item())
-        raise StateError(f"{_STATE}.{key}[{position}]: expected {expected}, got {got}")

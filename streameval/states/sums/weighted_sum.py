@@ -7,9 +7,9 @@ order or on the shards that counted them.
 
 Each function takes the forms that ``to_state`` of one kind of state gave, with
 positive factors, in an order that follows from the events, and a positive
-``unit``. It returns what ``from_state`` takes; its weights are floats. Cost:
-O(content of all parts). Sums of whole weights are added as integers and rounded
-once; weights at scores are rounded once for each part.
+``unit``. It returns what ``from_state`` takes; its weights are floats. Sums of
+whole weights are added as integers and rounded once; weights at scores are
+rounded once for each part.
 
 >>> from streameval.states.confusion import ConfusionCounts
 >>> old, new = (ConfusionCounts.from_matrix([[n]], ["a"]) for n in (3, 4))
@@ -20,79 +20,49 @@ once; weights at scores are rounded once for each part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from streameval.events.values import FloatArray, Label, Weight
+from streameval.events.values import IntArray, Label, Weight
 from streameval.states.ranking.coarse_score import coarse_column, least_level
-from streameval.states.sums.fixed_point import total_weight
-from streameval.states.sums.sum_vector import Form, Parts
-
-
-class _Sum:
-    """Σ weight · factor / unit, exactly while the weights are ints."""
-
-    __slots__ = ("_floats", "_whole")
-
-    def __init__(self) -> None:
-        self._whole = 0
-        self._floats = 0.0
-
-    def add(self, weight: Weight, factor: int) -> None:
-        if type(weight) is int:
-            self._whole += weight * factor
-        else:
-            self._floats += weight * factor
-
-    def over(self, unit: int) -> float:
-        # Of two ints, the division is rounded once, whatever their size.
-        return self._whole / unit + self._floats / unit
+from streameval.states.ranking.keyed_scores import KEY_SHIFT, LOW_KEY, Entries, KeyedScores
+from streameval.states.ranking.score_groups import group_scores
+from streameval.states.sums.sum_vector import Form, Parts, total_over
 
 
 def confusion(parts: Parts, unit: int) -> Form:
     """The weighted sum of forms of ``ConfusionCounts``."""
-    cells: dict[tuple[Label, Label], _Sum] = {}
+    cells: dict[tuple[Label, Label], list[tuple[Weight, int]]] = {}
     for form, factor in parts:
-        labels, weights = form["labels"], form["weight"]
-        if isinstance(weights, np.ndarray):
-            weights = weights.tolist()
-        for i, j, weight in zip(
-            form["true"].tolist(), form["predicted"].tolist(), weights, strict=True
-        ):
-            key = (labels[i], labels[j])
-            total = cells.get(key)
-            if total is None:
-                total = cells[key] = _Sum()
-            total.add(weight, factor)
-    names = sorted({label for form, _ in parts for label in form["labels"]})
-    index = {label: n for n, label in enumerate(names)}
-    rows = sorted((index[i], index[j], total.over(unit)) for (i, j), total in cells.items())
+        labels = form["labels"]
+        # Weights are an array or, where they do not fit one, a list.
+        rows = zip(
+            form["true"], form["predicted"], np.asarray(form["weight"]).tolist(), strict=True
+        )
+        for i, j, weight in rows:
+            cells.setdefault((labels[i], labels[j]), []).append((weight, factor))
+    names, places = _labels(parts)
+    rows = sorted((places[i], places[j], total_over(cells[i, j], unit)) for i, j in cells)
+    true, predicted, weights = zip(*rows, strict=True) if rows else ((), (), ())
     return {
         "labels": names,
         "closed": parts[0][0]["closed"],
-        "true": np.array([row[0] for row in rows], dtype=np.int64),
-        "predicted": np.array([row[1] for row in rows], dtype=np.int64),
+        "true": np.array(true, dtype=np.int64),
+        "predicted": np.array(predicted, dtype=np.int64),
         # Without a cell the dtype of the weights is int64, as in a state.
-        "weight": np.array([row[2] for row in rows], dtype=np.float64 if rows else np.int64),
+        "weight": np.array(weights, dtype=np.float64 if rows else np.int64),
     }
 
 
-def _by_score(
-    parts: Sequence[tuple[FloatArray, Sequence[Any], int]], unit: int, columns: int
-) -> tuple[FloatArray, list[FloatArray]]:
-    """Distinct scores, ascending, and the scaled sum of each column of weights."""
-    scores = np.concatenate([part[0] for part in parts])
-    distinct, groups = np.unique(scores, return_inverse=True)
-    sums: list[FloatArray] = []
-    for column in range(columns):
-        scaled = [part[1][column].astype(np.float64) * (part[2] / unit) for part in parts]
-        # bincount adds in the order of its input, which is that of the parts.
-        total = np.bincount(groups, np.concatenate(scaled), len(distinct))
-        # Of no scores it makes integers.
-        sums.append(total.astype(np.float64))
-    return distinct, sums
+def _labels(parts: Parts) -> tuple[list[Label], dict[Label, int]]:
+    """The labels of all forms, ascending, and the place of each."""
+    names = sorted({label for form, _ in parts for label in form["labels"]})
+    return names, {label: n for n, label in enumerate(names)}
+
+
+def _entries(keys: IntArray, scores: Any, weights: Any, share: float) -> Entries:
+    return Entries(keys, scores, weights.astype(np.float64) * share)
 
 
 def _bounds(parts: Parts) -> Form:
@@ -103,99 +73,67 @@ def _bounds(parts: Parts) -> Form:
     return {"max_scores": first["max_scores"], "level": max(form["level"] for form, _ in parts)}
 
 
-def _no_probabilities(parts: Parts) -> Form:
-    """What forms of scores that are no probabilities have; else nothing."""
-    key = "probabilities"
-    return {key: False} if key in parts[0][0] else {}
-
-
-def _level_of_all(multisets: Iterable[Sequence[tuple[FloatArray, Any, int]]], bounds: Form) -> int:
-    """The least level at which the scores of each multiset are within the limit."""
-    level: int = bounds["level"]
-    for several in multisets:
-        scores = np.unique(np.concatenate([scores for scores, _, _ in several]))
-        level = least_level(np.unique(coarse_column(scores, level)), level, bounds["max_scores"])
-    return level
+def _coarsened(entries: list[Entries], level: int) -> list[Entries]:
+    return [part._replace(scores=coarse_column(part.scores, level)) for part in entries]
 
 
 def index(parts: Parts, unit: int) -> Form:
     """The weighted sum of forms of ``ScoreIndex``."""
-    bounds, scored = _bounds(parts), [form["scores"] for form, _ in parts]
+    entries, bounds = [], _bounds(parts)
+    for form, factor in parts:
+        for key, side in enumerate(("positives", "negatives")):
+            keys = np.full(len(form["scores"]), key)
+            entries.append(_entries(keys, form["scores"], form[side], factor / unit))
     if bounds:
-        bounds["level"] = _level_of_all([[(scores, None, 1) for scores in scored]], bounds)
-        scored = [coarse_column(scores, bounds["level"]) for scores in scored]
-    scores, (positives, negatives) = _by_score(
-        [
-            (scores, (form["positives"], form["negatives"]), by)
-            for scores, (form, by) in zip(scored, parts, strict=True)
-        ],
-        unit,
-        2,
-    )
-    sums = {"scores": scores, "positives": positives, "negatives": negatives}
-    return {"exact": False, **sums, **bounds}
-
-
-def _add_zeros(
-    multisets: dict[tuple[Label, Label], list[tuple[FloatArray, Sequence[Any], int]]],
-    form: Form,
-    factor: int,
-) -> None:
-    """Add the implied zeros of a form of ``ClassScores`` to the multisets of the sum."""
-    labels = form["labels"]
-    count = dict(zip(labels, form["counts"], strict=True))
-    ends = np.append(0, np.cumsum(form["lengths"]))
-    held: dict[tuple[Label, Label], Weight] = {}
-    for column, true, start, end in zip(
-        form["columns"].tolist(), form["true"].tolist(), ends[:-1], ends[1:], strict=True
-    ):
-        held[labels[column], labels[true]] = total_weight(form["weights"][start:end])
-    for key, several in multisets.items():
-        weight = count.get(key[1], 0)
-        if key in held:
-            weight = weight - held[key] if form["exact"] else 0
-        if weight:
-            several.append((np.zeros(1), (np.array([weight]),), factor))
+        scores = np.concatenate([coarse_column(part.scores, bounds["level"]) for part in entries])
+        bounds["level"] = least_level(np.unique(scores), bounds["level"], bounds["max_scores"])
+        entries = _coarsened(entries, bounds["level"])
+    sums = KeyedScores().absorbed(*entries)
+    groups = group_scores([sums.arrays(0)], [sums.arrays(1)])
+    return {"exact": False, **groups._asdict(), **bounds}
 
 
 def class_scores(parts: Parts, unit: int) -> Form:
     """The weighted sum of forms of ``ClassScores``."""
-    counts: dict[Label, _Sum] = {}
-    multisets: dict[tuple[Label, Label], list[tuple[FloatArray, Sequence[Any], int]]] = {}
+    names, places = _labels(parts)
+    counts: dict[Label, list[tuple[Weight, int]]] = {label: [] for label in names}
+    entries: list[Entries] = []
+    held: list[KeyedScores] = []
     for form, factor in parts:
-        labels = form["labels"]
-        for label, weight in zip(labels, form["counts"], strict=True):
-            counts.setdefault(label, _Sum()).add(weight, factor)
-        start = 0
-        for column, true, length in zip(
-            form["columns"].tolist(), form["true"].tolist(), form["lengths"].tolist(), strict=True
-        ):
-            span = slice(start, start + length)
-            multisets.setdefault((labels[column], labels[true]), []).append(
-                (form["scores"][span], (form["weights"][span],), factor)
-            )
-            start += length
-    for form, factor in parts:
-        _add_zeros(multisets, form, factor)
+        for label, weight in zip(form["labels"], form["counts"], strict=True):
+            counts[label].append((weight, factor))
+        codes = np.array([places[label] for label in form["labels"]], dtype=np.int64)
+        keys = codes[form["columns"]] << KEY_SHIFT | codes[form["true"]]
+        starts = np.append(0, np.cumsum(form["lengths"]))
+        held.append(KeyedScores(keys, starts, form["scores"], form["weights"]))
+        entries.append(
+            _entries(held[-1].each_key(), form["scores"], form["weights"], factor / unit)
+        )
     bounds = _bounds(parts)
     if bounds:
-        scored = [[(s[s != 0.0], w, by) for s, w, by in several] for several in multisets.values()]
-        bounds["level"] = _level_of_all(scored, bounds)
-        for key, several in multisets.items():
-            multisets[key] = [(coarse_column(s, bounds["level"]), w, by) for s, w, by in several]
-    names = sorted(counts)
-    index = {label: n for n, label in enumerate(names)}
-    keys = sorted(multisets, key=lambda key: (index[key[0]], index[key[1]]))
-    sums = [_by_score(multisets[key], unit, 1) for key in keys]
+        sums = KeyedScores().absorbed(*entries)
+        bounds["level"] = sums.least_level(bounds["level"], bounds["max_scores"])
+        entries = _coarsened(entries, bounds["level"])
+    every = np.unique(np.concatenate([multisets.keys for multisets in held]))
+    for (form, factor), multisets in zip(parts, held, strict=True):
+        # The zeros that a form implies: of floats, a multiset has its zeros itself.
+        weights = np.zeros(len(names), form["weights"].dtype)
+        weights[[places[label] for label in form["labels"]]] = form["counts"]
+        zeros, among = weights[every & LOW_KEY], np.searchsorted(every, multisets.keys)
+        zeros[among] = zeros[among] - multisets.totals if form["exact"] else 0.0
+        entries.append(_entries(every, np.zeros(len(every)), zeros, factor / unit))
+    sums = KeyedScores().absorbed(*entries)
+    # Also of scores that are no probabilities.
+    kind = {key: parts[0][0][key] for key in ("probabilities",) if key in parts[0][0]}
     return {
-        **_no_probabilities(parts),
+        **kind,
         "exact": False,
         "labels": names,
-        "counts": [counts[label].over(unit) for label in names],
-        "columns": np.array([index[key[0]] for key in keys], dtype=np.int64),
-        "true": np.array([index[key[1]] for key in keys], dtype=np.int64),
-        "lengths": np.array([len(scores) for scores, _ in sums], dtype=np.int64),
-        "scores": np.concatenate([np.zeros(0), *(scores for scores, _ in sums)]),
-        "weights": np.concatenate([np.zeros(0), *(weights for _, (weights,) in sums)]),
+        "counts": [total_over(counts[label], unit) for label in names],
+        "columns": sums.keys >> KEY_SHIFT,
+        "true": sums.keys & LOW_KEY,
+        "lengths": sums.lengths,
+        "scores": sums.scores,
+        "weights": sums.each(),
         **bounds,
     }

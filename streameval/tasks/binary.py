@@ -1,23 +1,22 @@
-"""Input of a binary evaluator: labels as positive or not, predictions from scores."""
+"""Two classes: each event is positive or not, with one score."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from streameval.errors import InputError, StateError, did_you_mean, shown
-from streameval.events.event import EventBatch, EventFields, first_position, nothing_given
+from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import (
+    MAX_WEIGHT,
     BoolArray,
     FloatArray,
     Label,
-    Weight,
     array_of,
     canonical_label,
     canonical_score,
-    canonical_weight,
     check_probabilities,
     check_probability_rows,
     check_same_kind,
@@ -25,18 +24,18 @@ from streameval.events.values import (
     label_column,
     named_columns,
     score_column,
-    weight_column,
 )
+from streameval.tasks.input import Input, InputOptions, ScoreColumns, first_position
+from streameval.tasks.task import Task
+from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
 _MULTICLASS = 'task="multiclass" for more than two labels'
 _PROBABILITY = "a probability in [0, 1]"
 _SHOWN = 4
-# Compared by identity: what is not the default itself is validated.
-_ONE = 1
 
 
-class BinaryIntake:
-    """Turns labels into "positive or not" and scores into predictions.
+class BinaryInput(Input):
+    """Makes labels "positive or not" and predictions out of scores.
 
     Args:
         positive: The label that counts as positive; every other is the one
@@ -44,75 +43,113 @@ class BinaryIntake:
         threshold: An event with ``score >= threshold`` is predicted positive
             where no ``y_pred`` is given.
         labels: Both labels, where they are known beforehand.
-
-    Attributes:
-        pending: New labels of the latest event or batch, until :meth:`learn` or
-            :meth:`forget`; one of the two follows where there are any.
     """
 
-    __slots__ = ("_truth", "closed", "negative", "pending", "positive", "threshold")
+    __slots__ = ("negative", "positive", "threshold")
+
+    _codes = False
 
     def __init__(
         self, positive: object, threshold: object = 0.5, labels: Iterable[object] | None = None
     ) -> None:
+        super().__init__(closed=labels is not None)
         self.positive = canonical_label(positive, "positive")
         self.threshold = canonical_score(threshold, "threshold")
         self.negative: Label | None = None
-        self.closed = labels is not None
-        self.pending: tuple[Label, ...] = ()
-        self._truth: dict[object, bool] = {self.positive: True}
+        self.known[self.positive] = True
         if labels is not None:
-            known = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
-            if len(set(known)) != 2 or self.positive not in known:
+            names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
+            if len(set(names)) != 2 or self.positive not in names:
                 raise InputError(
                     "labels",
                     expected=f"two labels, one of them the positive {shown(self.positive)}",
-                    got=shown(known),
+                    got=shown(names),
                 )
-            self._learn(known[0] if known[1] == self.positive else known[1])
+            self._learn(names[0] if names[1] == self.positive else names[1])
         elif self.positive in (0, 1):
             self._learn(1 - int(self.positive))
 
-    def _learn(self, negative: Label) -> None:
-        check_same_kind(self.positive, negative, "labels")
-        self.negative = negative
-        self._truth[negative] = False
-
     @property
-    def truth(self) -> dict[Any, bool]:
-        """From a known label to whether it is the positive one; to be read only."""
-        return self._truth
-
-    @property
-    def labels(self) -> tuple[Label, Label]:
-        """The names of negative and positive, as reports show them."""
+    def labels(self) -> list[Label]:
+        """Negative and positive, as reports show them."""
         negative = self.negative
         if negative is None:
             negative = f"not {self.positive}" if isinstance(self.positive, str) else 0
-        return negative, self.positive
+        return [negative, self.positive]
 
-    def _is_positive(
+    @property
+    def names(self) -> Mapping[Label, Label]:
+        return dict(enumerate(self.labels))
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        return {"positive": self.positive, "threshold": self.threshold}
+
+    # The negative label, which events may bring
+
+    def to_parts(self) -> dict[str, Any]:
+        return {"negative": self.negative}
+
+    def restore(self, parts: Mapping[str, Any]) -> None:
+        name, known = parts["negative"], self.negative
+        good = name is None or type(name) is type(self.positive)
+        if not good or name == self.positive or (known is not None and name != known):
+            raise InputError("negative", expected=shown(known), got=shown(name))
+        if name is not None and known is None:
+            self._learn(canonical_label(name, "negative"))
+
+    def restore_labels(self, counted: Iterable[Label]) -> None:
+        """The states count no user's labels."""
+
+    def stage(self, labels: Iterable[Label]) -> None:
+        super().stage(labels)
+        if len(self.staged) > 1:
+            raise self._third_label("y_pred", self.staged)
+
+    def _third_label(
+        self, field: str, names: Iterable[Label], position: int | None = None
+    ) -> InputError:
+        return InputError(
+            field,
+            expected=f"two labels, {shown(self.positive)} and one other",
+            got=" and ".join(shown(name) for name in sorted(names, key=str)),
+            position=position,
+            remedy=f"pass {_MULTICLASS}",
+            remedy_code="task",
+        )
+
+    def _learn(self, label: Label) -> None:
+        check_same_kind(self.positive, label, "labels")
+        self.negative = label
+        self.known[label] = False
+
+    def learn_from(self, other: Self) -> None:
+        if self.negative is None and other.negative is not None:
+            self._learn(other.negative)
+
+    def check_merge(self, other: Self) -> None:
+        mine, theirs = self.negative, other.negative
+        if mine is not None and theirs is not None and mine != theirs:
+            raise StateError(
+                "evaluators of different negative labels cannot be merged: "
+                f"{shown(mine)} and {shown(theirs)}"
+            )
+
+    def _label(
         self,
         value: object,
         field: str,
         position: int | None = None,
         column: Sequence[Label] = (),
     ) -> bool:
-        """Whether it is the positive label rather than the negative one; learns nothing.
-
-        Args:
-            value: The label.
-            field: Where it was given, for errors.
-            position: Of the event, for errors.
-            column: All labels given with it, for errors.
-        """
+        """Whether it is the positive label; ``column`` has all labels given with it, for errors."""
         label = canonical_label(value, field, position)
-        known = self._truth.get(label)
+        known = self.known.get(label)
         if known is not None:
             return known
         seen = self.closed or not (self.negative is None or self.positive in (0, 1))
         other = isinstance(label, str) != isinstance(self.positive, str)
-        if other and not seen and str(label) not in map(str, self._truth):
+        if other and not seen and str(label) not in map(str, self.known):
             # No label spelled as two types, and no label was known but by the option.
             came = list(column) or [label]
             default = "default " if self.positive == 1 else ""
@@ -147,74 +184,19 @@ class BinaryIntake:
             remedy_code=code,
         )
 
-    def event(
-        self,
-        y_true: object,
-        y_pred: object,
-        score: object,
-        proba: object,
-        weight: object,
-    ) -> EventFields:
-        """Validate one event or raise InputError; its new labels are :attr:`pending`."""
-        truth = self._truth
-        try:
-            true = truth[y_true]
-            predicted = None if y_pred is None else truth[y_pred]
-            fresh = False
-        except (KeyError, TypeError):
-            true = self._is_positive(y_true, "y_true")
-            predicted = None if y_pred is None else self._is_positive(y_pred, "y_pred")
-            fresh = True
-        number: float | None = None
-        if score is not None:
-            if proba is not None:
-                raise InputError("proba", expected="score= or proba=", got="both")
+    def _score(self, score: object, proba: object, true: Any) -> float:
+        if proba is None:
             # The difference is nan for a score that is nan or infinite.
             if type(score) is float and score - score == 0.0:
-                number = score + 0.0  # -0.0 becomes 0.0
-            else:
-                number = canonical_score(score)
-        elif proba is not None:
-            number = self._probability(proba)
-        elif y_pred is None:
-            raise nothing_given("y_pred")
-        if predicted is None and number is not None:
-            predicted = number >= self.threshold
-        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight, zero=True)
-        if fresh:
-            self.pending = self._new_labels((y_true, y_pred))
-        return true, predicted, number, canonical
+                return score + 0.0  # -0.0 becomes 0.0
+            return canonical_score(score)
+        if score is not None:
+            raise _both()
+        return self._probability(proba)
 
-    def expect(self, labels: Iterable[Label]) -> None:
-        """Make these labels of several predictions of one event or batch the pending ones.
-
-        Raises:
-            InputError: More than one of them is new.
-        """
-        self.pending = self._new_labels(labels)
-
-    def learn(self) -> None:
-        """Add the pending labels to the known ones, once their event or batch is counted."""
-        for name in self.pending:
-            self._learn(name)
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop the pending labels: their event or batch was refused, or reverted."""
-        self.pending = ()
-
-    def _new_labels(self, values: Iterable[object]) -> tuple[Label, ...]:
-        names = [canonical_label(value) for value in values if value is not None]
-        new = {name for name in names if name not in self._truth}
-        if len(new) > 1:
-            raise InputError(
-                "y_pred",
-                expected=f"two labels, {shown(self.positive)} and one other",
-                got=" and ".join(shown(name) for name in sorted(new, key=str)),
-                remedy=f"pass {_MULTICLASS}",
-                remedy_code="task",
-            )
-        return tuple(new)
+    def _predicted(self, score: Any) -> bool:
+        predicted: bool = score >= self.threshold
+        return predicted
 
     def _probability(self, proba: object, position: int | None = None) -> float:
         """The positive label's probability, out of a number or of a mapping."""
@@ -245,12 +227,12 @@ class BinaryIntake:
         Files and data frames may name columns by text only, so the text of a
         known numeric label is accepted for it.
         """
-        texts: dict[object, Label] = {str(label): label for label in self._truth}  # type: ignore[misc]
+        texts: dict[object, Label] = {str(label): label for label in self.known}  # type: ignore[misc]
         found: dict[Label, Any] = {}
         for name, value in given.items():
             label = canonical_label(name, "proba", position)
-            label = label if label in self._truth else texts.get(label, label)
-            self._is_positive(label, "proba", position)
+            label = label if label in self.known else texts.get(label, label)
+            self._label(label, "proba", position)
             if label in found or len(found) == 2:
                 raise InputError(
                     "proba",
@@ -261,44 +243,8 @@ class BinaryIntake:
             found[label] = value
         return found
 
-    def batch(
-        self,
-        y_true: object,
-        y_pred: object = None,
-        score: object = None,
-        proba: object = None,
-        weight: object = None,
-    ) -> EventBatch:
-        """Validate columns or raise InputError; their new labels are :attr:`pending`."""
-        names: set[Label] = set()
-        true = self._truths(y_true, "y_true", names)
-        predicted = None if y_pred is None else self._truths(y_pred, "y_pred", names)
-        if predicted is not None:
-            check_same_length(len(true), len(predicted), "y_pred")
-        scores: FloatArray | None = None
-        if score is not None:
-            if proba is not None:
-                raise InputError("proba", expected="score= or proba=", got="both")
-            scores = score_column(score)
-            check_same_length(len(true), len(scores), "score")
-        elif proba is not None:
-            scores = self._probabilities(proba, names)
-            check_same_length(len(true), len(scores), "proba")
-        elif predicted is None:
-            raise nothing_given("y_pred")
-        if predicted is None and scores is not None:
-            predicted = scores >= self.threshold
-        weights = weight_column(weight, len(true), zero=True)
-        batch = EventBatch(true, predicted, scores, weights)
-        self.pending = self._new_labels(names)
-        if self.pending and (rows := batch.weighing()) is not None:
-            given = [true] if y_pred is None or predicted is None else [true, predicted]
-            if all(column[rows].all() for column in given):
-                self.forget()
-        return batch
-
-    def _truths(self, column: object, field: str, names: set[Label]) -> BoolArray:
-        if type(column) is np.ndarray and column.ndim == 1 and self._truth.keys() == {0, 1}:
+    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> BoolArray:
+        if type(column) is np.ndarray and column.ndim == 1 and self.known.keys() == {0, 1}:
             # The most common case, without codes.
             if column.dtype == np.bool_:
                 return column.copy() if self.positive == 1 else ~column
@@ -313,25 +259,18 @@ class BinaryIntake:
             if not present[code]:
                 continue
             try:
-                truths[code] = self._is_positive(label, field, column=distinct)
+                truths[code] = self._label(label, field, column=distinct)
             except InputError as error:
                 raise error.at(first_position(codes, code)) from None
             if not truths[code] and self.negative is None:
                 others.append(label)
-                names.add(label)
+                names.setdefault(label, 0)
                 if len(names) > 1:
-                    raise InputError(
-                        field,
-                        expected=f"two labels, {shown(self.positive)} and one other",
-                        got=" and ".join(shown(name) for name in sorted(names, key=str)),
-                        position=first_position(codes, code),
-                        remedy=f"pass {_MULTICLASS}",
-                        remedy_code="task",
-                    )
+                    raise self._third_label(field, names, first_position(codes, code))
         result: BoolArray = truths[codes]
         return result
 
-    def _positive_column(self, proba: object, names: set[Label]) -> object:
+    def _positive_column(self, proba: object, names: Mapping[Label, int]) -> object:
         """The positive label's column of (n, 2) probabilities; any other shape as it is.
 
         The columns are those of ``predict_proba``, whose order is that of the labels. Where
@@ -359,7 +298,30 @@ class BinaryIntake:
         check_probability_rows([negative, self.positive], np.column_stack(columns))
         return columns[1]
 
-    def _probabilities(self, proba: object, names: set[Label]) -> FloatArray:
+    def _score_columns(
+        self, score: object, proba: object, length: int, names: dict[Label, int]
+    ) -> ScoreColumns:
+        field = "score" if proba is None else "proba"
+        if proba is None:
+            scores = score_column(score)
+        elif score is not None:
+            raise _both()
+        else:
+            scores = self._probabilities(proba, names)
+        check_same_length(length, len(scores), field)
+        return ScoreColumns(scores)
+
+    def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> BoolArray:
+        predicted: BoolArray = scores.score >= self.threshold
+        return predicted
+
+    def _labels_in(
+        self, batch: EventBatch, names: dict[Label, int], predicted: bool
+    ) -> Iterable[Label]:
+        given = [batch.y_true, batch.y_pred] if predicted else [batch.y_true]
+        return () if all(column.all() for column in given if column is not None) else names
+
+    def _probabilities(self, proba: object, names: Mapping[Label, int]) -> FloatArray:
         table = proba if isinstance(proba, Mapping) else named_columns(proba)
         if table is not None:
             columns = self._named(table)
@@ -386,26 +348,76 @@ class BinaryIntake:
             self._probability(float(scores[position]), position)
         return scores
 
-    def learn_from(self, other: BinaryIntake) -> None:
-        """Copy the negative label of another input, before the first event."""
-        if self.negative is None and other.negative is not None:
-            self._learn(other.negative)
 
-    def restore_negative(self, name: object) -> None:
-        """Restore the negative label of a saved state."""
-        known = self.negative
-        good = name is None or type(name) is type(self.positive)
-        if not good or name == self.positive or (known is not None and name != known):
-            raise InputError("negative", expected=shown(known), got=shown(name))
-        if name is not None and known is None:
-            self._learn(canonical_label(name, "negative"))
+def _both() -> InputError:
+    return InputError("proba", expected="score= or proba=", got="both")
 
-    def merge(self, other: BinaryIntake) -> None:
-        """Copy the negative label where only the other has one."""
-        if other.negative is not None and self.negative != other.negative:
-            if self.negative is not None:
-                raise StateError(
-                    "evaluators of different negative labels cannot be merged: "
-                    f"{shown(self.negative)} and {shown(other.negative)}"
-                )
-            self._learn(other.negative)
+
+class BinaryTask(Task):
+    """States count the labels 1, which is positive, and 0."""
+
+    name = "binary"
+    adjective = "binary"
+    classes = (0, 1)
+    kernel = "two classes"
+    options: ClassVar[Mapping[str, tuple[type, ...]]] = {
+        "positive": (str, int),
+        "threshold": (float, int),
+    }
+    parts = ("negative",)
+    positive = 1
+    usual: ClassVar[Mapping[str, str]] = {
+        "report": "accuracy balanced_accuracy precision recall f1 specificity "
+        "matthews_corrcoef cohen_kappa roc_auc average_precision "
+        "log_loss brier_score expected_calibration_error",
+        "slices": "accuracy precision recall f1 roc_auc average_precision",
+        "folds": "accuracy f1 matthews_corrcoef cohen_kappa roc_auc log_loss",
+        "representation": "accuracy f1 roc_auc",
+        "single": "f1",
+    }
+
+    def input(self, options: InputOptions) -> BinaryInput:
+        if not options.probabilities:
+            raise InputError(
+                "probabilities",
+                expected='task="multiclass"',
+                got="probabilities=False with a binary task",
+                remedy="leave it out: binary scores may be any numbers, passed as score=",
+            )
+        return BinaryInput(options.positive, options.threshold, options.labels)
+
+    def of_scores(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> tuple[Any, ...]:
+        # A bool takes the fast path of a state, the label 1 or 0 does not.
+        return y_true == 1, score, weight
+
+    def score_columns(self, batch: EventBatch) -> tuple[Any, ...]:
+        return batch.y_true, batch.score, batch.weight
+
+    def coded(
+        self, labels: Sequence[Label], y_true: Any, y_pred: Any, score: Any, weight: Any
+    ) -> EventBatch:
+        truths = np.array([label == self.positive for label in labels], dtype=np.bool_)
+        return EventBatch(truths[y_true], truths[y_pred], score, weight)
+
+    def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
+        """Columns, ``true`` and ``predicted`` as codes; ``score`` where ``scored`` is true."""
+        rows = list(events)
+        return {
+            "labels": list(self.classes),
+            "true": ints(row[0] for row in rows),
+            "predicted": ints(row[1] for row in rows),
+            "weight": ints(row[3] for row in rows),
+            "scored": np.asarray([row[2] is not None for row in rows], dtype=np.bool_),
+            "score": np.asarray([row[2] or 0.0 for row in rows], dtype=np.float64),
+        }
+
+    def read_events(self, data: Any, plan: Any) -> list[EventFields]:
+        label_list(data, self.classes)
+        true = column(data, "true", "int64", None, 0, 1)
+        n = len(true)
+        predicted = column(data, "predicted", "int64", n, 0, 1)
+        weights = column(data, "weight", "int64", n, 1, MAX_WEIGHT)
+        scored = column(data, "scored", "bool", n, 0, 1).tolist()
+        values = column(data, "score", "float64", n, -LARGEST, LARGEST).tolist()
+        scores = [value if has else None for value, has in zip(values, scored, strict=True)]
+        return list(zip(true.tolist(), predicted.tolist(), scores, weights.tolist(), strict=True))

@@ -1,0 +1,268 @@
+"""The base of the inputs of tasks: labels, scores and weights of events, validated once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import InputError
+from streameval.events.event import EventBatch, EventFields
+from streameval.events.values import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Label,
+    Weight,
+    canonical_label,
+    canonical_weight,
+    check_same_kind,
+    check_same_length,
+    weight_column,
+)
+
+# Compared by identity: what is not the default itself is validated.
+_ONE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """The options of an evaluator that are about its events; a task ignores those of others."""
+
+    positive: object = 1
+    threshold: object = 0.5
+    labels: Sequence[object] | None = None
+    probabilities: bool = True
+    plain_event: Callable[..., EventFields | None] | None = None
+    """A fast path of the compiled code, for tasks whose kernel is of classes."""
+
+
+class ScoreColumns(NamedTuple):
+    """Scores of a batch, as :class:`~streameval.events.event.EventBatch` has them."""
+
+    score: FloatArray
+    labels: tuple[Label, ...] = ()
+    named: BoolArray | None = None
+
+
+class Input:
+    """Makes validated events and batches of a task from the arguments of an evaluator.
+
+    New labels of an event or batch are staged. Once it was counted they are committed; where it
+    was refused or reverted they are rolled back. A task gives the methods of labels and scores,
+    or overrides :meth:`event` and :meth:`batch` where its events are others.
+
+    Attributes:
+        known: From each known label to what states count of it; to be read only.
+        closed: Whether the labels were declared, and no other is accepted.
+        staged: New labels of the latest event or batch.
+        part: Whether predicted labels are kept, and whether scores are; None: both are.
+        threshold: From which score on compiled code predicts the positive label.
+        notes: Options that the numbers depend on, for reports.
+    """
+
+    __slots__ = ("closed", "known", "part", "staged")
+
+    threshold: float = 0.0
+    score_field: str = "score"
+    """The argument that brings scores, in errors."""
+    _codes: ClassVar[bool] = True
+    """Whether columns of labels are codes of their names, in the order of ``names``."""
+
+    def __init__(self, *, closed: bool = False) -> None:
+        self.known: dict[Any, Any] = {}
+        self.closed = closed
+        self.staged: tuple[Label, ...] = ()
+        self.part: tuple[bool, bool] | None = None
+
+    # What a task gives
+
+    def _label(self, value: object, field: str, position: int | None = None) -> Any:
+        """What states count of a label; InputError for one that is not accepted."""
+        raise NotImplementedError
+
+    def _score(self, score: object, proba: object, true: Any) -> Any:
+        """What states count of an event's score, given in one of the two arguments."""
+        raise NotImplementedError
+
+    def _predicted(self, score: Any) -> Any:
+        """The predicted label where only a score is given, as states count it."""
+        raise NotImplementedError
+
+    def _label_column(
+        self, column: object, field: str, names: dict[Label, int]
+    ) -> npt.NDArray[Any]:
+        """A batch's labels as states count them; ``names`` gains the labels that may be new."""
+        raise NotImplementedError
+
+    def _score_columns(
+        self, score: object, proba: object, length: int, names: dict[Label, int]
+    ) -> ScoreColumns:
+        """A batch's scores, given in one of the two arguments; ``names`` gains their labels."""
+        raise NotImplementedError
+
+    def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> npt.NDArray[Any]:
+        """The predicted labels where only scores are given."""
+        raise NotImplementedError
+
+    def _labels_in(
+        self, batch: EventBatch, names: dict[Label, int], predicted: bool
+    ) -> Iterable[Label]:
+        """Which of the names are labels of these events; ``predicted``: y_pred was given."""
+        raise NotImplementedError
+
+    # Reading, for reports and files
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels as declared, else those seen, ascending."""
+        return sorted(self.known)
+
+    @property
+    def names(self) -> Mapping[Label, Label]:
+        """From the labels that states count to the user's, where these differ."""
+        return {}
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Options that the numbers depend on, as reports and files have them."""
+        return {}
+
+    def to_parts(self) -> dict[str, Any]:
+        """The parts of a file that the states do not imply."""
+        return {}
+
+    def restore(self, parts: Mapping[str, Any]) -> None:
+        """Restore what :meth:`to_parts` gave; raises InputError."""
+
+    def restore_labels(self, counted: Iterable[Label]) -> None:
+        """Restore the labels from those that the states of a file have counted."""
+        if not self.closed:
+            for label in counted:
+                self._learn(label)
+
+    # Labels that an event brings
+
+    def stage(self, labels: Iterable[Label]) -> None:
+        """Make those of the labels that are new the staged ones."""
+        self.staged = tuple([label for label in dict.fromkeys(labels) if label not in self.known])
+
+    def stage_together(self, labels: Iterable[Label]) -> None:
+        """:meth:`stage` labels of several predictions; raises InputError for too many."""
+        self.stage(labels)
+
+    def commit(self) -> None:
+        """Add the staged labels to the known ones."""
+        for label in self.staged:
+            self._learn(label)
+        self.staged = ()
+
+    def roll_back(self) -> None:
+        """Drop the staged labels."""
+        self.staged = ()
+
+    def _learn(self, label: Label) -> None:
+        self.known.setdefault(label, label)
+
+    def learn_from(self, other: Self) -> None:
+        """Copy the labels of another input of the same options."""
+        for label in other.known:
+            self._learn(label)
+
+    def check_merge(self, other: Self) -> None:
+        """Raise StateError where the labels of the two cannot be those of one evaluator."""
+
+    # Events
+
+    def event(
+        self, y_true: object, y_pred: object, score: object, proba: object, weight: object
+    ) -> EventFields:
+        """Validate one event or raise InputError; its new labels are staged."""
+        known = self.known
+        fresh = False
+        try:
+            true = known[y_true]
+            predicted = None if y_pred is None else known[y_pred]
+        except (KeyError, TypeError):
+            fresh = True
+            true = self._label(y_true, "y_true")
+            predicted = None if y_pred is None else self._label(y_pred, "y_pred")
+            if predicted is not None:
+                check_same_kind(true, predicted, "y_pred")
+        number = None
+        if score is not None or proba is not None:
+            number = self._score(score, proba, true)
+            if predicted is None:
+                predicted = self._predicted(number)
+        elif predicted is None:
+            raise nothing_given("y_pred")
+        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight, zero=True)
+        if fresh or (type(number) is dict and not known.keys() >= number.keys()):
+            given = [canonical_label(label) for label in (y_true, y_pred) if label is not None]
+            self.stage([*given, *(number if type(number) is dict else ())])
+        if self.part is None:
+            return true, predicted, number, canonical
+        labels, scores = self.part
+        return true, predicted if labels else None, number if scores else None, canonical
+
+    def batch(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        score: object = None,
+        proba: object = None,
+        weight: object = None,
+    ) -> EventBatch:
+        """Validate columns or raise InputError; their new labels are staged."""
+        names: dict[Label, int] = {}
+        true = self._label_column(y_true, "y_true", names)
+        predicted = None
+        if y_pred is not None:
+            predicted = self._label_column(y_pred, "y_pred", names)
+            check_same_length(len(true), len(predicted), "y_pred")
+        scores: ScoreColumns | None = None
+        if score is not None or proba is not None:
+            scores = self._score_columns(score, proba, len(true), names)
+            if predicted is None:
+                predicted = self._predicted_column(scores, names)
+        elif predicted is None:
+            raise nothing_given("y_pred")
+        batch = EventBatch(
+            true,
+            predicted,
+            None if scores is None else scores.score,
+            weight_column(weight, len(true), zero=True),
+            tuple(names) if self._codes else None,
+            () if scores is None else scores.labels,
+            None if scores is None else scores.named,
+        )
+        rows = batch.weighing()
+        self.stage(
+            names if rows is None else self._labels_in(batch.take(rows), names, y_pred is not None)
+        )
+        if self.part is None:
+            return batch
+        labels, kept = self.part
+        return replace(
+            batch,
+            y_pred=batch.y_pred if labels else None,
+            score=batch.score if kept else None,
+        )
+
+
+def nothing_given(field: str) -> InputError:
+    """The error of an event without any prediction."""
+    return InputError(
+        field,
+        expected="a prediction: y_pred, score= or proba=",
+        got="none of them",
+        remedy="pass the predicted label as y_pred, or a score",
+    )
+
+
+def first_position(codes: IntArray, code: int) -> int:
+    """Position of the first event of a code."""
+    return int(np.argmax(codes == code))

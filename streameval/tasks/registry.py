@@ -1,0 +1,37 @@
+"""Registry of tasks: the one list of them that the rest of the package reads."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from streameval.tasks.binary import BinaryTask
+from streameval.tasks.comparison import ComparisonTask
+from streameval.tasks.multiclass import MulticlassTask
+from streameval.tasks.task import Task
+
+TaskName: TypeAlias = Literal["binary", "multiclass"] | str
+"""The name of a task of an evaluator."""
+
+TASKS: dict[str, Task] = {
+    task.name: task for task in (BinaryTask(), MulticlassTask(), ComparisonTask())
+}
+"""From the name of each task to its object."""
+
+
+def task_names() -> tuple[str, ...]:
+    """The tasks of evaluators; a comparison has one of them for its models.
+
+    >>> task_names()
+    ('binary', 'multiclass')
+    """
+    return tuple(name for name, task in TASKS.items() if task.evaluated)
+
+
+def one_of_tasks() -> str:
+    """The tasks of evaluators, in the words of an error.
+
+    >>> print(one_of_tasks())
+    "binary" or "multiclass"
+    """
+    *first, last = (f'"{name}"' for name in task_names())
+    return f"{', '.join(first)} or {last}"

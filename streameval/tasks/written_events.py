@@ -1,0 +1,51 @@
+"""Columns of written events, read without trusting them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import StateError, shown
+from streameval.events.values import Label
+
+LARGEST = float(np.finfo(np.float64).max)
+"""The largest finite score."""
+
+
+def ints(values: Iterable[Any]) -> npt.NDArray[np.int64]:
+    """A column of whole numbers."""
+    return np.fromiter(values, dtype=np.int64)
+
+
+def column(
+    data: Any, key: str, dtype: str, length: int | None, low: float, high: float
+) -> npt.NDArray[Any]:
+    """A column of this type and length, with values in [low, high]; raises StateError."""
+    if not isinstance(data, dict):
+        raise StateError(f"window: expected an object, got {shown(data)}")
+    found = data.get(key)
+    if not isinstance(found, np.ndarray) or found.dtype != np.dtype(dtype) or found.ndim != 1:
+        raise StateError(f"window.{key}: expected a column of {dtype}, got {shown(found)}")
+    if length is not None and len(found) != length:
+        raise StateError(f"window.{key}: expected {length} values, got {len(found)}")
+    # False also for nan.
+    if len(found) and not (found.min() >= low and found.max() <= high):
+        raise StateError(f"window.{key}: expected values from {low} to {high}, got others")
+    return found
+
+
+def label_list(data: Any, wanted: tuple[Label, ...] | None = None) -> list[Label]:
+    """The distinct labels of one kind that columns have codes of; ``wanted``: just these."""
+    if not isinstance(data, dict):
+        raise StateError(f"window: expected an object, got {shown(data)}")
+    labels = data.get("labels")
+    if not isinstance(labels, list) or not (
+        all(type(label) is str for label in labels) or all(type(label) is int for label in labels)
+    ):
+        raise StateError(f"window.labels: expected a list of labels, got {shown(labels)}")
+    if len(set(labels)) != len(labels) or wanted not in (None, tuple(labels)):
+        raise StateError(f"window.labels: expected distinct labels, got {shown(labels)}")
+    return labels
