@@ -255,7 +255,7 @@ class ConfusionCounts:
         y_pred: LabelColumn,
         weight: IntArray | FloatArray | None = None,
     ) -> None:
-        """Raise what :meth:`add_codes` would raise."""
+        """Raise what :meth:`update_many` of these would raise."""
         self._label_index.check(
             [
                 (field, column.labels, np.flatnonzero(np.bincount(column.codes)).tolist())
@@ -268,7 +268,7 @@ class ConfusionCounts:
         """Count a column of events; the same as :meth:`update` for each, and faster.
 
         Args:
-            y_true: Column of true labels: list, array, pandas, polars or Arrow.
+            y_true: Column of true labels: list, array, pandas, polars, Arrow or a LabelColumn.
             y_pred: Column of predicted labels.
             weight: Column of weights above 0, or None where each counts 1.
 
@@ -291,18 +291,10 @@ class ConfusionCounts:
         else:
             true = label_column(y_true, "y_true")
             weights = weight_column(weight, len(true.codes))
-            self.add_codes(true, label_column(y_pred, "y_pred"), weights)
-
-    def add_codes(
-        self,
-        y_true: LabelColumn,
-        y_pred: LabelColumn,
-        weight: IntArray | FloatArray | None = None,
-    ) -> None:
-        """Count factorised columns of validated labels; raises as :meth:`update_many`."""
-        check_same_length(len(y_true.codes), len(y_pred.codes), "y_pred")
-        find = _finder(y_true.codes, y_pred.codes)
-        self._add(y_true.labels, y_pred.labels, code_pairs(y_true, y_pred, weight), find)
+            predicted = label_column(y_pred, "y_pred")
+            check_same_length(len(true.codes), len(predicted.codes), "y_pred")
+            pairs = code_pairs(true, predicted, weights)
+            self._add(true.labels, predicted.labels, pairs, _finder(true.codes, predicted.codes))
 
     def add_cells(self, cells: Iterable[tuple[object, object, Weight]]) -> None:
         """Count cells of (true label, predicted label, weight), as :meth:`cells` gives them.
@@ -604,11 +596,8 @@ class ConfusionCounts:
         parts: dict[tuple[bool, bool], list[Weight]] = {}
         for i, j, weight in self._cells.coded():
             parts.setdefault((i == k, j == k), []).append(weight)
-        tp, fp, fn, tn = (
-            fsum(parts.get((true, predicted), ()))
-            for predicted, true in ((True, True), (True, False), (False, True), (False, False))
-        )
-        return BinaryCounts(tp, fp, fn, tn)
+        hits = ((True, True), (False, True), (True, False), (False, False))
+        return BinaryCounts(*(fsum(parts.get(pair, ())) for pair in hits))
 
     # Writing and checking
 

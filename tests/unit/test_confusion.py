@@ -188,7 +188,7 @@ def test_a_batch_brings_no_label_that_does_not_occur() -> None:
     counts.update_many(np.zeros(0, dtype=bool), np.zeros(0, dtype=bool))
     counts.update_many([], [])
     assert counts.labels == [1]
-    counts.add_codes(LabelColumn([0, 1, 2, 3], np.array([2])), LabelColumn([1, 2], np.array([1])))
+    counts.update_many(LabelColumn([0, 1, 2, 3], np.array([2])), LabelColumn([1, 2], np.array([1])))
     assert counts.labels == [1, 2]
 
 

@@ -196,10 +196,8 @@ cdef class NativeWideRanking:
 cdef class NativeFadingSums(WindowWay):
     """:class:`~streameval.windows.fading_sums.FadingSums` of binary events, compiled.
 
-    The same integers, in 128 and 256 bits; what does not fit is refused, and the window goes on
-    with the other ones.
-
-    A plain event of the newest epoch, or one that begins a new one, is weighed, added to the
+    The same integers, in 128 and 256 bits; the window goes on with the reference once they do
+    not fit. A plain event of the newest epoch, or one that begins a new one, is weighed, added to the
     sums, and waits until the state of its own epoch is needed (:meth:`take`). An epoch that has
     faded out before then never has one. The methods from :meth:`roc_auc` on are the metrics of
     these names, with the same bits; nan where the sum is not kept, is behind or has no value.
@@ -325,7 +323,7 @@ cdef class NativeFadingSums(WindowWay):
         self._sums.forget()
 
     def count(self, event, number, int sign):
-        """Count an event with the units that it weighs in its epoch, or (−1) take it back."""
+        """Count an event with the units that it weighs in its epoch, or (−1) remove it."""
         cdef uint8_t flags = 0
         cdef double score = 0.0
         true, predicted, value, units = event
@@ -340,7 +338,7 @@ cdef class NativeFadingSums(WindowWay):
             raise RuntimeError("a fading window's event is not in its sums")
 
     def drop(self, number, part):
-        """Take out an epoch, given as the function from the name of a state to its part in it."""
+        """Remove an epoch, given as the function from the name of a state to its part in it."""
         for name in ("confusion", "index", "probability"):
             if self.keeps(name):
                 self._change(name, number, part(name), True)
@@ -390,10 +388,7 @@ cdef class NativeFadingSums(WindowWay):
         return self._sums.waiting()
 
     def take(self):
-        """The events that wait, which do so no more, in runs of one epoch.
-
-        Each is its epoch, and columns of true labels, predicted ones, scores (or None) and units.
-        """
+        """Remove the waiting events: runs of epoch, true labels, predicted ones, scores and units."""
         cdef size_t at, size = self._sums.waiting()
         epochs, flags = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.uint8)
         scores, units = np.empty(size), np.empty(size, dtype=np.int64)
