@@ -17,8 +17,6 @@
 
 namespace streameval {
 
-inline Wide times(std::uint64_t a, std::uint64_t b) { return static_cast<Wide>(a) * b; }
-inline U256 times(Wide a, Wide b) { return product(a, b); }
 inline U256 long_of(Wide value) { return {0, value}; }
 inline U256 long_of(const U256& value) { return value; }
 
@@ -182,7 +180,7 @@ class ConfusionCells {
     }
 
   private:
-    typedef decltype(times(Count(), Count())) Square;
+    typedef decltype(product(Count(), Count())) Square;
 
     // True, predicted and correct weight of one class, and its three ratios.
     struct Class {
@@ -232,14 +230,14 @@ class ConfusionCells {
         with_predicted_ += sign * int(one.predicted != 0);
         if (less) {
             if (has_hits) hits -= one.correct;
-            true_predicted_ -= times(one.truth, one.predicted);
-            true_squared_ -= times(one.truth, one.truth);
-            predicted_squared_ -= times(one.predicted, one.predicted);
+            true_predicted_ -= product(one.truth, one.predicted);
+            true_squared_ -= product(one.truth, one.truth);
+            predicted_squared_ -= product(one.predicted, one.predicted);
         } else {
             if (has_hits) hits += one.correct;
-            true_predicted_ += times(one.truth, one.predicted);
-            true_squared_ += times(one.truth, one.truth);
-            predicted_squared_ += times(one.predicted, one.predicted);
+            true_predicted_ += product(one.truth, one.predicted);
+            true_squared_ += product(one.truth, one.truth);
+            predicted_squared_ += product(one.predicted, one.predicted);
         }
     }
 
@@ -267,21 +265,19 @@ class ConfusionCells {
     }
 
     double mean(const Wide& scaled, std::int64_t count) {
-        double value;
         if (count == 0) return std::numeric_limits<double>::quiet_NaN();
         if (!waiting_.empty()) recompute();
         watched_ = true;
-        if (mean_of_scaled(scaled, count, &value)) return value;
         return quotient(scaled, static_cast<Wide>(count)) * 0x1p-64;
     }
 
     // c*s - sum of t*p, as MCC and kappa have it.
     SignedWide covariance() const {
-        return static_cast<SignedWide>(times(hits, total) - true_predicted_);
+        return static_cast<SignedWide>(product(hits, total) - true_predicted_);
     }
     // s^2 less a sum of products.
     SignedWide rest_of_square(const Square& products) const {
-        return static_cast<SignedWide>(times(total, total) - products);
+        return static_cast<SignedWide>(product(total, total) - products);
     }
 };
 

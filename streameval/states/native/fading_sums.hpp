@@ -176,21 +176,19 @@ class FadingSums {
     }
 
     void count_loss(bool positive, double score, Wide weight, bool less) {
-        if (!(score >= 0.0 && score <= 1.0)) {
+        if (!BinaryTerms::has(score)) {
             change(losses[3], U256{0, weight}, less);
             return;
         }
-        const double rest = 1.0 - score;
-        const double missed = positive ? rest : score;
+        const BinaryTerms terms(positive, score);
         const std::size_t size = edges.size() + 1;
-        U256* bin = &losses[4 + static_cast<std::size_t>(
-            std::lower_bound(edges.begin(), edges.end(), score) - edges.begin())];
-        change(losses[0], product(weight, static_cast<Wide>(loss_units(positive ? score : rest))), less);
-        change(losses[1], product(weight, static_cast<Wide>(missed * missed * kUnits)), less);
+        U256* bin = &losses[4 + bin_of(edges, score)];
+        change(losses[0], product(weight, loss_units<Wide>(terms.given)), less);
+        change(losses[1], product(weight, static_cast<Wide>(terms.brier)), less);
         change(losses[2], U256{0, weight}, less);
         change(bin[0], U256{0, weight}, less);
         if (positive) change(bin[size], U256{0, weight}, less);
-        change(bin[2 * size], product(weight, static_cast<Wide>(score * kUnits)), less);
+        change(bin[2 * size], product(weight, static_cast<Wide>(terms.units)), less);
     }
 
     double mean(const U256& units) const {
