@@ -638,7 +638,8 @@ class ClassScores:
             if score
         ]
         given = zip(*cells, strict=True) if cells else ((), (), ())
-        at, place, values = map(np.array, given, (np.int64, np.int64, np.float64))
+        arrays: list[Any] = list(map(np.array, given, (np.int64, np.int64, np.float64)))
+        at, place, values = arrays
         true[:] = [codes[label] for label, _, _ in events]
         columns = np.array([codes[name] for name in places], np.int64)
         weights = np.array([weight for _, _, weight in events], self._dtype)
