@@ -21,15 +21,13 @@ from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Wei
 from streameval.states.fields import (
     MOST_WEIGHT,
     array_field,
-    bool_field,
     fields_of,
     int_field,
     labels_field,
     never_counted,
     refuse,
-    removable_weight,
 )
-from streameval.states.sums.sum_vector import Form, Parts
+from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
 _INT64_MAX = 2**63 - 1
@@ -146,7 +144,7 @@ def _packer(models: int, scores: int) -> struct.Struct:
     return struct.Struct(f"<{models + 1}i{scores}d")
 
 
-class JointCounts:
+class JointCounts(SumVector):
     """Weight of each joint cell: the true label, every model's label and every model's score.
 
     Events without scores are cells of labels only, of which there are few. With scores
@@ -159,90 +157,72 @@ class JointCounts:
     (3, [[0.2, 0.4], [0.8, 0.4]])
     """
 
-    __slots__ = ("_cells", "_codes", "_exact", "_models")
+    # The cells of the base are by packed codes of 32 bits, then float64 scores: a tuple of tuples
+    # takes twice as much memory.
+    __slots__ = ("_codes",)
+    NAME = "joint"
+    VALIDATED = True
 
     def __init__(self) -> None:
-        # Packed as codes of 32 bits, then float64 scores: a tuple of tuples takes twice as much.
-        self._cells: dict[bytes, Weight] = {}
+        super().__init__()
         self._codes: dict[Label, int] = {}
-        self._exact = True
-        self._models = 0
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole."""
-        return self._exact
 
     @property
     def models(self) -> int:
         """Number of models; 0 without an event."""
-        return self._models if self._cells else 0
+        return self._size if self._cells else 0
 
     @property
     def total(self) -> Weight:
         """Weight of all events; O(cells)."""
         return sum(self._cells.values())
 
+    weight = total
+
     # Counting
 
-    def update(
-        self,
-        y_true: Label,
-        score: tuple[float, ...],
-        weight: Weight = 1,
-        y_pred: tuple[Label, ...] = (),
-    ) -> None:
-        """Count one validated event, or raise InputError for another number of models.
-
-        Args:
-            y_true: The true label.
-            score: Each model's score; empty where they are not kept. The two losses of each
-                model that may follow are not of this state.
-            weight: Positive.
-            y_pred: Each model's label.
-        """
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> bytes:
+        # The two losses of each model that may follow the scores are not of this state.
         self._check_models(len(y_pred))
-        if type(weight) is float:
-            self._promote()
-        elif not self._exact:
-            weight = float(weight)
-        self._models = len(y_pred)
-        key = self._key(y_true, score, y_pred)
-        self._cells[key] = self._cells.get(key, 0) + weight
-
-    def _key(self, y_true: Label, score: tuple[float, ...], y_pred: tuple[Label, ...]) -> bytes:
         codes = self._codes
         indices = [codes.setdefault(label, len(codes)) for label in (y_true, *y_pred)]
-        own = _number_of_scores(len(score), len(y_pred))
-        return _packer(len(y_pred), own).pack(*indices, *score[:own])
+        own = _number_of_scores(len(given), len(y_pred))
+        return _packer(len(y_pred), own).pack(*indices, *given[:own])
 
     def _check_models(self, models: int) -> None:
-        if models != self._models and self._cells:
-            raise InputError("y_pred", expected=f"labels of {self._models} models", got=str(models))
+        if not self._cells:
+            self._size = models
+        elif models != self._size:
+            raise InputError("y_pred", expected=f"labels of {self._size} models", got=str(models))
 
-    def _promote(self) -> None:
-        if self._exact:
-            self._exact = False
-            self._cells = {key: float(weight) for key, weight in self._cells.items()}
+    def _add(self, terms: bytes, weight: Weight) -> None:
+        self._add_cell(terms, weight)
 
-    def update_many(self, batch: EventBatch) -> None:
+    def _is_sound(self, terms: bytes | None = None) -> bool:
+        return terms is None or self._cells.get(terms, 0) >= 0
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted("y_true", y_true)
+
+    def update_many(self, y_true: EventBatch, given: Any = None, weight: Any = None) -> None:
         """Count a validated batch, whose ``y_pred`` and ``score`` have a column for each model."""
+        batch = y_true
         assert batch.y_pred is not None
         assert batch.score is not None
         if not len(batch):
             return
         models = batch.y_pred.shape[1]
         self._check_models(models)
-        own = _number_of_scores(batch.score.shape[1], models)
-        codes = np.column_stack([batch.y_true, batch.y_pred])
         weights: list[Weight] = [1] * len(batch)
         if batch.weight is not None:
             weights = batch.weight.tolist()
             if batch.weight.dtype.kind == "f":
                 self._promote()
-        self._add(batch.labels or (), codes, batch.score[:, :own], weights)
+        own = _number_of_scores(batch.score.shape[1], models)
+        codes = np.column_stack([batch.y_true, batch.y_pred])
+        self._add_rows(batch.labels or (), codes, batch.score[:, :own], weights)
 
-    def _add(
+    def _add_rows(
         self, labels: Sequence[Label], codes: IntArray, scores: FloatArray, weights: list[Weight]
     ) -> None:
         """Add rows of the true and each model's label, which all have scores, or none of them."""
@@ -250,64 +230,28 @@ class JointCounts:
         mapped = np.zeros(len(labels), dtype=np.int64)
         for code in np.unique(codes).tolist():
             mapped[code] = own.setdefault(labels[code], len(own))
-        self._models = codes.shape[1] - 1
+        self._size = codes.shape[1] - 1
         if not self._exact:
             weights = list(map(float, weights))
         cells = self._cells
         for key, weight in zip(_packed(mapped[codes], scores), weights, strict=True):
             cells[key] = cells.get(key, 0) + weight
 
-    def revert(
-        self,
-        y_true: Label,
-        score: tuple[float, ...],
-        weight: Weight = 1,
-        y_pred: tuple[Label, ...] = (),
-    ) -> None:
-        """Remove one earlier event, exactly.
-
-        Raises:
-            InputError: It was never counted, or weights are not whole. Nothing is changed.
-        """
-        whole = removable_weight(weight, self._exact)
-        known = self._codes.keys() >= {y_true, *y_pred}
-        key = self._key(y_true, score, y_pred) if known else b""
-        left = self._cells.get(key, 0) - whole
-        if left < 0:
-            raise never_counted("y_true", y_true)
-        if left:
-            self._cells[key] = left
-        else:
-            del self._cells[key]
-
-    def merge(self, other: JointCounts, times: int = 1) -> None:
-        """Add the other's events so many times; it is unchanged.
-
-        Args:
-            other: Joint counts of as many models.
-            times: 1; another number only where both are exact, negative to remove events.
-
-        Raises:
-            StateError: The other is no such state, or of another number of models.
-        """
+    def _check_merge(self, other: Any) -> None:
         if not isinstance(other, JointCounts):
             raise StateError(f"merge: expected JointCounts, got {shown(other)}")
-        if self._cells and other.models not in (0, self._models):
+        if self._cells and other.models not in (0, self._size):
             raise StateError(
-                f"merge: expected joint counts of {self._models} models, got {other._models}"
+                f"merge: expected joint counts of {self._size} models, got {other._size}"
             )
-        if not other._exact:
-            self._promote()
+
+    def _merge(self, other: JointCounts, times: int) -> None:
         names = list(other._codes)
         for codes, scores, weights in list(other._parts()):
             if len(codes):
-                self._add(names, codes, scores, [weight * times for weight in weights])
+                self._add_rows(names, codes, scores, [weight * times for weight in weights])
         if times < 0:
             self._cells = {key: weight for key, weight in self._cells.items() if weight}
-
-    def subtract(self, other: JointCounts) -> None:
-        """Remove all events of another that was merged before; both exact."""
-        self.merge(other, -1)
 
     # Reading
 
@@ -349,9 +293,8 @@ class JointCounts:
 
     def copy(self) -> JointCounts:
         """An independent state of the same events."""
-        new = JointCounts()
-        new._cells, new._codes = self._cells.copy(), self._codes.copy()
-        new._exact, new._models = self._exact, self._models
+        new = super().copy()
+        new._codes, new._size = self._codes.copy(), self._size
         return new
 
     # Written form
@@ -361,32 +304,28 @@ class JointCounts:
         return {"exact": self._exact, **self.columns().to_form()}
 
     @classmethod
-    def from_state(cls, data: dict[str, Any]) -> JointCounts:
-        """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, "joint", _COLUMNS | {"exact"})
-        exact = bool_field(fields, "exact", "joint")
-        given = {key: value for key, value in fields.items() if key != "exact"}
-        cells = JointColumns.from_form(given, "joint")
+    def _keys(cls, data: object) -> frozenset[str]:
+        return _COLUMNS | {"exact"}
+
+    def _read(self, fields: Form) -> None:
+        cells = JointColumns.from_form({key: fields[key] for key in _COLUMNS}, "joint")
         if cells.scores.shape[1] != cells.models:
             refuse("joint.scores", "one of each model", len(cells.scores))
-        if len(cells.true) and exact == (cells.weight.dtype == np.float64):
+        if len(cells.true) and self._exact == (cells.weight.dtype == np.float64):
             refuse("joint.weight", "ints where exact, else floats", cells.weight.dtype)
-        new = cls()
-        new._exact = exact
         codes = np.column_stack([cells.true, cells.predicted])
         for has, width in ((False, 0), (True, cells.models)):
             rows = np.flatnonzero(cells.scored == has)
             if len(rows):
                 scores = cells.scores[rows, :width]
-                new._add(cells.labels, codes[rows], scores, cells.weight[rows].tolist())
-        again = new.columns()
+                self._add_rows(cells.labels, codes[rows], scores, cells.weight[rows].tolist())
+        again = self.columns()
         same = len(again.true) == len(cells.true) and all(
             np.array_equal(getattr(again, key), getattr(cells, key))
             for key in ("true", "predicted", "scored", "scores", "weight")
         )
         if not same or (not len(cells.true) and cells.weight.dtype != again.weight.dtype):
             raise StateError("joint: expected distinct cells that ascend")
-        return new
 
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
@@ -404,18 +343,15 @@ class JointCounts:
         mine, theirs = self.to_state(), other.to_state()
         return all(np.array_equal(mine[key], theirs[key]) for key in mine)
 
-    __hash__ = None  # type: ignore[assignment]  # mutable
+    __hash__ = None  # mutable
 
     def __repr__(self) -> str:
-        return f"<JointCounts of {len(self._cells)} cells, {self._models} models>"
+        return f"<JointCounts of {len(self._cells)} cells, {self._size} models>"
 
     def _check(self) -> None:
-        sizes = {_packer(self._models, 0).size, _packer(self._models, self._models).size}
-        kind = int if self._exact else float
-        for key, weight in self._cells.items():
-            assert len(key) in sizes
-            assert type(weight) is kind
-            assert weight > 0
+        super()._check()
+        sizes = {_packer(self._size, 0).size, _packer(self._size, self._size).size}
+        assert set(map(len, self._cells)) <= sizes
         assert list(self._codes.values()) == list(range(len(self._codes)))
 
 

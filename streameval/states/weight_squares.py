@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import StateError
+from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import LabelColumn, Weight, weight_column
-from streameval.states.fields import MOST_WEIGHT
+from streameval.states.fields import MOST_WEIGHT, never_counted
 from streameval.states.sums.exact_sum import ExactSum, nearest_float
 from streameval.states.sums.sum_vector import Field, SumVector
 
@@ -37,7 +37,6 @@ class WeightSquares(SumVector):
 
     __slots__ = ()
     NAME = "weight_squares"
-    FIELD = "weight"
 
     sum = Field[ExactSum](kind=ExactSum)
     squares = Field[ExactSum](kind=ExactSum, power=2)
@@ -85,9 +84,8 @@ class WeightSquares(SumVector):
             total.add_many(floats)
             squares.add_squares_many(floats)
 
-    def revert(self, y_true: Any, given: Any, weight: Weight = 1, y_pred: Any = None) -> None:
-        """Remove one earlier event, exactly; arguments as of :meth:`update`."""
-        super().revert(y_true, weight, weight)
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted("weight", weight)
 
     def _is_sound(self, terms: Any = None) -> bool:
         """Whether some events have these sums: 0 < Σw² ≤ (Σw)², and whole ones Σw ≤ Σw²."""

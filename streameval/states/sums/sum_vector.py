@@ -19,7 +19,7 @@ from typing import (
 
 import numpy as np
 
-from streameval.errors import StateError, shown
+from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch
 from streameval.events.truth import positive_column
 from streameval.events.values import (
@@ -145,7 +145,7 @@ class SumVector:
     {'exact': True, 'weight': 1, 'squares': 274877906944}
     """
 
-    __slots__ = ("_exact", "_layout", "_size", "_values")
+    __slots__ = ("_cells", "_exact", "_layout", "_size", "_values")
 
     NAME: ClassVar[str]
     """Of the state in errors."""
@@ -154,6 +154,8 @@ class SumVector:
     SIZE: ClassVar[tuple[str, int, int]] = ("", 0, 0)
     """Key of the size in the written form, the least and the largest; of a fixed size no key."""
     FIELDS: ClassVar[dict[str, Field[Any]]] = {}
+    VALIDATED: ClassVar[bool] = False
+    """Whether weights are validated by the caller; a whole float then ends exactness too."""
 
     def __init_subclass__(cls) -> None:
         own = {name: field for name, field in vars(cls).items() if isinstance(field, Field)}
@@ -161,6 +163,8 @@ class SumVector:
 
     def __init__(self, size: int = 0) -> None:
         self._exact = True
+        self._cells: dict[Any, Weight] = {}
+        """Sums by key, without sums of 0; a subclass writes and reads them."""
         self._start(size)
 
     def _start(self, size: int) -> None:
@@ -187,6 +191,12 @@ class SumVector:
         values = self._values
         for at, term in terms or ():
             values[at] += weight * term
+
+    def _add_cell(self, key: Any, weight: Weight) -> None:
+        """Add to the sum of a key."""
+        held = self._cells.pop(key, 0 if self._exact else 0.0) + weight
+        if held:
+            self._cells[key] = held
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         """Add the events of validated columns."""
@@ -227,10 +237,10 @@ class SumVector:
     def update(self, y_true: Any, given: Any, weight: Weight = 1, y_pred: Any = None) -> None:
         """Count one event; the arguments are those of the states of a set."""
         terms = self._terms_of(y_true, given, y_pred)
-        if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
+        if not self.VALIDATED and (type(weight) is not int or not 0 < weight <= MAX_WEIGHT):
             weight = canonical_weight(weight)
-            if type(weight) is float:
-                self._promote()
+        if type(weight) is float:
+            self._promote()
         self._settle()
         self._add(terms, weight)
 
@@ -304,13 +314,17 @@ class SumVector:
         self._add(terms, -whole)
         if not self._is_sound(terms):
             self._add(terms, whole)
-            raise never_counted(self.FIELD, given)
+            raise self._never_counted(y_true, given, whole)
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted(self.FIELD, given)
 
     def _promote(self) -> None:
         """Make all sums floats, for good; an :class:`ExactSum` holds any."""
         self._settle()
         self._exact = False
         self._values = [float(v) if type(v) is int else v for v in self._values]
+        self._cells = {key: float(weight) for key, weight in self._cells.items()}
 
     # Other states
 
@@ -345,6 +359,8 @@ class SumVector:
     def _merge(self, other: Self, times: int) -> None:
         more = other._values if times == 1 else [times * value for value in other._values]
         self._values = list(map(add, self._values, more))
+        for key, weight in list(other._cells.items()):
+            self._add_cell(key, times * weight)
 
     def subtract(self, other: Self) -> None:
         """Remove all of another that was merged; both exact."""
@@ -361,6 +377,7 @@ class SumVector:
         new = self._empty()
         new._exact = self._exact
         new._values = self._copied(self._values)
+        new._cells = self._cells.copy()
         return new
 
     # Written form
@@ -449,6 +466,7 @@ class SumVector:
                 value._check()
             else:
                 assert type(value) is kind
+        assert all(type(held) is kind and held > 0 for held in self._cells.values())
         assert self._is_sound()
 
     def __eq__(self, other: object) -> bool:
