@@ -247,10 +247,12 @@ class _NativeCells:
         self._coded: tuple[list[str], Any] | None = None
 
     def text(self, row: int) -> str:
-        return self._table.text(row, self._column)
+        cell: str = self._table.text(row, self._column)
+        return cell
 
     def texts(self) -> list[str]:
-        return self._table.texts(self._column)
+        cells: list[str] = self._table.texts(self._column)
+        return cells
 
     def _codes(self) -> tuple[list[str], Any]:
         if self._coded is None:

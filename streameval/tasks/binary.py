@@ -26,7 +26,7 @@ from streameval.events.values import (
     score_column,
 )
 from streameval.tasks.input import Input, InputOptions, ScoreColumns, first_position
-from streameval.tasks.task import Task
+from streameval.tasks.task import FieldKind, Task
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
 _MULTICLASS = 'task="multiclass" for more than two labels'
@@ -144,7 +144,7 @@ class BinaryInput(Input):
     ) -> bool:
         """Whether it is the positive label; ``column`` has all labels given with it, for errors."""
         label = canonical_label(value, field, position)
-        known = self.known.get(label)
+        known: bool | None = self.known.get(label)
         if known is not None:
             return known
         seen = self.closed or not (self.negative is None or self.positive in (0, 1))
@@ -184,19 +184,17 @@ class BinaryInput(Input):
             remedy_code=code,
         )
 
-    def _score(self, score: object, proba: object, true: Any) -> float:
-        if proba is None:
-            # The difference is nan for a score that is nan or infinite.
-            if type(score) is float and score - score == 0.0:
-                return score + 0.0  # -0.0 becomes 0.0
-            return canonical_score(score)
-        if score is not None:
+    def _scored(self, score: object, proba: object, true: Any, predicted: Any) -> tuple[Any, Any]:
+        # The difference is nan for a score that is nan or infinite.
+        if proba is None and type(score) is float and score - score == 0.0:
+            number = score + 0.0  # -0.0 becomes 0.0
+        elif proba is None:
+            number = canonical_score(score)
+        elif score is not None:
             raise _both()
-        return self._probability(proba)
-
-    def _predicted(self, score: Any) -> bool:
-        predicted: bool = score >= self.threshold
-        return predicted
+        else:
+            number = self._probability(proba)
+        return number, number >= self.threshold if predicted is None else predicted
 
     def _probability(self, proba: object, position: int | None = None) -> float:
         """The positive label's probability, out of a number or of a mapping."""
@@ -227,7 +225,7 @@ class BinaryInput(Input):
         Files and data frames may name columns by text only, so the text of a
         known numeric label is accepted for it.
         """
-        texts: dict[object, Label] = {str(label): label for label in self.known}  # type: ignore[misc]
+        texts: dict[object, Label] = {str(label): label for label in self.known}
         found: dict[Label, Any] = {}
         for name, value in given.items():
             label = canonical_label(name, "proba", position)
@@ -360,6 +358,12 @@ class BinaryTask(Task):
     adjective = "binary"
     classes = (0, 1)
     kernel = "two classes"
+    fields: ClassVar[Mapping[str, FieldKind]] = {
+        "y_true": "label",
+        "y_pred": "label",
+        "score": "number",
+        "proba": "probability",
+    }
     options: ClassVar[Mapping[str, tuple[type, ...]]] = {
         "positive": (str, int),
         "threshold": (float, int),

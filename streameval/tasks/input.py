@@ -84,12 +84,9 @@ class Input:
         """What states count of a label; InputError for one that is not accepted."""
         raise NotImplementedError
 
-    def _score(self, score: object, proba: object, true: Any) -> Any:
-        """What states count of an event's score, given in one of the two arguments."""
-        raise NotImplementedError
-
-    def _predicted(self, score: Any) -> Any:
-        """The predicted label where only a score is given, as states count it."""
+    def _scored(self, score: object, proba: object, true: Any, predicted: Any) -> tuple[Any, Any]:
+        """What states count of the score that is given, and the predicted label, which by
+        default follows from it."""
         raise NotImplementedError
 
     def _label_column(
@@ -194,9 +191,7 @@ class Input:
                 check_same_kind(true, predicted, "y_pred")
         number = None
         if score is not None or proba is not None:
-            number = self._score(score, proba, true)
-            if predicted is None:
-                predicted = self._predicted(number)
+            number, predicted = self._scored(score, proba, true, predicted)
         elif predicted is None:
             raise nothing_given("y_pred")
         canonical: Weight = 1 if weight is _ONE else canonical_weight(weight, zero=True)
@@ -235,7 +230,7 @@ class Input:
             predicted,
             None if scores is None else scores.score,
             weight_column(weight, len(true), zero=True),
-            tuple(names) if self._codes else None,
+            tuple(names) if self._codes else (),
             () if scores is None else scores.labels,
             None if scores is None else scores.named,
         )

@@ -39,7 +39,7 @@ from streameval.tasks.input import (
     first_position,
     nothing_given,
 )
-from streameval.tasks.task import Task
+from streameval.tasks.task import FieldKind, Task
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
 _NO_SHARES = -1
@@ -162,11 +162,9 @@ class ClassInput(Input):
                 return fields
         return super().event(y_true, y_pred, score, proba, weight)
 
-    def _score(self, score: object, proba: object, true: Any) -> dict[Label, float]:
-        return self._shares(self._scores_given(score, proba), true)
-
-    def _predicted(self, score: Any) -> Label:
-        return most_probable(score)
+    def _scored(self, score: object, proba: object, true: Any, predicted: Any) -> tuple[Any, Any]:
+        shares = self._shares(self._scores_given(score, proba), true)
+        return shares, most_probable(shares) if predicted is None else predicted
 
     def _shares(self, proba: object, true: Label) -> dict[Label, float]:
         if not isinstance(proba, Mapping):
@@ -361,6 +359,11 @@ class MulticlassTask(Task):
     name = "multiclass"
     adjective = "multi-class"
     kernel = "classes"
+    fields: ClassVar[Mapping[str, FieldKind]] = {
+        "y_true": "label",
+        "y_pred": "label",
+        "proba": "probabilities",
+    }
     usual: ClassVar[Mapping[str, str]] = {
         "report": "accuracy balanced_accuracy precision_macro recall_macro f1_macro "
         "f1_weighted matthews_corrcoef cohen_kappa "
@@ -377,7 +380,6 @@ class MulticlassTask(Task):
         )
 
     def label_columns(self, batch: EventBatch) -> tuple[Any, ...]:
-        assert batch.labels is not None
         assert batch.y_pred is not None
         labels = list(batch.labels)
         return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred), batch.weight

@@ -35,3 +35,8 @@ def one_of_tasks() -> str:
     """
     *first, last = (f'"{name}"' for name in task_names())
     return f"{', '.join(first)} or {last}"
+
+
+def likely_task(one_score: object) -> TaskName:
+    """The task where none is named: binary with a score or an option of its labels."""
+    return BinaryTask.name if one_score else MulticlassTask.name

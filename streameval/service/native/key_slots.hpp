@@ -1,11 +1,8 @@
 // The entries of a label join by the text of their id, in a hash table whose look-ups wait for
 // memory together.
 //
-// Each look-up in a table larger than the processor's cache waits for memory,
-// and a loop over look-ups waits for one after the other. Here a batch is looked up in steps:
-// first every slot is prefetched, then every entry that may match, then its key, and only then are
-// they compared. Nothing is ever removed from a table.
-
+// A batch is looked up in steps: first every slot is prefetched, then every entry that may match,
+// then its key, and only then are they compared. Nothing is ever removed from a table.
 #pragma once
 
 #include <Python.h>
@@ -191,7 +188,7 @@ class SortedHashes {
     std::vector<uint32_t> starts_;  // of each part, and the end
 };
 
-// Merges two ascending runs of hashes, and what belongs to each.
+// Merges two ascending runs of hashes, and what belongs to each; equal ones in this order.
 inline void merge(const int64_t* hashes, const int64_t* places, std::size_t size,
                   const int64_t* more_hashes, const int64_t* more_places, std::size_t more,
                   int64_t* all_hashes, int64_t* all_places) {
@@ -217,31 +214,16 @@ class Packer {
     }
 
     void whole(int64_t value) {
-        if (value >= 0)
-            natural(uint64_t(value));
-        else if (value >= -32)
+        if (-32 <= value && value < 128) {
             bytes.push_back(char(value));
-        else if (value >= INT8_MIN)
-            big(0xD0, uint64_t(value), 1);
-        else if (value >= INT16_MIN)
-            big(0xD1, uint64_t(value), 2);
-        else if (value >= INT32_MIN)
-            big(0xD2, uint64_t(value), 4);
-        else
-            big(0xD3, uint64_t(value), 8);
-    }
-
-    void natural(uint64_t value) {
-        if (value < 128)
-            bytes.push_back(char(value));
-        else if (value <= UINT8_MAX)
-            big(0xCC, value, 1);
-        else if (value <= UINT16_MAX)
-            big(0xCD, value, 2);
-        else if (value <= UINT32_MAX)
-            big(0xCE, value, 4);
-        else
-            big(0xCF, value, 8);
+            return;
+        }
+        // 0xCC to 0xCF are natural numbers of 1, 2, 4 and 8 bytes, 0xD0 to 0xD3 negative ones.
+        const bool below = value < 0;
+        const uint64_t digits = below ? ~uint64_t(value) << 1 : uint64_t(value);
+        int power = 0;
+        while (power < 3 && digits >> (8 << power)) ++power;
+        big((below ? 0xD0 : 0xCC) + unsigned(power), uint64_t(value), 1 << power);
     }
 
     void text(const char* data, std::size_t size) {
@@ -249,23 +231,24 @@ class Packer {
             bytes.push_back(char(0xA0 | size));
         else if (size <= UINT8_MAX)
             big(0xD9, size, 1);
-        else if (size <= UINT16_MAX)
-            big(0xDA, size, 2);
         else
-            big(0xDB, size, 4);
+            long_head(0xDA, size);
         bytes.append(data, size);
     }
 
     void array(std::size_t size) {
         if (size < 16)
             bytes.push_back(char(0x90 | size));
-        else if (size <= UINT16_MAX)
-            big(0xDC, size, 2);
         else
-            big(0xDD, size, 4);
+            long_head(0xDC, size);
     }
 
    private:
+    void long_head(unsigned head, std::size_t size) {
+        const bool is_long = size > UINT16_MAX;
+        big(head + is_long, size, is_long ? 4 : 2);
+    }
+
     void big(unsigned head, uint64_t value, int size) {
         char out[9];
         out[0] = char(head);

@@ -7,28 +7,15 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
-#include "bulk.hpp"
+#include "tree_builder.hpp"
 
 namespace streameval {
 
 constexpr std::int64_t kHalfBits = std::int64_t{1022} << 52;
 constexpr std::int64_t kOneBits = std::int64_t{1023} << 52;
 constexpr std::uint64_t kMostBits = (std::uint64_t{2047} << 52) - 1;
-
-inline std::int64_t bits_of(double score) {
-    std::int64_t bits;
-    std::memcpy(&bits, &score, sizeof bits);
-    return bits;
-}
-
-inline double score_of(std::int64_t bits) {
-    double score;
-    std::memcpy(&score, &bits, sizeof score);
-    return score;
-}
 
 // The smallest score of the cell; `score` is finite and not -0.0.
 inline double coarse(double score, int level) {
@@ -49,38 +36,29 @@ inline double coarse(double score, int level) {
     return score_of(kOneBits + std::max((bits_of(score) - kOneBits) & kept, least));
 }
 
-inline void coarsen_column(double* scores, std::ptrdiff_t count, int level) {
-    if (level == 0) return;
-    for (std::ptrdiff_t n = 0; n < count; ++n) scores[n] = coarse(scores[n], level);
-}
-
 constexpr int kMostLevel = 55;  // of so few cells that every limit is kept
-
-// Whether ascending scores have no more than `limit` cells.
-inline bool cells_fit(const std::vector<double>& scores, int level, std::size_t limit) {
-    std::size_t cells = 0;
-    double last = 0.0;
-    for (const double score : scores) {
-        const double cell = coarse(score, level);
-        if (cells == 0 || cell != last) {
-            if (++cells > limit) return false;
-            last = cell;
-        }
-    }
-    return true;
-}
 
 // The lowest level from `level` on at which ascending scores have no more than `limit`
 // cells. Their number falls with the level; the next levels are tried first.
 inline int fitting_level(const std::vector<double>& scores, int level, std::size_t limit) {
+    const auto fits = [&](int tried) {
+        std::size_t cells = 0;
+        double last = 0.0;
+        for (std::size_t n = 0; n < scores.size() && cells <= limit; ++n) {
+            const double cell = coarse(scores[n], tried);
+            cells += cells == 0 || cell != last;
+            last = cell;
+        }
+        return cells <= limit;
+    };
     int low = level, high = level;
-    for (int step = 1; !cells_fit(scores, high, limit); step *= 2) {
+    for (int step = 1; !fits(high); step *= 2) {
         low = high + 1;
         high = std::min(high + step, kMostLevel);
     }
     while (low < high) {
         const int middle = (low + high) / 2;
-        if (cells_fit(scores, middle, limit))
+        if (fits(middle))
             high = middle;
         else
             low = middle + 1;
@@ -93,27 +71,17 @@ inline int fitting_level(const std::vector<double>& scores, int level, std::size
 inline int fit(ScoreTree& tree, int level, int least, std::size_t limit) {
     if (level >= least && tree.distinct() <= limit) return level;
     if (tree.distinct() == 0) return least;
-    std::vector<double> scores(tree.distinct());
-    std::vector<std::int64_t> positives(tree.distinct()), negatives(tree.distinct());
-    tree.read_groups(scores.data(), positives.data(), negatives.data());
+    const std::vector<const Leaf*> leaves = tree.leaves();
+    std::vector<double> scores;
+    for (const Leaf* leaf : leaves)
+        scores.insert(scores.end(), leaf->keys(), leaf->keys() + leaf->size());
     level = fitting_level(scores, std::max(level, least), limit);
-    std::size_t cells = 0;
-    for (std::size_t n = 0; n < scores.size(); ++n) {
-        const double cell = coarse(scores[n], level);
-        if (cells > 0 && scores[cells - 1] == cell) {
-            positives[cells - 1] += positives[n];
-            negatives[cells - 1] += negatives[n];
-        } else {
-            scores[cells] = cell;
-            positives[cells] = positives[n];
-            negatives[cells] = negatives[n];
-            ++cells;
-        }
-    }
-    ScoreTree coarser;
-    build_from_groups(coarser, scores.data(), positives.data(), negatives.data(),
-                      static_cast<std::ptrdiff_t>(cells));
-    tree.swap(coarser);
+    TreeBuilder coarser;
+    for (const Leaf* leaf : leaves)
+        leaf->read_pairs([&](int at, std::uint64_t negatives, std::uint64_t positives) {
+            coarser.add(coarse(leaf->keys()[at], level), negatives, positives);
+        });
+    coarser.finish(tree);
     return level;
 }
 

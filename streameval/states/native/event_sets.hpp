@@ -12,6 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "tree_builder.hpp"
+
 namespace streameval {
 
 // Distinct scores, ascending, with the weight of the negatives and of the positives at each.
@@ -162,19 +164,9 @@ class EventSets {
         return rows_.empty() ? static_cast<std::uint32_t>(first_ + at) : rows_[at];
     }
 
+    static constexpr std::uint64_t kSign = std::uint64_t(1) << 63;
     static std::uint64_t key_of(double score) {
-        std::uint64_t bits;
-        std::memcpy(&bits, &score, sizeof bits);
-        return bits ^ (static_cast<std::uint64_t>(static_cast<std::int64_t>(bits) >> 63) |
-                       std::uint64_t(1) << 63);
-    }
-    static double score_of(std::uint64_t key) {
-        const std::uint64_t bits =
-            key ^ (static_cast<std::uint64_t>(static_cast<std::int64_t>(~key) >> 63) |
-                   std::uint64_t(1) << 63);
-        double score;
-        std::memcpy(&score, &bits, sizeof score);
-        return score;
+        return static_cast<std::uint64_t>(ordered(bits_of(score))) ^ kSign;
     }
 
     // The rows bucket by bucket.
@@ -245,16 +237,17 @@ class EventSets {
             if (to.cells[0] + to.cells[1] + to.cells[2] + to.cells[3] == 0)
                 touched_.push_back(window);
             ++to.cells[event.flags];
-            if (scores != nullptr) scores[at] = score_of(event.key);
+            if (scores != nullptr)
+                scores[at] = score_of(ordered(static_cast<std::int64_t>(event.key ^ kSign)));
             flags[at] = static_cast<std::uint8_t>(event.flags);
         }
         for (const std::size_t window : touched_) {
             Open& to = open[window];
-            const std::int64_t size = to.cells[0] + to.cells[1] + to.cells[2] + to.cells[3];
-            Set set{to.next - static_cast<std::size_t>(size), to.next,
-                    static_cast<std::int64_t>(window), numbers_[bucket], {}};
-            std::copy_n(to.cells, 4, set.cells);
-            std::fill_n(to.cells, 4, 0);
+            Set set{to.next, to.next, static_cast<std::int64_t>(window), numbers_[bucket], {}};
+            for (int at = 0; at < 4; ++at) {
+                set.from -= static_cast<std::size_t>(to.cells[at]);
+                std::swap(set.cells[at], to.cells[at]);
+            }
             sets.push_back(set);
         }
     }
@@ -322,60 +315,53 @@ struct PackedSet {
         return kHead + groups * (8 + 2 * static_cast<std::size_t>(width));
     }
     static void write(char* to, const std::int64_t* cells, const Groups& groups, int width) {
-        const std::int64_t size = static_cast<std::int64_t>(groups.scores.size());
+        const std::size_t size = groups.scores.size();
+        const std::int64_t stored = static_cast<std::int64_t>(size);
         std::memset(to, 0, 8);
         to[0] = static_cast<char>(kMark);
         to[1] = static_cast<char>(width);
         std::memcpy(to + 8, cells, 32);
-        std::memcpy(to + 40, &size, 8);
-        to += kHead;
-        if (size == 0) return;
-        std::memcpy(to, groups.scores.data(), 8 * groups.scores.size());
-        to += 8 * groups.scores.size();
-        for (const auto& side : groups.weights) {
-            if (width == 1) to = narrowed<std::uint8_t>(to, side);
-            if (width == 2) to = narrowed<std::uint16_t>(to, side);
-            if (width == 4) to = narrowed<std::uint32_t>(to, side);
-            if (width == 8) to = narrowed<std::uint64_t>(to, side);
-        }
+        std::memcpy(to + 40, &stored, 8);
+        std::copy_n(reinterpret_cast<const char*>(groups.scores.data()), 8 * size, to + kHead);
+        to += kHead + 8 * size;
+        of_width(width, [&](auto narrow) {
+            for (const auto& side : groups.weights)
+                for (const std::int64_t weight : side) {
+                    narrow = static_cast<decltype(narrow)>(weight);
+                    std::memcpy(to, &narrow, sizeof narrow);
+                    to += sizeof narrow;
+                }
+        });
     }
     static void read(const char* from, std::int64_t* cells, Groups& groups) {
         const int width = from[1];
-        std::int64_t size;
+        std::int64_t stored;
         std::memcpy(cells, from + 8, 32);
-        std::memcpy(&size, from + 40, 8);
-        groups.resize(static_cast<std::size_t>(size));
-        from += kHead;
-        if (size == 0) return;
-        std::memcpy(groups.scores.data(), from, 8 * groups.scores.size());
-        from += 8 * groups.scores.size();
-        for (auto& side : groups.weights) {
-            if (width == 1) from = widened<std::uint8_t>(from, side);
-            if (width == 2) from = widened<std::uint16_t>(from, side);
-            if (width == 4) from = widened<std::uint32_t>(from, side);
-            if (width == 8) from = widened<std::uint64_t>(from, side);
-        }
+        std::memcpy(&stored, from + 40, 8);
+        const std::size_t size = static_cast<std::size_t>(stored);
+        groups.resize(size);
+        std::copy_n(from + kHead, 8 * size, reinterpret_cast<char*>(groups.scores.data()));
+        from += kHead + 8 * size;
+        of_width(width, [&](auto narrow) {
+            for (auto& side : groups.weights)
+                for (std::int64_t& weight : side) {
+                    std::memcpy(&narrow, from, sizeof narrow);
+                    weight = static_cast<std::int64_t>(narrow);
+                    from += sizeof narrow;
+                }
+        });
     }
 
   private:
-    template <class Weight>
-    static char* narrowed(char* to, const std::vector<std::int64_t>& weights) {
-        for (const std::int64_t weight : weights) {
-            const Weight narrow = static_cast<Weight>(weight);
-            std::memcpy(to, &narrow, sizeof narrow);
-            to += sizeof narrow;
+    // Calls f with an integer of so many bytes.
+    template <class F>
+    static void of_width(int width, F&& f) {
+        switch (width) {
+            case 1: return f(std::uint8_t{});
+            case 2: return f(std::uint16_t{});
+            case 4: return f(std::uint32_t{});
+            default: return f(std::uint64_t{});
         }
-        return to;
-    }
-    template <class Weight>
-    static const char* widened(const char* from, std::vector<std::int64_t>& weights) {
-        for (std::int64_t& weight : weights) {
-            Weight narrow;
-            std::memcpy(&narrow, from, sizeof narrow);
-            weight = static_cast<std::int64_t>(narrow);
-            from += sizeof narrow;
-        }
-        return from;
     }
 };
 

@@ -1,9 +1,8 @@
-// Unsigned sums of products: of 64-bit integers in 128 and 192 bits, of 128-bit ones in 256.
+// Integers of 128 and 256 bits, and their correctly rounded quotients.
 //
-// W2 (twice the won pairs) passes 64 bits at about 4e9 balanced events, so it
-// lives in two limbs; the sums of DeLong's variance, at most 4 P N^2, in three. Weights in
-// powers of a unit, sums over classes and sums of losses are integers of 128 bits: those of
-// the compiler or, where it has none (Microsoft's) or STREAMEVAL_NO_INT128 is set, Int128.
+// W2 (twice the won pairs) passes 64 bits at about 4e9 balanced events, so it is a Wide; the sums
+// of DeLong's variance, at most 4 P N^2, are U256. A Wide is the compiler's 128-bit integer or,
+// where there is none (Microsoft's) or STREAMEVAL_NO_INT128 is set, an Int128.
 #pragma once
 
 #include <cmath>
@@ -37,39 +36,6 @@ inline int trailing_zeros(std::uint64_t value) {
     return static_cast<int>(at);
 #else
     return __builtin_ctzll(value);
-#endif
-}
-
-struct U128 {
-    std::uint64_t high = 0;
-    std::uint64_t low = 0;
-
-    U128& operator+=(const U128& other) {
-        low += other.low;
-        high += other.high + (low < other.low ? 1u : 0u);
-        return *this;
-    }
-    U128& operator-=(const U128& other) {
-        high -= other.high + (low < other.low ? 1u : 0u);
-        low -= other.low;
-        return *this;
-    }
-    bool operator==(const U128& other) const { return high == other.high && low == other.low; }
-};
-
-inline U128 product(std::uint64_t a, std::uint64_t b) {
-#if defined(STREAMEVAL_INT128)
-    __extension__ typedef unsigned __int128 Native;
-    const Native wide = static_cast<Native>(a) * b;
-    return {static_cast<std::uint64_t>(wide >> 64), static_cast<std::uint64_t>(wide)};
-#else
-    const std::uint64_t mask = 0xffffffffu;
-    const std::uint64_t a_low = a & mask, a_high = a >> 32;
-    const std::uint64_t b_low = b & mask, b_high = b >> 32;
-    const std::uint64_t low = a_low * b_low;
-    const std::uint64_t middle = a_high * b_low + (low >> 32);
-    const std::uint64_t other = a_low * b_high + (middle & mask);
-    return {a_high * b_high + (middle >> 32) + (other >> 32), (other << 32) | (low & mask)};
 #endif
 }
 
@@ -119,8 +85,12 @@ class Int128 {
         return {a.high_ - b.high_ - (a.low_ < b.low_ ? 1u : 0u), a.low_ - b.low_};
     }
     friend Int128 operator*(Int128 a, Int128 b) {
-        const U128 lower = product(a.low_, b.low_);
-        return {lower.high + a.high_ * b.low_ + a.low_ * b.high_, lower.low};
+        const std::uint64_t mask = 0xffffffffu, a_low = a.low_ & mask, a_high = a.low_ >> 32;
+        const std::uint64_t b_low = b.low_ & mask, b_high = b.low_ >> 32, low = a_low * b_low;
+        const std::uint64_t middle = a_high * b_low + (low >> 32);
+        const std::uint64_t other = a_low * b_high + (middle & mask);
+        const std::uint64_t high = a_high * b_high + (middle >> 32) + (other >> 32);
+        return {high + a.high_ * b.low_ + a.low_ * b.high_, other << 32 | (low & mask)};
     }
     // Of numbers that are not negative.
     friend Int128 operator/(Int128 a, Int128 b) {
@@ -179,38 +149,7 @@ typedef Int128<false> Wide;
 typedef Int128<true> SignedWide;
 #endif
 
-struct U192 {
-    std::uint64_t high = 0;
-    U128 rest;
-
-    U192& operator+=(const U192& other) {
-        high += other.high;
-        return *this += other.rest;
-    }
-    U192& operator+=(const U128& other) {
-        rest += other;
-        high += rest.high < other.high || (rest.high == other.high && rest.low < other.low) ? 1u : 0u;
-        return *this;
-    }
-    U192& operator-=(const U192& other) {
-        const U128 before = rest;
-        rest -= other.rest;
-        high -= other.high;
-        high -= before.high < rest.high || (before.high == rest.high && before.low < rest.low) ? 1u : 0u;
-        return *this;
-    }
-    bool operator==(const U192& other) const { return high == other.high && rest == other.rest; }
-};
-
-// The caller knows that the product stays below 2^192.
-inline U192 product(const U128& a, std::uint64_t b) {
-    const U128 upper = product(a.high, b);
-    U192 wide{upper.high, {upper.low, 0}};
-    wide += product(a.low, b);
-    return wide;
-}
-
-inline Wide wide(const U128& value) { return static_cast<Wide>(value.high) << 64 | value.low; }
+inline Wide product(std::uint64_t a, std::uint64_t b) { return static_cast<Wide>(a) * b; }
 
 inline int length(Wide value) {
     const std::uint64_t high = static_cast<std::uint64_t>(value >> 64);
@@ -272,6 +211,8 @@ inline U256 product(Wide a, Wide b) {
     const Wide other = a_low * b_high + (middle & mask);
     return {a_high * b_high + (middle >> 64) + (other >> 64), other << 64 | (low & mask)};
 }
+
+inline U256 product(Wide a, std::uint64_t b) { return product(a, static_cast<Wide>(b)); }
 
 inline int length(const U256& value) { return value.high ? 128 + length(value.high) : length(value.low); }
 
@@ -345,28 +286,16 @@ struct Whole {
 
 inline Whole whole(Wide value) { return {static_cast<SignedWide>(value)}; }
 
-// The double nearest to scaled / (count * 2^64), as Python's int / int rounds, halves to
-// even. False, and nothing done, for the rare numbers that would need more bits than there are.
+// scaled / (count * 2^64). False, and nothing done, where a number is out of range.
 inline bool mean_of_scaled(Wide scaled, std::int64_t count, double* mean) {
-    if (scaled >> 87 || count <= 0) return false;
-    const Wide shifted = scaled << 40;
-    Wide quotient = shifted / static_cast<Wide>(count);
-    // At least two bits below the last that a double keeps. The lowest stands for all that
-    // the division left over, so that the conversion rounds as if it saw every digit.
-    if (quotient && quotient >> 55 == 0) return false;
-    if (quotient * static_cast<Wide>(count) != shifted) quotient |= 1;
-    *mean = static_cast<double>(quotient) * 0x1p-104;  // 40 + 64 bits; exact
+    if (scaled >> 127 || count <= 0) return false;
+    *mean = quotient(scaled, static_cast<Wide>(count)) * 0x1p-64;
     return true;
 }
 
-// The double nearest to over / (under * 2^60), halves to even; both above 0, `under` below 2^62.
+// over / (under * 2^60); both above 0 and below 2^127.
 inline double mean_of_units(Wide over, std::uint64_t under) {
-    const int shift = 128 - length(over);
-    over <<= shift;
-    // At least 65 bits, so that the lowest may stand for all that the division left over.
-    Wide quotient = over / under;
-    if (quotient * under != over) quotient |= 1;
-    return std::ldexp(static_cast<double>(quotient), -60 - shift);
+    return quotient(over, static_cast<Wide>(under)) * 0x1p-60;
 }
 
 }  // namespace streameval

@@ -21,13 +21,6 @@
 
 namespace streameval {
 
-// The weights of both classes at one score: [0] negatives, [1] positives.
-struct FractionGroup {
-    double score;
-    double of[2];
-};
-
-
 class FractionTree {
   public:
     void copy_from(const FractionTree& other) {
@@ -55,26 +48,46 @@ class FractionTree {
         return true;
     }
 
-    // insert() of each weight of `groups`, which ascend; of equal scores the first is first.
-    bool insert_many(const std::vector<FractionGroup>& groups) {
+    // insert() of the weights of `count` groups, which ascend; of equal scores the first is first.
+    bool insert_many(const double* scores, const double* positives, const double* negatives,
+                     std::size_t count) {
+        const double* const of[2] = {negatives, positives};
         int least = kNoDigits;
         double more[2] = {0.0, 0.0};
-        for (const FractionGroup& group : groups)
-            for (int side = 0; side < 2; ++side) {
-                more[side] += group.of[side];
-                if (group.of[side] > 0.0) least = std::min(least, digits_of(group.of[side]).exponent);
+        for (int side = 0; side < 2; ++side)
+            for (std::size_t n = 0; n < count; ++n) {
+                more[side] += of[side][n];
+                if (of[side][n] > 0.0) least = std::min(least, digits_of(of[side][n]).exponent);
             }
-        if (groups.empty()) return true;
-        if (groups.size() * kOneByOne < tree_.distinct()) {
-            if (!make_room(least, more)) return false;
-            for (const FractionGroup& group : groups)
+        if (count == 0) return true;
+        // Inserting m weights one by one beats rewriting a tree of n scores up to this n/m.
+        const bool is_few = count * 16 < tree_.distinct();
+        std::vector<Group> sums;
+        if (!is_few) {
+            sums.reserve(tree_.distinct() + count);
+            std::size_t next = 0;
+            const auto add_until = [&](double score, bool with) {
+                for (; next < count && (scores[next] < score || (with && scores[next] == score)); ++next) {
+                    if (sums.empty() || sums.back().score != scores[next])
+                        sums.push_back({scores[next], {0.0, 0.0}});
+                    for (int side = 0; side < 2; ++side) sums.back().of[side] += of[side][next];
+                }
+            };
+            tree_.each([&](double score, Wide low, Wide high) {
+                add_until(score, false);
+                sums.push_back({score, {scaled(low, exponent_), scaled(high, exponent_)}});
+                add_until(score, true);
+            });
+            add_until(HUGE_VAL, false);
+        }
+        if (!make_room(least, more)) return false;
+        if (is_few) {
+            for (std::size_t n = 0; n < count; ++n)
                 for (int side = 0; side < 2; ++side)
-                    if (group.of[side] > 0.0) insert(side == 1, group.score, group.of[side]);
+                    if (of[side][n] > 0.0) insert(side == 1, scores[n], of[side][n]);
             return true;
         }
-        const std::vector<FractionGroup> sums = merged(groups);
-        if (!make_room(least, more)) return false;
-        const FractionGroup* at = sums.data();
+        const Group* at = sums.data();
         tree_.build(sums.size(), [&](double& score, Wide* weights) {
             score = at->score;
             for (int side = 0; side < 2; ++side) weights[side] = fixed(at->of[side]);
@@ -92,12 +105,14 @@ class FractionTree {
     static constexpr int kNoDigits = 1 << 20;
     // Of the 127 bits of a class one is left for sums at a score that were rounded up.
     static constexpr int kMostBits = 126;
-    // Inserting m weights one by one beats rewriting a tree of n scores up to this n/m.
-    static constexpr std::size_t kOneByOne = 16;
 
     WideTree tree_;
     int exponent_ = kNoDigits;  // of the unit, 2^exponent
 
+    struct Group {
+        double score;
+        double of[2];  // weights of the negatives and of the positives
+    };
     struct Digits {
         std::uint64_t digits;
         int exponent;
@@ -132,25 +147,6 @@ class FractionTree {
             exponent_ = exponent;
         }
         return true;
-    }
-
-    // The groups with others added to them, which ascend, in their order.
-    std::vector<FractionGroup> merged(const std::vector<FractionGroup>& more) const {
-        std::vector<FractionGroup> sums;
-        sums.reserve(tree_.distinct() + more.size());
-        auto next = more.begin();
-        const auto add_next = [&] {
-            if (sums.empty() || sums.back().score != next->score) sums.push_back({next->score, {0.0, 0.0}});
-            for (int side = 0; side < 2; ++side) sums.back().of[side] += next->of[side];
-            ++next;
-        };
-        tree_.each([&](double score, Wide negatives, Wide positives) {
-            while (next != more.end() && next->score < score) add_next();
-            sums.push_back({score, {scaled(negatives, exponent_), scaled(positives, exponent_)}});
-            while (next != more.end() && next->score == score) add_next();
-        });
-        while (next != more.end()) add_next();
-        return sums;
     }
 };
 

@@ -1,7 +1,7 @@
 // A leaf: up to 128 ascending distinct scores, each with the weight of its
 // negatives and of its positives.
 //
-// One allocation holds header, scores and the two columns of weights. Weights
+// One block holds header, scores and the two columns of weights. Weights
 // are 1, 2, 4 or 8 bytes wide, chosen per leaf by its largest one, because almost
 // every weight of almost every stream is 1: a slot costs 10 bytes, not 24.
 #pragma once
@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <new>
 #include <type_traits>
 
 #include "exact128.hpp"
@@ -39,12 +38,11 @@ struct Totals {
 // The same of a range of scores, with the W2 of the pairs inside it.
 struct Part {
     Totals totals;
-    U128 wins;
+    Wide wins = 0;
 
     // Appends the range right above.
     Part& operator+=(const Part& above) {
-        wins += above.wins;
-        wins += product(2 * totals.of[0], above.totals.of[1]);
+        wins += above.wins + product(2 * totals.of[0], above.totals.of[1]);
         totals += above.totals;
         return *this;
     }
@@ -100,16 +98,6 @@ class Leaf {
     Weight* column(int side) {
         return reinterpret_cast<Weight*>(keys() + capacity_) + (side ? capacity_ : 0);
     }
-    template <class Weight>
-    const Weight* column(int side) const {
-        return reinterpret_cast<const Weight*>(keys() + capacity_) + (side ? capacity_ : 0);
-    }
-    template <class Sum, class Weight>
-    static Sum plain_sum(const Weight* w, int end) {
-        Sum total = 0;
-        for (int at = 0; at < end; ++at) total += w[at];
-        return total;
-    }
     // Calls f with the column of one class in its own type.
     template <class F>
     auto visit(int side, F&& f) {
@@ -122,12 +110,7 @@ class Leaf {
     }
     template <class F>
     auto visit(int side, F&& f) const {
-        switch (shift_) {
-            case 0: return f(column<std::uint8_t>(side));
-            case 1: return f(column<std::uint16_t>(side));
-            case 2: return f(column<std::uint32_t>(side));
-            default: return f(column<std::uint64_t>(side));
-        }
+        return const_cast<Leaf*>(this)->visit(side, [&f](const auto* w) { return f(w); });
     }
 
   public:
@@ -139,7 +122,6 @@ class Leaf {
     int shift() const { return shift_; }  // a weight takes 1 << shift bytes
     double* keys() { return reinterpret_cast<double*>(this + 1); }
     const double* keys() const { return reinterpret_cast<const double*>(this + 1); }
-    std::size_t bytes() const { return bytes_for(capacity_, shift_); }
 
     static int shift_for(std::uint64_t weight) {
         return weight <= UINT8_MAX    ? 0
@@ -163,13 +145,14 @@ class Leaf {
         return leaf;
     }
     static void destroy(LeafPool& pool, Leaf* leaf) {
-        pool.give(leaf, leaf->bytes(), kind_of(leaf->capacity_, leaf->shift_));
+        pool.give(leaf, bytes_for(leaf->capacity_, leaf->shift_),
+                  kind_of(leaf->capacity_, leaf->shift_));
     }
 
-    // A copy with at least the given room; `this` is left as it is.
-    Leaf* resized(LeafPool& pool, int capacity, int shift) const {
+    // A copy of the slots [from, to) with the given room.
+    Leaf* copied(LeafPool& pool, int from, int to, int capacity, int shift) const {
         Leaf* leaf = make(pool, capacity, shift);
-        leaf->append(*this, 0, size_);
+        leaf->append(*this, from, to);
         return leaf;
     }
 
@@ -189,32 +172,21 @@ class Leaf {
         return visit(side, [at](const auto* w) { return static_cast<std::uint64_t>(w[at]); });
     }
 
+    // Adds to a weight, which fits; or takes from it, by the complement.
     void add(int side, int at, std::uint64_t weight) {
         visit(side, [at, weight](auto* w) {
             w[at] = static_cast<Element<decltype(w)>>(w[at] + weight);
         });
     }
-    void subtract(int side, int at, std::uint64_t weight) {
-        visit(side, [at, weight](auto* w) {
-            w[at] = static_cast<Element<decltype(w)>>(w[at] - weight);
-        });
-    }
 
     // Weight of one class in the slots [0, end).
     std::uint64_t sum(int side, int end) const {
-        switch (shift_) {
+        return visit(side, [end](const auto* w) {
             // Of at most 16 bits they stay within 32, which vectorises better.
-            case 0: return plain_sum<std::uint32_t>(column<std::uint8_t>(side), end);
-            case 1: return plain_sum<std::uint32_t>(column<std::uint16_t>(side), end);
-            case 2: return plain_sum<std::uint64_t>(column<std::uint32_t>(side), end);
-            default: return plain_sum<std::uint64_t>(column<std::uint64_t>(side), end);
-        }
-    }
-    Totals totals() const {
-        Totals totals;
-        totals.of[0] = sum(0, size_);
-        totals.of[1] = sum(1, size_);
-        return totals;
+            std::conditional_t<sizeof(*w) <= 2, std::uint32_t, std::uint64_t> total = 0;
+            for (int at = 0; at < end; ++at) total += w[at];
+            return static_cast<std::uint64_t>(total);
+        });
     }
 
     // The slots [0, end), W2 included.
@@ -222,24 +194,19 @@ class Leaf {
         Part part;
         visit(0, [&](const auto* n) {
             const auto* p = n + capacity_;
-            std::uint64_t negatives = 0, positives = 0;
-            // 128 products of 2^16 by 2^24 stay within 64 bits.
-            if (sizeof(*n) <= 2) {
-                for (int at = 0; at < end; ++at) {
-                    const std::uint64_t here = n[at], won = p[at];
-                    part.wins.low += won * (2 * negatives + here);
-                    negatives += here;
-                    positives += won;
-                }
-            } else {
-                for (int at = 0; at < end; ++at) {
-                    part.wins += product(p[at], 2 * negatives + n[at]);
-                    negatives += n[at];
-                    positives += p[at];
-                }
+            std::uint64_t won = 0, negatives = 0, positives = 0;
+            for (int at = 0; at < end; ++at) {
+                const std::uint64_t here = n[at], own = p[at];
+                // 128 products of 2^16 by 2^24 stay within 64 bits.
+                if (sizeof(*n) <= 2)
+                    won += own * (2 * negatives + here);
+                else
+                    part.wins += product(own, 2 * negatives + here);
+                negatives += here;
+                positives += own;
             }
-            part.totals.of[0] = negatives;
-            part.totals.of[1] = positives;
+            part.wins += won;
+            part.totals = {{negatives, positives}};
         });
         return part;
     }
@@ -263,40 +230,28 @@ class Leaf {
         const std::size_t tail = static_cast<std::size_t>(size_ - at - 1);
         double* k = keys();
         std::memmove(k + at, k + at + 1, tail * sizeof(double));
-        for (int s = 0; s < 2; ++s) {
+        for (int s = 0; s < 2; ++s)
             visit(s, [=](auto* w) { std::memmove(w + at, w + at + 1, tail * sizeof(*w)); });
-        }
         --size_;
     }
 
     // Appends the slots [from, to) of another leaf, whose scores are all above.
     void append(const Leaf& other, int from, int to) {
-        std::memcpy(keys() + size_, other.keys() + from,
-                    static_cast<std::size_t>(to - from) * sizeof(double));
-        for (int s = 0; s < 2; ++s) {
-            visit(s, [&](auto* mine) {
-                using Weight = Element<decltype(mine)>;
-                other.visit(s, [&](const auto* theirs) {
-                    for (int at = from; at < to; ++at)
-                        mine[size_ + at - from] = static_cast<Weight>(theirs[at]);
-                });
-            });
-        }
-        size_ = static_cast<std::uint16_t>(size_ + to - from);
+        other.visit(0, [&](const auto* w) {
+            assign(to - from, other.keys() + from, w + from, w + other.capacity_ + from);
+        });
     }
 
-    // Fills an empty leaf from 8-byte columns.
-    void assign(int size, const double* from, const std::uint64_t* negatives,
-                const std::uint64_t* positives) {
-        std::memcpy(keys(), from, static_cast<std::size_t>(size) * sizeof(double));
-        for (int s = 0; s < 2; ++s) {
-            const std::uint64_t* source = s == 0 ? negatives : positives;
-            visit(s, [=](auto* w) {
-                for (int at = 0; at < size; ++at)
-                    w[at] = static_cast<Element<decltype(w)>>(source[at]);
+    // Appends slots from columns.
+    template <class Weight>
+    void assign(int count, const double* from, const Weight* negatives, const Weight* positives) {
+        std::memcpy(keys() + size_, from, static_cast<std::size_t>(count) * sizeof(double));
+        for (int side = 0; side < 2; ++side)
+            visit(side, [=, source = side == 0 ? negatives : positives](auto* w) {
+                for (int at = 0; at < count; ++at)
+                    w[size_ + at] = static_cast<Element<decltype(w)>>(source[at]);
             });
-        }
-        size_ = static_cast<std::uint16_t>(size);
+        size_ = static_cast<std::uint16_t>(size_ + count);
     }
     // Calls f(place, weight of negatives, weight of positives) for each score.
     template <class F>
@@ -306,23 +261,19 @@ class Leaf {
             for (int at = 0; at < size_; ++at) f(at, negatives[at], positives[at]);
         });
     }
-    // Writes the slots [from, end).
+    // Writes the slots [from, end) of one class.
     template <class Integer>
-    void read(int from, int end, double* scores, Integer* positives, Integer* negatives) const {
-        std::memcpy(scores, keys() + from, static_cast<std::size_t>(end - from) * sizeof(double));
-        for (int s = 0; s < 2; ++s) {
-            Integer* to = s == 0 ? negatives : positives;
-            visit(s, [=](const auto* w) {
-                for (int at = from; at < end; ++at) to[at - from] = static_cast<Integer>(w[at]);
-            });
-        }
+    void read(int side, int from, int end, Integer* to) const {
+        visit(side, [=](const auto* w) {
+            for (int at = from; at < end; ++at) to[at - from] = static_cast<Integer>(w[at]);
+        });
     }
 
-    void prefetch_all() const { prefetch(this, bytes()); }
+    void prefetch_all() const { prefetch(this, bytes_for(capacity_, shift_)); }
 };
 
-static_assert(Leaf::kMaxSize == 128 && LeafPool::kKinds == 24,
-              "a kind for each capacity (8, 16, 32, 64, 96, 128) and width");
+static_assert(Leaf::kMaxSize == 128 && LeafPool::kKinds == 24 + 2,
+              "a kind for each capacity (8, 16, 32, 64, 96, 128) and width, and for inner nodes");
 static_assert(sizeof(Leaf) == 8, "scores follow the header and must be aligned");
 
 }  // namespace streameval

@@ -1,10 +1,10 @@
-// LeafPool: the memory of one tree's leaves.
+// LeafPool: the memory of one tree.
 //
 // A tree has thousands of leaves in a few sizes, and touches one at random for
 // each event. Taking them from slabs of 2 MB that the kernel may back by huge
 // pages spares most page faults of a bulk build and most TLB misses of an
-// update among 10^7 scores: 15 to 30 % of either. A leaf given back serves
-// later leaves of its size; slabs go with the tree.
+// update among 10^7 scores: 15 to 30 % of either. A block given back serves
+// later blocks of its kind; slabs go with the tree, so that its nodes need no destructors.
 #pragma once
 
 #include <algorithm>
@@ -18,30 +18,28 @@
 #include <sys/mman.h>
 #endif
 
-// The address sanitiser sees an overrun only between blocks of malloc.
+// The address sanitiser sees an overrun between blocks of malloc, and a use of what it was told.
 #if defined(__SANITIZE_ADDRESS__)
-#define STREAMEVAL_PLAIN_POOL 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define STREAMEVAL_PLAIN_POOL 1
-#endif
+#include <sanitizer/asan_interface.h>
+#define STREAMEVAL_OWN_SLABS true
+#else
+#define ASAN_POISON_MEMORY_REGION(block, bytes) ((void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(block, bytes) ((void)(bytes))
+#define STREAMEVAL_OWN_SLABS false
 #endif
 
 namespace streameval {
 
 class LeafPool {
   public:
-    static constexpr int kKinds = 24;
-#if defined(STREAMEVAL_PLAIN_POOL)
-    static constexpr bool kFreesAtOnce = false;
-#else
-    // Whether blocks need not be given back before the pool goes.
-    static constexpr bool kFreesAtOnce = true;
-#endif
+    static constexpr int kKinds = 26;
 
     LeafPool() = default;
-    LeafPool(const LeafPool&) = delete;
-    LeafPool& operator=(const LeafPool&) = delete;
+    LeafPool(LeafPool&& other) noexcept { swap(other); }
+    LeafPool& operator=(LeafPool&& other) noexcept {
+        swap(other);
+        return *this;
+    }
     ~LeafPool() {
         while (slabs_ != nullptr) {
             Slab* older = slabs_->older;
@@ -50,48 +48,28 @@ class LeafPool {
         }
     }
 
-    void swap(LeafPool& other) noexcept {
-        std::swap(slabs_, other.slabs_);
-        std::swap(place_, other.place_);
-        std::swap(end_, other.end_);
-        std::swap(bytes_, other.bytes_);
-        std::swap(free_, other.free_);
-    }
-
     // Bytes in use or waiting to be used again.
     std::size_t bytes() const { return bytes_; }
 
-    // A block of a multiple of 8 bytes; all blocks of one kind are of one size.
+    // A block aligned to 16 bytes; all blocks of one kind are of one size.
     void* take(std::size_t bytes, int kind) {
-#if defined(STREAMEVAL_PLAIN_POOL)
-        (void)kind;
-        void* block = std::malloc(bytes);
-        if (block == nullptr) throw std::bad_alloc();
-        bytes_ += bytes;
-        return block;
-#else
+        bytes = rounded(bytes);
         if (free_[kind] != nullptr) {
             Unused* block = free_[kind];
+            ASAN_UNPOISON_MEMORY_REGION(block, bytes);
             free_[kind] = block->next;
             return block;
         }
-        if (static_cast<std::size_t>(end_ - place_) < bytes) add_slab(bytes);
+        if (STREAMEVAL_OWN_SLABS || static_cast<std::size_t>(end_ - place_) < bytes) add_slab(bytes);
         char* block = place_;
         place_ += bytes;
         bytes_ += bytes;
         return block;
-#endif
     }
 
     void give(void* block, std::size_t bytes, int kind) noexcept {
-#if defined(STREAMEVAL_PLAIN_POOL)
-        (void)kind;
-        bytes_ -= bytes;
-        std::free(block);
-#else
-        (void)bytes;
         free_[kind] = new (block) Unused{free_[kind]};
-#endif
+        ASAN_POISON_MEMORY_REGION(block, rounded(bytes));
     }
 
   private:
@@ -109,6 +87,16 @@ class LeafPool {
     char* end_ = nullptr;
     std::size_t bytes_ = 0;
     Unused* free_[kKinds] = {};
+
+    void swap(LeafPool& other) noexcept {
+        std::swap(slabs_, other.slabs_);
+        std::swap(place_, other.place_);
+        std::swap(end_, other.end_);
+        std::swap(bytes_, other.bytes_);
+        std::swap(free_, other.free_);
+    }
+
+    static std::size_t rounded(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 #if defined(__linux__)
     // Mapped and not from malloc, which aligns and then keeps what is given back: where a tree is
@@ -128,11 +116,10 @@ class LeafPool {
         return begin + before;
     }
     static void release(Slab* slab) noexcept {
-        if (slab->bytes < kHuge) {
+        if (slab->bytes < kHuge)
             std::free(slab);
-        } else {
+        else
             (void)munmap(slab, slab->bytes);
-        }
     }
 #else
     static void* huge(std::size_t bytes) { return std::malloc(bytes); }
@@ -143,6 +130,7 @@ class LeafPool {
     void add_slab(std::size_t least) {
         std::size_t bytes = slabs_ == nullptr ? 256 : std::min(2 * slabs_->bytes, kHuge);
         while (bytes < least + sizeof(Slab)) bytes *= 2;
+        if (STREAMEVAL_OWN_SLABS) bytes = least + sizeof(Slab);
         void* memory = bytes < kHuge ? std::malloc(bytes) : huge(bytes);
         if (memory == nullptr) throw std::bad_alloc();
         slabs_ = new (memory) Slab{slabs_, bytes};

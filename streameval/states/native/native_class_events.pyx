@@ -18,7 +18,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from streameval.states.native.native_index cimport U128, ScoreIndexKernel
+from streameval.states.native.native_index cimport ScoreIndexKernel
 
 __all__ = [
     "ClassStates", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
@@ -279,7 +279,7 @@ def mean_share(dict rankings, dict counts, total):
             return NAN
         zeros = count - index._tree.positives()
         below = rivals - index._tree.negatives()
-        wins = index._tree.twice_wins().low + below * (2 * index._tree.positives() + zeros)
+        wins = <uint64_t>index._tree.twice_wins() + below * (2 * index._tree.positives() + zeros)
         scaled += share_of(wins, 2 * count * rivals)
         classes += 1
     if classes and mean_of_scaled(scaled, classes, &mean):
@@ -434,7 +434,7 @@ cdef class ClassStates:
     def count(self, y_true, y_pred, proba):
         """Count a validated event with its predicted label; False, and nothing, where not plain."""
         cdef dict counts
-        columns, index = self._scores._scores, self._confusion._index
+        columns, index = self._scores, self._confusion._index
         rows = columns._events
         if (
             type(proba) is not dict

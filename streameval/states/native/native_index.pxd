@@ -5,28 +5,26 @@ from cpython.pythread cimport PyThread_type_lock
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
-from libcpp.vector cimport vector
 
 
-cdef extern from "tree_check.hpp" namespace "streameval" nogil:
-    cdef cppclass U128:
-        uint64_t high
-        uint64_t low
+cdef extern from "bulk.hpp" namespace "streameval" nogil:
+    # Cython takes it for 64 bits; the arithmetic that it writes into C++ is of 128.
+    ctypedef unsigned long long Wide
 
-    cdef cppclass U192:
-        uint64_t high
-        U128 rest
+    cdef cppclass U256:
+        Wide high
+        Wide low
 
     cdef cppclass DelongSums:
-        U192 q10
-        U192 q01
+        U256 q10
+        U256 q01
 
     cdef cppclass ScoreTree:
         ScoreTree() except +
         void swap(ScoreTree& other)
         uint64_t negatives()
         uint64_t positives()
-        U128 twice_wins()
+        Wide twice_wins()
         cbool keeps_delong()
         const DelongSums& delong_sums() except +
         double auc_variance()
@@ -35,34 +33,28 @@ cdef extern from "tree_check.hpp" namespace "streameval" nogil:
         void insert(cbool positive, double key, uint64_t weight) except +
         cbool remove(cbool positive, double key, uint64_t weight)
         size_t bytes()
-        void read_groups(double* scores, int64_t* positives, int64_t* negatives) except +
         cppclass Room:
             double* scores
             int64_t* positives
             int64_t* negatives
-            # "from" is a word of Python's.
-            size_t start "from"
+            size_t start "from"  # a word of Python's
             size_t end
-        void read_above(double score, Room& room)
-        void read_below(double score, Room& room)
+        void read_groups(double score, cbool down, Room& room)
         void copy_from(const ScoreTree& other) except +
         const char* broken()
 
-    U128 product(uint64_t a, uint64_t b)
-
-
-cdef extern from "bulk.hpp" namespace "streameval" nogil:
     cdef cppclass Run:
         const double* scores
         const int64_t* weights
         ptrdiff_t size
 
+    void build_from_groups(
+        ScoreTree& tree, const double* scores, const int64_t* positives,
+        const int64_t* negatives, ptrdiff_t count
+    ) except +
+
 
 cdef extern from "fraction_tree.hpp" namespace "streameval" nogil:
-    cdef struct FractionGroup:
-        double score
-        double of[2]
-
     cdef cppclass FractionTree:
         void copy_from(const FractionTree& other) except +
         double negatives()
@@ -72,15 +64,15 @@ cdef extern from "fraction_tree.hpp" namespace "streameval" nogil:
         size_t distinct()
         size_t bytes()
         cbool insert(cbool positive, double key, double weight) except +
-        cbool insert_many(const vector[FractionGroup]& groups) except +
+        cbool insert_many(
+            const double* scores, const double* positives, const double* negatives, size_t count
+        ) except +
         void read_groups(double* scores, double* positives, double* negatives)
         const char* broken()
 
 
 cdef class FractionKernel:
     cdef FractionTree tree
-
-    cdef int insert(self, bint positive, double score, double weight) except -1
 
 
 cdef class ScoreIndexKernel:
@@ -93,7 +85,7 @@ cdef class ScoreIndexKernel:
     cdef readonly object _fractional
     # The same where it is the first of the two, else None.
     cdef FractionKernel _fractions
-    # Whether the shortest path may be taken: neither of the two above.
+    # Whether the fast path may be taken: neither of the two above.
     cdef bint _plain
     # Most distinct scores, and the level of their cells: see coarse_score.hpp.
     cdef size_t _limit
@@ -102,7 +94,11 @@ cdef class ScoreIndexKernel:
     @cython.final
     cdef int _wait(self) except -1
     @cython.final
+    cdef bint _uses_tree(self) except -1
+    @cython.final
     cdef void _begin(self) noexcept
+    @cython.final
+    cdef int _begin_both(self, ScoreIndexKernel other) except -1
     @cython.final
     cdef void _end(self) noexcept
     cdef int insert(self, bint positive, double score) except -1
@@ -112,5 +108,6 @@ cdef class ScoreIndexKernel:
     @cython.final
     cdef uint64_t _tree_total(self, bint positive) noexcept
     cdef int add_sorted(self, Run negatives, Run positives) except -1
-    cdef int _wait_for_both(self, ScoreIndexKernel other) except -1
+    @cython.final
+    cdef tuple _read(self, double reached, bint down, size_t most)
     cdef void _use(self, index)

@@ -12,13 +12,10 @@ from cpython.pythread cimport (
     PyThread_allocate_lock,
     PyThread_free_lock,
     PyThread_release_lock,
-    PyThread_type_lock,
 )
 from libc.math cimport INFINITY, NAN, exp, sqrt
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
-from libcpp cimport bool as cbool
-from libcpp.vector cimport vector
 
 import numpy as np
 
@@ -30,19 +27,10 @@ cdef extern from "bulk.hpp" namespace "streameval" nogil:
         const double* scores, const uint8_t* positive, ptrdiff_t count,
         double* negatives, double* positives
     )
-    void build(ScoreTree& tree, const Run& negatives, const Run& positives) except +
-    void build_from_groups(
-        ScoreTree& tree, const double* scores, const int64_t* positives,
-        const int64_t* negatives, ptrdiff_t count
-    ) except +
-    void merge_trees(ScoreTree& merged, const ScoreTree& one, const ScoreTree& two) except +
-    void insert_runs(ScoreTree& tree, const Run& negatives, const Run& positives) except +
-    void insert_groups(ScoreTree& tree, const ScoreTree& small) except +
-
-
-cdef extern from "coarse_score.hpp" namespace "streameval" nogil:
+    void add_runs(ScoreTree& tree, const Run& negatives, const Run& positives, int level) except +
+    void absorb(ScoreTree& tree, const ScoreTree& other) except +
+    void subtract(ScoreTree& tree, const ScoreTree& other, int level) except +
     double coarse(double score, int level)
-    void coarsen_column(double* scores, ptrdiff_t count, int level)
     int fit(ScoreTree& tree, int level, int least, size_t limit) except +
 
 
@@ -53,20 +41,17 @@ cdef double _MOST_WEIGHT = <double>(<uint64_t>1 << 53)
 cdef uint64_t _EXACT = 1 << 53
 # The one object that is the default weight: the hot path compares identity.
 cdef object _ONE = 1
-# Inserting m events one by one beats rewriting a tree of n scores up to this n/m.
-cdef size_t _ONE_BY_ONE = 32
+# An empty run beside a weighted one still has to say that it is weighted.
+cdef int64_t _EMPTY_WEIGHT = 0
 
 
-cdef inline object _integer(U128 value):
-    if value.high == 0:
-        return value.low
-    return (<object>value.high << 64) | value.low
+cdef inline object _integer(Wide value):
+    cdef uint64_t high = <uint64_t>(value >> 64), low = <uint64_t>value
+    return low if high == 0 else (<object>high << 64) | low
 
 
-cdef inline object _long_integer(U192 value):
-    if value.high == 0:
-        return _integer(value.rest)
-    return (<object>value.high << 128) | _integer(value.rest)
+cdef inline object _long_integer(U256 value):
+    return (_integer(value.high) << 128) | _integer(value.low)
 
 
 cdef inline double _shifted(double won, double lost, double logits) noexcept:
@@ -76,17 +61,8 @@ cdef inline double _shifted(double won, double lost, double logits) noexcept:
     return won * exp(logits) / (won * exp(logits) + lost)
 
 
-@cython.final
-cdef class _Tree:
-    """A C++ tree that is freed with its Python object; for work that may fail half way."""
-
-    cdef ScoreTree* tree
-
-    def __cinit__(self):
-        self.tree = new ScoreTree()
-
-    def __dealloc__(self):
-        del self.tree
+cdef object _two_threads():
+    return RuntimeError("two threads changed one index at the same time")
 
 
 cdef class FractionKernel:
@@ -113,11 +89,6 @@ cdef class FractionKernel:
         return min(self.tree.twice_wins(), 2 * (self.tree.positives() * self.tree.negatives()))
 
     @property
-    def won_share(self):
-        cdef double share = self.tree.won_share()
-        return share if share == share else None
-
-    @property
     def distinct(self):
         return self.tree.distinct()
 
@@ -126,8 +97,7 @@ cdef class FractionKernel:
         cdef size_t size = self.tree.distinct()
         columns = np.empty(size), np.empty(size), np.empty(size)
         cdef double[::1] scores = columns[0], positives = columns[1], negatives = columns[2]
-        if size:
-            self.tree.read_groups(&scores[0], &positives[0], &negatives[0])
+        self.tree.read_groups(&scores[0], &positives[0], &negatives[0])
         for column in columns:
             column.flags.writeable = False
         return columns
@@ -135,13 +105,9 @@ cdef class FractionKernel:
     def __sizeof__(self):
         return object.__sizeof__(self) + self.tree.bytes()
 
-    cdef int insert(self, bint positive, double score, double weight) except -1:
+    def update(self, bint positive, double score, double weight):
         if not self.tree.insert(positive, score, weight):
             raise OverflowError
-        return 0
-
-    def update(self, bint positive, double score, weight):
-        self.insert(positive, score, weight)
 
     def update_many(self, positive, score, weight):
         order = np.argsort(score, kind="stable")
@@ -152,14 +118,8 @@ cdef class FractionKernel:
     def insert_columns(
         self, const double[::1] scores, const double[::1] positives, const double[::1] negatives
     ):
-        cdef vector[FractionGroup] groups
-        cdef FractionGroup group
-        cdef ptrdiff_t n
-        groups.reserve(scores.shape[0])
-        for n in range(scores.shape[0]):
-            group.score, group.of[0], group.of[1] = scores[n], negatives[n], positives[n]
-            groups.push_back(group)
-        if not self.tree.insert_many(groups):
+        """Add groups, ascending."""
+        if not self.tree.insert_many(&scores[0], &positives[0], &negatives[0], scores.shape[0]):
             raise OverflowError
 
     def copy(self):
@@ -178,12 +138,8 @@ cdef Run _run(const double[::1] scores, const int64_t[::1] weights):
     run.scores = &scores[0] if run.size else NULL
     run.weights = NULL
     if weights is not None:
-        # An empty run beside a weighted one still has to say that it is weighted.
         run.weights = &weights[0] if run.size else <const int64_t*>&_EMPTY_WEIGHT
     return run
-
-
-cdef int64_t _EMPTY_WEIGHT = 0
 
 
 cdef class ScoreIndexKernel:
@@ -229,12 +185,30 @@ cdef class ScoreIndexKernel:
                 PyThread_release_lock(self._lock)
         return 0
 
+    cdef bint _uses_tree(self) except -1:
+        """Whether the tree can be read now, after a wait; otherwise the fractions are used."""
+        if not self._plain:
+            self._wait()
+        return self._fractional is None
+
     cdef void _begin(self) noexcept:
         # Called right after _wait with the interpreter's lock held: no thread is in
         # between. A waiting thread may hold the lock for a moment, never for long.
         self._busy = True
         self._plain = False
         PyThread_acquire_lock(self._lock, 1)
+
+    cdef int _begin_both(self, ScoreIndexKernel other) except -1:
+        # Both have to be free at one moment, and no thread holds one while waiting
+        # for the other: a.merge(b) beside b.merge(a) cannot lock up.
+        while self._busy or other._busy:
+            self._wait()
+            other._wait()
+        if self._fractional is not None or other._fractional is not None:
+            raise _two_threads()
+        self._begin()
+        other._begin()
+        return 0
 
     cdef void _end(self) noexcept:
         self._busy = False
@@ -251,48 +225,37 @@ cdef class ScoreIndexKernel:
     @property
     def level(self):
         """The level of the cells that scores are coarsened to; 0 while all are kept."""
-        self._wait()
-        return self._level if self._fractional is None else self._fractional.level
+        return self._level if self._uses_tree() else self._fractional.level
 
     @property
     def positives(self):
-        """P, the weight of all positives; O(1) while :attr:`exact`."""
-        if not self._plain:
-            self._wait()
-            if self._fractional is not None:
-                return self._fractional.positives
-        return self._tree.positives()
+        """P, the weight of all positives."""
+        return self._tree.positives() if self._uses_tree() else self._fractional.positives
 
     @property
     def negatives(self):
-        """N, the weight of all negatives; O(1) while :attr:`exact`."""
-        if not self._plain:
-            self._wait()
-            if self._fractional is not None:
-                return self._fractional.negatives
-        return self._tree.negatives()
+        """N, the weight of all negatives."""
+        return self._tree.negatives() if self._uses_tree() else self._fractional.negatives
 
     @property
     def exact(self):
         """Whether every weight so far is an integer, and so every answer exact."""
-        self._wait()
-        return self._fractional is None or self._fractional.exact
+        return self._uses_tree() or self._fractional.exact
+
+    @property
+    def distinct(self):
+        """Number of distinct scores."""
+        return self._tree.distinct() if self._uses_tree() else self._fractional.distinct
 
     @property
     def twice_wins(self):
         """W2: twice the weight of pairs that the positive wins, a tie counting one half.
 
-        An int, or a float once a weight was a fraction: the exact sum over the
-        weights at the scores, rounded once.
-
-        Cost:
-            O(1), fractions included.
+        An int, or a float once a weight was a fraction: the exact sum, rounded once.
         """
-        if not self._plain:
-            self._wait()
-            if self._fractional is not None:
-                return self._fractional.twice_wins
-        return _integer(self._tree.twice_wins())
+        if self._uses_tree():
+            return _integer(self._tree.twice_wins())
+        return self._fractional.twice_wins
 
     def delong_sums(self):
         """(Q10, Q01), the sums that DeLong's variance of the AUC is made of.
@@ -302,19 +265,10 @@ cdef class ScoreIndexKernel:
 
             Q10 = Σ p·(2·N_< + n)²,  Q01 = Σ n·(2·P_> + p)²
 
-        Integers of any size, or floats once a weight was a fraction.
-
-        Cost:
-            The first read O(n), 5 ns a score. From then on each event keeps
-            both current, for 0.2 µs more, in 0.2 bytes a score, and a read is
-            O(1). A large ``update_many`` or ``merge`` ends that until the next
-            read. O(n) at each read once a weight was a fraction.
-
-        >>> NativeScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
-        (4, 4)
+        The first read is O(n). From then on each event keeps both current, for 0.2 µs more,
+        until a large ``update_many`` or ``merge``.
         """
-        self._wait()
-        if self._fractional is not None:
+        if not self._uses_tree():
             return self._fractional.delong_sums()
         if not self._tree.keeps_delong():
             self._begin()
@@ -328,18 +282,7 @@ cdef class ScoreIndexKernel:
 
     @cython.binding(False)
     def auc_variance(self, unit=1):
-        """DeLong's variance of the AUC; nan unless both classes weigh more than a unit.
-
-        See :meth:`PortableScoreIndex.auc_variance
-        <streameval.states.ranking.reference_index.PortableScoreIndex.auc_variance>`.
-
-        Cost:
-            As :meth:`delong_sums`; 0.1 µs where it is O(1), 1 µs beyond 3·10⁶ events.
-
-        >>> index = NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-        >>> index.auc_variance()
-        0.125
-        """
+        """DeLong's variance of the AUC; nan unless both classes weigh more than a unit."""
         cdef double variance
         if unit is _ONE and self._plain:
             variance = self._tree.auc_variance()
@@ -366,7 +309,7 @@ cdef class ScoreIndexKernel:
         rarer, other = min(positives, negatives), max(positives, negatives)
         if rarer == 0 or rarer < fewest or rarer > _EXACT // 2 // other:
             return False
-        pairs, wins = 2 * rarer * other, self._tree.twice_wins().low
+        pairs, wins = 2 * rarer * other, <uint64_t>self._tree.twice_wins()
         won, lost = <double>wins / <double>pairs, <double>(pairs - wins) / <double>pairs
         least = min(won, lost)
         if (other > 3 * rarer and <double>rarer * least < 5) or (
@@ -382,18 +325,14 @@ cdef class ScoreIndexKernel:
 
     cdef double auc(self) except? -2:
         """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing."""
-        cdef uint64_t positives, negatives, pairs
-        cdef U128 wins
+        cdef uint64_t positives, negatives
         if self._plain:
-            positives = self._tree.positives()
-            negatives = self._tree.negatives()
+            positives, negatives = self._tree.positives(), self._tree.negatives()
             if positives == 0 or negatives == 0:
                 return NAN
             if positives <= _EXACT // 2 // negatives:
-                pairs = 2 * positives * negatives
                 # At most the divisor, which a double holds: one rounding, as Python's.
-                wins = self._tree.twice_wins()
-                return <double>wins.low / <double>pairs
+                return <double><uint64_t>self._tree.twice_wins() / <double>(2 * positives * negatives)
         elif self._fractions is not None:
             return self._fractions.tree.won_share()
         total = 2 * (self.positives * self.negatives)
@@ -405,91 +344,58 @@ cdef class ScoreIndexKernel:
 
     @property
     def won_share(self):
-        """W2 / (2·P·N), the share of pairs that the positive wins: the AUC.
-
-        None while a class is missing.
-
-        >>> NativeScoreIndex([(True, 0.5), (False, 0.5)]).won_share
-        0.5
-        """
+        """W2 / (2·P·N), the AUC; None while a class is missing."""
         cdef double share = self.auc()
         return share if share == share else None
 
     def tree_gap(self):
         """The largest ``|TPR − FPR|``; nan where it is not found in the tree."""
-        self._wait()
-        return self._tree.largest_gap() if self._fractional is None else NAN
-
-    @property
-    def distinct(self):
-        """Number of distinct scores; O(1)."""
-        self._wait()
-        if self._fractional is not None:
-            return self._fractional.distinct
-        return self._tree.distinct()
+        return self._tree.largest_gap() if self._uses_tree() else NAN
 
     def columns(self):
         """Scores, ascending, with the weights of the positives and of the negatives."""
-        cdef size_t size
-        cdef double[::1] scores
-        cdef int64_t[::1] positives, negatives
-        while True:
-            self._wait()
-            if self._fractional is not None:
-                return self._fractional.groups()
-            size = self._tree.distinct()
-            columns = (
-                np.empty(size), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-            )
-            scores, positives, negatives = columns
-            self._wait()
-            if self._fractional is None and self._tree.distinct() == size:
-                break
-            # Another thread counted while the arrays were made.
-        if size:
-            self._begin()
-            try:
-                with nogil:
-                    self._tree.read_groups(&scores[0], &positives[0], &negatives[0])
-            finally:
-                self._end()
-        for column in columns:
-            column.flags.writeable = False
-        return columns
+        columns = self._read(-INFINITY, False, SIZE_MAX)
+        return self._fractional.groups() if columns is None else columns
 
     def block(self, double reached, bint down, size_t most):
         """The next columns above a score, or below it; None where there are no more."""
-        self._wait()
-        if self._fractional is not None:
+        columns = self._read(reached, down, most)
+        if columns is None:
             raise RuntimeError("the score index took a weight that is a fraction while it was read")
-        most = min(self._tree.distinct(), most)
-        if most == 0:
-            return None
-        columns = (np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64))
-        cdef double[::1] scores = columns[0]
-        cdef int64_t[::1] positives = columns[1], negatives = columns[2]
+        return columns if len(columns[0]) else None
+
+    cdef tuple _read(self, double reached, bint down, size_t most):
+        """At most so many columns above a score, or below it; None after a fraction."""
         cdef ScoreTree.Room room
-        room.scores, room.positives, room.negatives = &scores[0], &positives[0], &negatives[0]
-        room.start, room.end = 0, most
+        cdef double[::1] scores
+        cdef int64_t[::1] positives, negatives
+        room.start, room.end = 0, SIZE_MAX
         self._wait()
-        if down:
-            self._tree.read_below(reached, room)
-            columns = [column[room.end :] for column in columns]
-        else:
-            self._tree.read_above(reached, room)
-            columns = [column[: room.start] for column in columns]
-        if not len(columns[0]):
+        while room.end != min(self._tree.distinct(), most):
+            # Again where another thread counted while the arrays were made.
+            room.end = min(self._tree.distinct(), most)
+            columns = np.empty(room.end), np.empty(room.end, np.int64), np.empty(room.end, np.int64)
+            scores, positives, negatives = columns
+            self._wait()
+        if self._fractional is not None:
             return None
+        room.scores, room.positives, room.negatives = &scores[0], &positives[0], &negatives[0]
+        self._begin()
+        try:
+            with nogil:
+                self._tree.read_groups(reached, down, room)
+        finally:
+            self._end()
+        if room.start < room.end:
+            part = slice(room.end, None) if down else slice(room.start)
+            columns = tuple([column[part] for column in columns])
         for column in columns:
             column.flags.writeable = False
         return columns
 
     def __sizeof__(self):
-        """Bytes held, the tree included; O(n / 200)."""
-        shell = object.__sizeof__(self)
-        self._wait()
-        if self._fractional is not None:
-            shell += self._fractional.__sizeof__()
+        """Bytes held, the tree included."""
+        shell = object.__sizeof__(self) + (0 if self._uses_tree() else self._fractional.__sizeof__())
         return shell + self._tree.bytes()
 
     # One event ------------------------------------------------------------
@@ -546,8 +452,7 @@ cdef class ScoreIndexKernel:
 
     def insert_weight(self, bint positive, double score, uint64_t weight):
         """Count canonical values; False, and nothing is changed, after a fraction."""
-        self._wait()
-        if self._fractional is not None:
+        if not self._uses_tree():
             return False
         self._tree.insert(positive, coarse(score, self._level), weight)
         self._level = fit(self._tree[0], self._level, 0, self._limit)
@@ -555,22 +460,7 @@ cdef class ScoreIndexKernel:
 
     @cython.binding(False)
     def revert(self, positive, score, weight=1):
-        """Take one event back, exactly.
-
-        Args:
-            positive: As it was counted.
-            score: As it was counted.
-            weight: As it was counted, or less.
-
-        Raises:
-            InputError: No such event was counted, or a weight is or was a
-                fraction. Nothing is changed.
-
-        >>> index = NativeScoreIndex([(True, 0.9), (False, 0.5), (True, 0.2)])
-        >>> index.revert(True, 0.2)
-        >>> index == NativeScoreIndex([(True, 0.9), (False, 0.5)])
-        True
-        """
+        """Take one event back, exactly; an InputError where no such event was counted."""
         cdef double value
         cdef bint side = positive is True
         if (
@@ -596,10 +486,7 @@ cdef class ScoreIndexKernel:
         return self._tree.remove(positive, coarse(score, self._level), 1)
 
     def check(self, positive, score, weight=1):
-        """Raise what ``update`` of a validated event would raise; nothing is counted.
-
-        That is InputError for whole weights of one class beyond 2⁶² − 1.
-        """
+        """Raise what ``update`` of a validated event would raise; nothing is counted."""
         if weight is not _ONE or not self._plain or self._tree_total(positive) >= _MOST:
             self._check_in_full(positive, weight)
 
@@ -608,18 +495,8 @@ cdef class ScoreIndexKernel:
     def update_many(self, positive, score, weight=None):
         """Count many events given as columns: lists, arrays or series of one length.
 
-        Args:
-            positive: Booleans, or 0 and 1.
-            score: Finite numbers.
-            weight: Weights above 0; None stands for 1 each.
-
         Raises:
             InputError: With the position of the first bad value. Nothing is counted.
-
-        >>> index = NativeScoreIndex()
-        >>> index.update_many([True, False, True], [0.9, 0.5, 0.2], weight=[1, 2, 1])
-        >>> index.twice_wins, index.negatives
-        (4, 2)
         """
         if (
             weight is None
@@ -635,7 +512,7 @@ cdef class ScoreIndexKernel:
                     <uint64_t>len(low) <= _MOST - self._tree.negatives()
                     and <uint64_t>len(high) <= _MOST - self._tree.positives()
                 ):
-                    self.add_runs(low, None, high, None)
+                    self.add_sorted(_run(low, None), _run(high, None))
                     return
         self._update_many_in_full(positive, score, weight)
 
@@ -644,54 +521,22 @@ cdef class ScoreIndexKernel:
         self.add_sorted(_run(low, low_weights), _run(high, high_weights))
 
     cdef int add_sorted(self, Run negatives, Run positives) except -1:
-        """Count ascending scores, which the totals have room for.
-
-        The columns are the caller's own: where scores are coarsened, they are so in place.
-        """
-        cdef size_t count = negatives.size + positives.size
-        if count == 0:
+        """Count ascending scores, which the totals have room for."""
+        if negatives.size + positives.size == 0:
             return 0
-        cdef _Tree fresh = _Tree(), merged = _Tree()
-        self._wait()
-        if self._fractional is not None:
-            raise RuntimeError("two threads changed one index at the same time")
-        cdef size_t distinct = self._tree.distinct()
+        if not self._uses_tree():
+            raise _two_threads()
         self._begin()
         try:
             with nogil:
-                if self._level:
-                    # They ascend as before.
-                    if negatives.size:
-                        coarsen_column(<double*>negatives.scores, negatives.size, self._level)
-                    if positives.size:
-                        coarsen_column(<double*>positives.scores, positives.size, self._level)
-                if distinct == 0:
-                    build(self._tree[0], negatives, positives)
-                elif count * _ONE_BY_ONE < distinct:
-                    insert_runs(self._tree[0], negatives, positives)
-                else:
-                    build(fresh.tree[0], negatives, positives)
-                    merge_trees(merged.tree[0], self._tree[0], fresh.tree[0])
-                    self._tree.swap(merged.tree[0])
+                add_runs(self._tree[0], negatives, positives, self._level)
                 self._level = fit(self._tree[0], self._level, 0, self._limit)
         finally:
             self._end()
         return 0
 
     def merge(self, other):
-        """Add all that another index has counted; ``other`` stays as it is.
-
-        Args:
-            other: A NativeScoreIndex or PortableScoreIndex.
-
-        Cost:
-            O(m log n) when other's m scores are few beside n, else O(n + m).
-
-        >>> left, right = NativeScoreIndex([(True, 0.9)]), NativeScoreIndex([(False, 0.5)])
-        >>> left.merge(right)
-        >>> left.twice_wins, right.positives
-        (2, 0)
-        """
+        """Add all that another index has counted; ``other`` stays as it is."""
         cdef ScoreIndexKernel index
         if type(other) is type(self) and other is not self:
             index = other
@@ -709,68 +554,34 @@ cdef class ScoreIndexKernel:
 
     def merge_tree(self, ScoreIndexKernel other not None):
         """Add what another index has counted; the totals have room, and its level is no lower."""
-        cdef _Tree merged = _Tree()
-        self._wait_for_both(other)
-        if self._fractional is not None or other._fractional is not None:
-            raise RuntimeError("two threads changed one index at the same time")
-        cdef size_t mine = self._tree.distinct(), theirs = other._tree.distinct()
-        if theirs == 0 and other._level <= self._level:
-            return
-        self._begin()
-        other._begin()
+        self._begin_both(other)
         try:
             with nogil:
                 if self._level != other._level:
                     # Of the two the lower one is raised: self, or a copy made by merge().
                     self._level = fit(self._tree[0], self._level, other._level, self._limit)
                     other._level = fit(other._tree[0], other._level, self._level, self._limit)
-                if theirs * _ONE_BY_ONE < mine:
-                    insert_groups(self._tree[0], other._tree[0])
-                else:
-                    merge_trees(merged.tree[0], self._tree[0], other._tree[0])
-                    self._tree.swap(merged.tree[0])
+                absorb(self._tree[0], other._tree[0])
                 self._level = fit(self._tree[0], self._level, 0, self._limit)
         finally:
             other._end()
             self._end()
 
     def subtract(self, ScoreIndexKernel other not None):
-        """Take out all of another index that was merged in; both exact.
-
-        Cost:
-            As :meth:`revert` of each of its distinct scores.
-        """
-        cdef const double[::1] scores
-        cdef const int64_t[::1] positives, negatives
-        cdef ptrdiff_t n
-        scores, positives, negatives = other.columns()
-        self._wait()
-        if self._fractional is not None:
-            raise RuntimeError("two threads changed one index at the same time")
-        self._begin()
+        """Take out all of another index that was merged in; both exact."""
+        self._begin_both(other)
         try:
             with nogil:
-                for n in range(scores.shape[0]):
-                    if positives[n]:
-                        self._tree.remove(True, coarse(scores[n], self._level), positives[n])
-                    if negatives[n]:
-                        self._tree.remove(False, coarse(scores[n], self._level), negatives[n])
+                subtract(self._tree[0], other._tree[0], self._level)
         finally:
+            other._end()
             self._end()
-
-    cdef int _wait_for_both(self, ScoreIndexKernel other) except -1:
-        # Both have to be free at one moment, and no thread holds one while waiting
-        # for the other: a.merge(b) beside b.merge(a) cannot lock up.
-        while self._busy or other._busy:
-            self._wait()
-            other._wait()
-        return 0
 
     def hand_over(self, index):
         """Let an index of fractions be used from now on; the tree becomes empty."""
-        cdef _Tree empty = _Tree()
+        cdef ScoreTree empty
         self._wait()
-        self._tree.swap(empty.tree[0])
+        self._tree.swap(empty)
         self._use(index)
 
     cdef void _use(self, index):
@@ -784,8 +595,7 @@ cdef class ScoreIndexKernel:
         """An independent index of the same content; O(n), a tenth of a merge."""
         cdef ScoreIndexKernel copied = type(self).__new__(type(self))
         copied._limit = self._limit
-        self._wait()
-        if self._fractional is not None:
+        if not self._uses_tree():
             copied._use(self._fractional.copy())
             return copied
         self._begin()
@@ -812,26 +622,25 @@ cdef class ScoreIndexKernel:
     ):
         """Take over groups of scores; the index is new and known to this thread only."""
         self._level = level
-        if scores.shape[0]:
-            with nogil:
-                build_from_groups(
-                    self._tree[0], &scores[0], &positives[0], &negatives[0], scores.shape[0]
-                )
+        with nogil:
+            build_from_groups(
+                self._tree[0], &scores[0], &positives[0], &negatives[0], scores.shape[0]
+            )
 
     def _check(self):
         """Raise AssertionError when an invariant is broken; O(n), for tests."""
         self._wait()
-        assert self._plain == (self._fractional is None), "the short path is open at the wrong time"
+        assert self._plain == (self._fractional is None), "the fast path is open at the wrong time"
         cdef const char* broken = self._tree.broken()
         assert broken is NULL, broken.decode()
         assert self._tree.distinct() <= self._limit, "more distinct scores than the limit"
         assert self._level == 0 or self._limit != SIZE_MAX, "coarsened without a limit"
-        if self._level:
-            for score in self.columns()[0]:
-                assert coarse(score, self._level) == score, "a score is no cell's smallest"
         if self._fractional is not None:
             assert self._tree.distinct() == 0, "the tree holds scores beside the fractions"
             self._fractional._check()
+        elif self._level:
+            for score in self.columns()[0]:
+                assert coarse(score, self._level) == score, "a score is no cell's smallest"
 
 
 cdef bint _is_plain_column(column, dtype):
@@ -839,7 +648,6 @@ cdef bint _is_plain_column(column, dtype):
     return (
         type(column) is np.ndarray
         and column.dtype == dtype
-        and column.dtype.isnative
         and column.ndim == 1
         and column.flags.c_contiguous
         and column.flags.aligned
@@ -856,11 +664,8 @@ cdef object _split_plain(score, positive):
     cdef ptrdiff_t ones = np.count_nonzero(positive)
     low, high = np.empty(count - ones), np.empty(ones)
     cdef double[::1] negatives = low, positives = high
-    cdef double none = 0.0
-    cdef double* negative_start = &negatives[0] if count > ones else &none
-    cdef double* positive_start = &positives[0] if ones else &none
     with nogil:
-        bad = split_classes(&scores[0], &flags[0], count, negative_start, positive_start)
+        bad = split_classes(&scores[0], &flags[0], count, &negatives[0], &positives[0])
     if bad >= 0:
         return None
     low.sort()

@@ -4,22 +4,21 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t, size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp.vector cimport vector
 
 import numpy as np
 
-from streameval.states.native.native_index cimport ScoreIndexKernel, Run, ScoreTree
+from streameval.states.native.native_index cimport (
+    Run,
+    ScoreIndexKernel,
+    ScoreTree,
+    build_from_groups,
+)
 
 __all__ = ["NativeSets", "has_room", "is_packed", "occurrences", "pack", "unpack"]
-
-
-cdef extern from "bulk.hpp" namespace "streameval" nogil:
-    void build_from_groups(
-        ScoreTree& tree, const double* scores, const int64_t* positives,
-        const int64_t* negatives, ptrdiff_t count
-    ) except +
 
 
 cdef extern from "event_sets.hpp" namespace "streameval" nogil:
@@ -85,19 +84,14 @@ cdef class NativeSets:
     The sets are numbered from 0, by window and then by bucket.
 
     Args:
-        y_true: The columns of a binary :class:`~streameval.events.event.EventBatch` without
-            weights, contiguous.
-        y_pred: The same; None where there are no predicted labels.
-        score: The same; None where there are no scores.
-        moments: Those of the events; None where there is one bucket, of the number 0.
+        y_true: Column of a binary batch without weights, contiguous, as ``y_pred`` and ``score``,
+            which may be None.
+        moments: Of the events; None where there is one bucket, of the number 0.
         width: How many moments a bucket has.
         least: Number of the first bucket whose events are counted.
         windows: How many windows there are; the window 0 counts all events.
         dimensions: For each dimension of slices the code of each event's value, and the number
             of the window of each code. No window is in two dimensions.
-
-    Cost:
-        20 ns an event, the interpreter's lock released, and 5 ns for each dimension.
     """
 
     cdef EventSets _sets
@@ -216,11 +210,7 @@ cdef bytes _packed(const int64_t* cells, const Groups& groups):
 
 
 def occurrences(const int64_t[::1] codes, size_t most):
-    """(code, its first row, number of its rows) of the codes that occur, ascending.
-
-    Args:
-        codes: From 0 to below ``most``.
-    """
+    """(code, its first row, number of its rows) of the codes below ``most`` that occur, ascending."""
     cdef vector[ptrdiff_t] firsts, counts
     cdef ptrdiff_t n
     cdef size_t code
@@ -250,24 +240,20 @@ def is_packed(bytes data):
 
 
 def pack(index, cells):
-    """The content of a confusion of two classes and of an index as bytes, 10 a score.
-
-    Args:
-        index: One that :func:`has_room`, or None.
-        cells: Weight by 2 * (true class) + (predicted class), in 63 bits.
-    """
+    """The cells of a confusion of two classes and an index that :func:`has_room`, or None, as
+    bytes: 10 a score."""
     cdef int64_t of[4]
     cdef ScoreIndexKernel one
     cdef Groups groups
+    cdef ScoreTree.Room room
     of[0], of[1], of[2], of[3] = cells
     if index is not None:
         one = index
         one._wait()
         groups.resize(one._tree.distinct())
-        if groups.scores.size():
-            one._tree.read_groups(
-                groups.scores.data(), groups.weights[1].data(), groups.weights[0].data()
-            )
+        room.scores, room.start, room.end = groups.scores.data(), 0, groups.scores.size()
+        room.positives, room.negatives = groups.weights[1].data(), groups.weights[0].data()
+        one._tree.read_groups(-INFINITY, False, room)
     return _packed(of, groups)
 
 

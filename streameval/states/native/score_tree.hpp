@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -22,9 +21,6 @@
 #include "leaf.hpp"
 
 namespace streameval {
-
-template <class Pair>
-class TreeBuilder;
 
 struct Inner {
     static constexpr int kMaxSize = 16;
@@ -34,13 +30,22 @@ struct Inner {
     double fences[kMaxSize];
     Totals totals[kMaxSize];
     void* children[kMaxSize];
-    // W2 of the pairs inside each child; empty until DeLong's sums are kept.
-    std::unique_ptr<U128[]> wins;
+    // W2 of the pairs inside each child; null until DeLong's sums are kept.
+    Wide* wins = nullptr;
 
-    explicit Inner(bool keeps_wins) {
-        if (keeps_wins) keep_wins();
+    static Inner* make(LeafPool& pool, bool keeps_wins) {
+        Inner* inner = new (pool.take(sizeof(Inner), LeafPool::kKinds - 2)) Inner;
+        if (keeps_wins) inner->keep_wins(pool);
+        return inner;
     }
-    void keep_wins() { wins.reset(new U128[kMaxSize]); }
+    static void destroy(LeafPool& pool, Inner* inner) {
+        if (inner->wins) pool.give(inner->wins, kMaxSize * sizeof(Wide), LeafPool::kKinds - 1);
+        pool.give(inner, sizeof(Inner), LeafPool::kKinds - 2);
+    }
+    void keep_wins(LeafPool& pool) {
+        void* block = pool.take(kMaxSize * sizeof(Wide), LeafPool::kKinds - 1);
+        wins = static_cast<Wide*>(std::memset(block, 0, kMaxSize * sizeof(Wide)));
+    }
 
     int child_of(double key) const {
         std::int64_t at = 0;
@@ -52,7 +57,6 @@ struct Inner {
         for (int at = 0; at < end; ++at) sum += totals[at];
         return sum;
     }
-    Totals sum() const { return before(size); }
     // before() with W2; requires wins.
     Part part(int end) const {
         Part part;
@@ -60,23 +64,18 @@ struct Inner {
         return part;
     }
 
-    void insert(int at, double fence, const Totals& total, void* child, const U128& won = U128()) {
-        for (int i = size; i > at; --i) {
-            fences[i] = fences[i - 1];
-            totals[i] = totals[i - 1];
-            children[i] = children[i - 1];
-            if (wins) wins[i] = wins[i - 1];
-        }
+    void insert(int at, double fence, const Totals& total, void* child, Wide won = 0) {
+        move(at, at + 1);
         fences[at] = fence;
         totals[at] = total;
         children[at] = child;
         if (wins) wins[at] = won;
-        ++size;
     }
-    // Appends child i of the node right above.
-    void append(const Inner& from, int i) {
-        insert(size, from.fences[i], from.totals[i], from.children[i],
-               from.wins ? from.wins[i] : U128());
+    // Appends the children from `cut` on of the node right above.
+    void append(const Inner& from, int cut) {
+        for (int i = cut; i < from.size; ++i)
+            insert(size, from.fences[i], from.totals[i], from.children[i],
+                   from.wins ? from.wins[i] : Wide(0));
     }
     // Gives the upper part of a child to a new one; the caller sets their wins.
     void split(int at, double fence, const Totals& upper, void* child) {
@@ -91,23 +90,25 @@ struct Inner {
             wins[at] = joined.wins;
         }
         totals[at] += totals[at + 1];
-        erase(at + 1);
+        move(at + 2, at + 1);
     }
-    void erase(int at) {
-        for (int i = at + 1; i < size; ++i) {
-            fences[i - 1] = fences[i];
-            totals[i - 1] = totals[i];
-            children[i - 1] = children[i];
-            if (wins) wins[i - 1] = wins[i];
-        }
-        --size;
+
+  private:
+    // Moves the children from `from` on to another place.
+    void move(int from, int to) {
+        const std::size_t count = static_cast<std::size_t>(size - from);
+        std::memmove(fences + to, fences + from, count * sizeof(double));
+        std::memmove(static_cast<void*>(totals + to), totals + from, count * sizeof(Totals));
+        std::memmove(children + to, children + from, count * sizeof(void*));
+        if (wins) std::memmove(static_cast<void*>(wins + to), wins + from, count * sizeof(Wide));
+        size += to - from;
     }
 };
 
 // The sums of DeLong's variance over groups of p positives and n negatives:
 // p (2 N_below + n)^2, and n (2 P_above + p)^2. Below 2^189 each.
 struct DelongSums {
-    U192 q10, q01;
+    U256 q10, q01;
 
     bool operator==(const DelongSums& other) const { return q10 == other.q10 && q01 == other.q01; }
     void add(std::uint64_t p, std::uint64_t r, std::uint64_t n, std::uint64_t t) {
@@ -119,26 +120,16 @@ struct DelongSums {
 class ScoreTree {
   public:
     ScoreTree() : root_(Leaf::make(pool_, 8, 0)) {}
-    ~ScoreTree() { destroy(pool_, root_, height_); }
-    ScoreTree(const ScoreTree&) = delete;
-    ScoreTree& operator=(const ScoreTree&) = delete;
-
-    void swap(ScoreTree& other) noexcept {
-        pool_.swap(other.pool_);
-        std::swap(root_, other.root_);
-        std::swap(height_, other.height_);
-        std::swap(totals_, other.totals_);
-        std::swap(twice_wins_, other.twice_wins_);
-        std::swap(distinct_, other.distinct_);
-        std::swap(widest_, other.widest_);
-        std::swap(keeps_delong_, other.keeps_delong_);
-        std::swap(delong_, other.delong_);
-    }
+    // One that was moved from is assigned to or destroyed next.
+    ScoreTree(ScoreTree&&) = default;
+    ScoreTree& operator=(ScoreTree&&) = default;
+    void swap(ScoreTree& other) noexcept { std::swap(*this, other); }
 
     std::uint64_t negatives() const { return totals_.of[0]; }
     std::uint64_t positives() const { return totals_.of[1]; }
-    U128 twice_wins() const { return twice_wins_; }
+    Wide twice_wins() const { return twice_wins_; }
     std::size_t distinct() const { return distinct_; }
+    std::size_t bytes() const { return sizeof(ScoreTree) + pool_.bytes(); }
 
     // Whether delong_sums() is O(1); it is not again after the content was replaced.
     bool keeps_delong() const { return keeps_delong_; }
@@ -152,9 +143,6 @@ class ScoreTree {
 
     // The largest |TPR - FPR| over all thresholds; nan while a class is missing.
     double largest_gap() const;
-
-    // Whether every weight takes at most 16 bits.
-    bool is_narrow() const { return widest_ <= 1; }
 
     // The caller keeps each class below 2^62, so that W2 < 2^125.
     // `key` is finite and not -0.0, `weight` is positive.
@@ -173,8 +161,7 @@ class ScoreTree {
             const std::uint64_t here = found ? leaf->weight(side, at) : 0;
             const int shift = Leaf::shift_for(here + weight);
             if (shift > leaf->shift()) {
-                if (shift > widest_) widest_ = shift;
-                replace_leaf(path, leaf, leaf->resized(pool_, leaf->capacity(), shift));
+                replace_leaf(path, leaf, leaf->capacity(), shift);
                 continue;
             }
             if (keeps_delong_) change_delong(path, leaf, at, found, here, side, weight, true);
@@ -185,9 +172,7 @@ class ScoreTree {
                 leaf->insert(at, key, side, weight);
                 ++distinct_;
             }
-            totals_.of[side] += weight;
-            for (int level = 1; level <= height_; ++level)
-                path[level].node->totals[path[level].at].of[side] += weight;
+            change_totals(path, side, weight);
             return;
         }
     }
@@ -203,12 +188,10 @@ class ScoreTree {
         const std::uint64_t here = leaf->weight(side, at);
         if (here < weight) return false;
         twice_wins_ -= wins_of(side, leaf, at, true, below, weight);
-        totals_.of[side] -= weight;
-        for (int level = 1; level <= height_; ++level)
-            path[level].node->totals[path[level].at].of[side] -= weight;
+        change_totals(path, side, 0 - weight);
         if (keeps_delong_) change_delong(path, leaf, at, true, here - weight, side, weight, false);
         if (here > weight || leaf->weight(1 - side, at) != 0) {
-            leaf->subtract(side, at, weight);
+            leaf->add(side, at, 0 - weight);
             return true;
         }
         leaf->erase(at);
@@ -219,28 +202,22 @@ class ScoreTree {
         return true;
     }
 
+    // Calls f(leaf) from the leaf in which a score is or would be, up or down, while it is true.
+    template <class F>
+    void each_leaf_from(double score, bool down, F&& f) const {
+        each_leaf(root_, height_, score, down, f);
+    }
     // Leaves in ascending order.
     std::vector<const Leaf*> leaves() const {
         std::vector<const Leaf*> found;
-        collect(root_, height_, found);
+        each_leaf_from(-HUGE_VAL, false, [&](const Leaf* leaf) {
+            found.push_back(leaf);
+            return true;
+        });
         return found;
     }
 
-    std::size_t bytes() const {
-        return sizeof(ScoreTree) + pool_.bytes() + inner_bytes(root_, height_);
-    }
-
-    // Writes the groups, ascending; each array has distinct() places.
-    void read_groups(double* scores, std::int64_t* positives, std::int64_t* negatives) const {
-        for (const Leaf* leaf : leaves()) {
-            leaf->read(0, leaf->size(), scores, positives, negatives);
-            scores += leaf->size();
-            positives += leaf->size();
-            negatives += leaf->size();
-        }
-    }
-
-    // Arrays that a part of the groups is read into: places [from, end) are free.
+    // Arrays that groups are read into: places [from, end) are free.
     struct Room {
         double* scores;
         std::int64_t* positives;
@@ -250,20 +227,16 @@ class ScoreTree {
     };
     // Reads the groups right above a score, from the first place on, or those right
     // below it, up to the last place, until the arrays are full. Ascending either way.
-    void read_above(double score, Room& room) const { above(root_, height_, score, room); }
-    void read_below(double score, Room& room) const { below(root_, height_, score, room); }
+    void read_groups(double score, bool down, Room& room) const;
 
-    // Replaces the content by a copy of another's.
+    // Replaces the content by a copy of another's, which keeps no sums of DeLong's.
     void copy_from(const ScoreTree& other) {
         ScoreTree copied;
-        void* root = copied_below(copied.pool_, other.root_, other.height_);
-        destroy(copied.pool_, copied.root_, 0);
-        copied.root_ = root;
+        copied.root_ = copied_below(copied.pool_, other.root_, other.height_);
         copied.height_ = other.height_;
         copied.totals_ = other.totals_;
         copied.twice_wins_ = other.twice_wins_;
         copied.distinct_ = other.distinct_;
-        copied.widest_ = other.widest_;
         swap(copied);
     }
 
@@ -271,9 +244,8 @@ class ScoreTree {
     const char* broken() const;
 
   private:
-    template <class Pair>
     friend class TreeBuilder;
-    friend class TreeCheck;
+    struct Checked;
 
     struct Step {
         Inner* node;
@@ -288,9 +260,8 @@ class ScoreTree {
     void* root_;
     int height_ = 0;  // 0: the root is a leaf
     Totals totals_;
-    U128 twice_wins_;
+    Wide twice_wins_ = 0;
     std::size_t distinct_ = 0;
-    int widest_ = 0;  // no leaf has a larger shift
     bool keeps_delong_ = false;  // then every inner node keeps its wins
     DelongSums delong_;
 
@@ -311,7 +282,7 @@ class ScoreTree {
 
     // The part of W2 between `weight` of one class at a place and the whole
     // other class: 2 N_below + N_at for a positive, 2 P_above + P_at for a negative.
-    U128 wins_of(int side, const Leaf* leaf, int at, bool found, const Totals& below,
+    Wide wins_of(int side, const Leaf* leaf, int at, bool found, const Totals& below,
                  std::uint64_t weight) const {
         const int other = 1 - side;
         const std::uint64_t under = below.of[other] + leaf->sum(other, at);
@@ -321,30 +292,33 @@ class ScoreTree {
         return product(weight, twice);
     }
 
+    // Adds to the weight of one class of the tree and along a path, or takes from it.
+    void change_totals(Path& path, int side, std::uint64_t weight) {
+        totals_.of[side] += weight;
+        for (int level = 1; level <= height_; ++level)
+            path[level].node->totals[path[level].at].of[side] += weight;
+    }
+
+    void replace_leaf(Path& path, Leaf* old, int capacity, int shift) {
+        Leaf* leaf = old->copied(pool_, 0, old->size(), capacity, shift);
+        Leaf::destroy(pool_, old);
+        (height_ == 0 ? root_ : path[1].node->children[path[1].at]) = leaf;
+    }
+
     void keep_delong();
     Part keep_below(void* node, int level, Totals& below, DelongSums& sums);
     void change_delong(Path& path, const Leaf* leaf, int at, bool found, std::uint64_t own,
                        int side, std::uint64_t weight, bool added);
 
-    void replace_leaf(Path& path, Leaf* old, Leaf* leaf) {
-        Leaf::destroy(pool_, old);
-        if (height_ == 0)
-            root_ = leaf;
-        else
-            path[1].node->children[path[1].at] = leaf;
-    }
-
     void make_room(Path& path, Leaf* leaf, int at);
     void close_gaps(Path& path);
-    bool join_leaves(Inner* parent, int left);
-    bool join_inners(Inner* parent, int left);
+    bool join(Inner* parent, int left, int level);
 
-    static bool above(const void* node, int level, double score, Room& room);
-    static bool below(const void* node, int level, double score, Room& room);
-    static void destroy(LeafPool& pool, void* node, int level) noexcept;
+    template <class F>
+    static bool each_leaf(const void* node, int level, double score, bool down, F& f);
     static void* copied_below(LeafPool& pool, const void* node, int level);
-    static void collect(const void* node, int level, std::vector<const Leaf*>& found);
-    static std::size_t inner_bytes(const void* node, int level);
+    const char* broken_below(const void* node, int level, double low, double high,
+                             Checked& sum) const;
 };
 
 }  // namespace streameval

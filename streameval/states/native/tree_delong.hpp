@@ -16,8 +16,7 @@
 
 #include "score_tree.hpp"
 
-// An insertion must not carry the registers of a step that most never take: inlined,
-// it costs 3 % of an event of an index whose sums are not kept.
+// Inlined it would cost 3 % of an insertion into a tree whose sums are not kept: registers.
 #if defined(__GNUC__)
 #define STREAMEVAL_APART __attribute__((noinline))
 #else
@@ -47,7 +46,7 @@ inline Part ScoreTree::keep_below(void* node, int level, Totals& below, DelongSu
         return leaf->part(leaf->size());
     }
     Inner* inner = static_cast<Inner*>(node);
-    if (!inner->wins) inner->keep_wins();
+    if (!inner->wins) inner->keep_wins(pool_);
     for (int i = 0; i < inner->size; ++i)
         inner->wins[i] = keep_below(inner->children[i], level - 1, below, sums).wins;
     return inner->part(inner->size);
@@ -57,9 +56,9 @@ inline Part ScoreTree::keep_below(void* node, int level, Totals& below, DelongSu
 inline double ScoreTree::auc_variance() const {
     const double pairs = static_cast<double>(totals_.of[0]) * static_cast<double>(totals_.of[1]);
     if (keeps_delong_ && totals_.of[0] > 1 && totals_.of[1] > 1 && pairs * pairs * pairs < 0x1p124) {
-        const Wide n = totals_.of[0], p = totals_.of[1], wins = wide(twice_wins_);
-        const Wide of_positives = p * wide(delong_.q10.rest) - wins * wins;
-        const Wide of_negatives = n * wide(delong_.q01.rest) - wins * wins;
+        const Wide n = totals_.of[0], p = totals_.of[1], square = twice_wins_ * twice_wins_;
+        const Wide of_positives = p * delong_.q10.low - square;
+        const Wide of_negatives = n * delong_.q01.low - square;
         return quotient(of_positives * (n - 1) + of_negatives * (p - 1),
                         4 * n * n * p * p * (n - 1) * (p - 1));
     }
@@ -69,9 +68,9 @@ inline double ScoreTree::auc_variance() const {
 // Adds or takes out the share of an event. The tree's totals and W2 are without
 // it, and so is `own`, the weight of its class at its score; the leaf and the
 // totals of its class along the path may be either way.
-STREAMEVAL_APART inline void ScoreTree::change_delong(Path& path, const Leaf* leaf, int at, bool found,
-                                     std::uint64_t own, int side, std::uint64_t weight,
-                                     bool added) {
+STREAMEVAL_APART inline void ScoreTree::change_delong(Path& path, const Leaf* leaf, int at,
+                                                      bool found, std::uint64_t own, int side,
+                                                      std::uint64_t weight, bool added) {
     Part below;
     Totals outside[kMaxHeight + 1];  // below the child on the path
     for (int level = height_; level > 0; --level) {
@@ -84,41 +83,24 @@ STREAMEVAL_APART inline void ScoreTree::change_delong(Path& path, const Leaf* le
     const std::uint64_t n_below = below.totals.of[0], p_from = totals_.of[1] - below.totals.of[1];
     const std::uint64_t r = 2 * n_below + n, p_above = p_from - p, t = 2 * p_above + p;
 
-    // The event's own square; what the others of its class are to gain by it.
-    const U192 mine = product(side == 1 ? product(r, r) : product(t, t), weight);
-    U128 ranks = below.wins;  // of the other class, over the scores that it shifts
-    if (side == 1) {
-        ranks += product(2 * n_below, p_from);
-    } else {
-        const U128 not_shifted = below.wins;
-        ranks = twice_wins_;
-        ranks -= not_shifted;
-        ranks -= product(p, r);
-    }
-    U192 theirs = product(ranks, 4 * weight);
+    // The event's own square; what the others of its class are to gain by it, of which `ranks`
+    // are the ranks of the other class over the scores that it shifts.
+    const U256 mine = product(side == 1 ? product(r, r) : product(t, t), weight);
+    const Wide ranks = side == 1 ? below.wins + product(2 * n_below, p_from)
+                                 : twice_wins_ - below.wins - product(p, r);
+    U256 theirs = product(ranks, 4 * weight);
     theirs += product(product(weight, 4 * weight), side == 1 ? n_below : p_above);
     theirs += product(product(weight, 2 * (side == 1 ? t : r) + weight), other);
 
-    U192& of_mine = side == 1 ? delong_.q10 : delong_.q01;
-    U192& of_theirs = side == 1 ? delong_.q01 : delong_.q10;
-    if (added) {
-        of_mine += mine;
-        of_theirs += theirs;
-    } else {
-        of_mine -= mine;
-        of_theirs -= theirs;
-    }
+    const auto change = [added](auto& sum, const auto& by) { added ? sum += by : sum -= by; };
+    change(side == 1 ? delong_.q10 : delong_.q01, mine);
+    change(side == 1 ? delong_.q01 : delong_.q10, theirs);
     for (int level = 1; level <= height_; ++level) {
         Inner* inner = path[level].node;
         const int child = path[level].at;
         const std::uint64_t under = below.totals.of[1 - side] - outside[level].of[1 - side];
-        const std::uint64_t beaten =
-            side == 1 ? under : inner->totals[child].of[1] - under - p;
-        const U128 won = product(weight, 2 * beaten + other);
-        if (added)
-            inner->wins[child] += won;
-        else
-            inner->wins[child] -= won;
+        const std::uint64_t beaten = side == 1 ? under : inner->totals[child].of[1] - under - p;
+        change(inner->wins[child], product(weight, 2 * beaten + other));
     }
 }
 

@@ -69,14 +69,11 @@ class GapSearch {
     }
 };
 
-// nan while a class is missing.
 inline double ScoreTree::largest_gap() const {
-    if (totals_.of[0] != 0 && totals_.of[1] != 0) {
-        GapSearch search(totals_);
-        search.visit(root_, height_, Totals());
-        return quotient(search.best(), static_cast<Wide>(totals_.of[0]) * totals_.of[1]);
-    }
-    return std::numeric_limits<double>::quiet_NaN();
+    if (totals_.of[0] == 0 || totals_.of[1] == 0) return std::numeric_limits<double>::quiet_NaN();
+    GapSearch search(totals_);
+    search.visit(root_, height_, Totals());
+    return quotient(search.best(), product(totals_.of[0], totals_.of[1]));
 }
 
 }  // namespace streameval

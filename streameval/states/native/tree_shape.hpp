@@ -1,26 +1,29 @@
-// How a ScoreTree splits, joins, copies and frees its nodes.
+// How a ScoreTree splits, joins, copies, reads and checks its nodes.
 //
 // Each step allocates before it changes anything and leaves a whole tree, so
 // that an insertion takes one step and searches again: a split happens once in
-// a hundred insertions and the second search costs nothing next to it.
+// a hundred insertions and the second search costs nothing next to it. A block taken
+// before memory ran out goes with the pool.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <new>
 
 #include "score_tree.hpp"
 
 namespace streameval {
 
 inline void ScoreTree::make_room(Path& path, Leaf* leaf, int at) {
-    const int size = leaf->size();
+    const int size = leaf->size(), shift = leaf->shift();
     if (size < Leaf::kMaxSize) {
-        replace_leaf(path, leaf, leaf->resized(pool_, Leaf::capacity_for(size + 1), leaf->shift()));
+        replace_leaf(path, leaf, Leaf::capacity_for(size + 1), shift);
         return;
     }
     int level = 1;
     while (level <= height_ && path[level].node->size == Inner::kMaxSize) ++level;
     if (level > height_) {
-        Inner* root = new Inner(keeps_delong_);
+        Inner* root = Inner::make(pool_, keeps_delong_);
         root->insert(0, 0.0, totals_, root_, twice_wins_);
         root_ = root;
         ++height_;
@@ -28,63 +31,55 @@ inline void ScoreTree::make_room(Path& path, Leaf* leaf, int at) {
     }
     Inner* parent = path[level].node;
     const int place = path[level].at;
+    Part low, high;
     if (level == 1) {
         const int cut = cut_of(size, at);
-        Leaf* right = Leaf::make(pool_, Leaf::capacity_for(size - cut + 1), leaf->shift());
-        right->append(*leaf, cut, size);
-        Leaf* left;
-        try {
-            left = Leaf::make(pool_, Leaf::capacity_for(cut + 1), leaf->shift());
-        } catch (...) {
-            Leaf::destroy(pool_, right);
-            throw;
-        }
-        left->append(*leaf, 0, cut);
+        Leaf* right = leaf->copied(pool_, cut, size, Leaf::capacity_for(size - cut + 1), shift);
+        Leaf* left = leaf->copied(pool_, 0, cut, Leaf::capacity_for(cut + 1), shift);
+        low = left->part(cut);
+        high = right->part(size - cut);
         parent->children[place] = left;
-        parent->split(place, right->keys()[0], right->totals(), right);
-        if (keeps_delong_) {
-            parent->wins[place] = left->part(cut).wins;
-            parent->wins[place + 1] = right->part(size - cut).wins;
-        }
+        parent->split(place, right->keys()[0], high.totals, right);
         Leaf::destroy(pool_, leaf);
-        return;
+    } else {
+        Inner* left = path[level - 1].node;
+        const int cut = cut_of(left->size, path[level - 1].at + 1);
+        Inner* right = Inner::make(pool_, keeps_delong_);
+        right->append(*left, cut);
+        left->size = cut;
+        if (keeps_delong_) {
+            low = left->part(cut);
+            high = right->part(right->size);
+        }
+        parent->split(place, right->fences[0], right->before(right->size), right);
     }
-    Inner* left = path[level - 1].node;
-    const int cut = cut_of(left->size, path[level - 1].at + 1);
-    Inner* right = new Inner(keeps_delong_);
-    for (int i = cut; i < left->size; ++i) right->append(*left, i);
-    left->size = cut;
-    parent->split(place, right->fences[0], right->sum(), right);
     if (keeps_delong_) {
-        parent->wins[place] = left->part(cut).wins;
-        parent->wins[place + 1] = right->part(right->size).wins;
+        parent->wins[place] = low.wins;
+        parent->wins[place + 1] = high.wins;
     }
 }
 
-inline bool ScoreTree::join_leaves(Inner* parent, int left) {
-    Leaf* low = static_cast<Leaf*>(parent->children[left]);
-    Leaf* high = static_cast<Leaf*>(parent->children[left + 1]);
-    const int size = low->size() + high->size();
-    if (size > Leaf::kMaxSize * 3 / 4) return false;
-    const int shift = low->shift() > high->shift() ? low->shift() : high->shift();
-    Leaf* joined = Leaf::make(pool_, Leaf::capacity_for(size + 1), shift);
-    joined->append(*low, 0, low->size());
-    joined->append(*high, 0, high->size());
-    parent->children[left] = joined;
+// Joins a child with the next one where both are small.
+inline bool ScoreTree::join(Inner* parent, int left, int level) {
+    void*& child = parent->children[left];
+    if (level == 0) {
+        Leaf *low = static_cast<Leaf*>(child), *high = static_cast<Leaf*>(parent->children[left + 1]);
+        const int size = low->size() + high->size();
+        if (size > Leaf::kMaxSize * 3 / 4) return false;
+        Leaf* joined = low->copied(pool_, 0, low->size(), Leaf::capacity_for(size + 1),
+                                   std::max(low->shift(), high->shift()));
+        joined->append(*high, 0, high->size());
+        child = joined;
+        Leaf::destroy(pool_, low);
+        Leaf::destroy(pool_, high);
+    } else {
+        Inner *low = static_cast<Inner*>(child), *high = static_cast<Inner*>(parent->children[left + 1]);
+        if (low->size + high->size > Inner::kMaxSize * 3 / 4) return false;
+        high->fences[0] = parent->fences[left + 1];
+        low->append(*high, 0);
+        Inner::destroy(pool_, high);
+    }
     parent->join(left);
-    Leaf::destroy(pool_, low);
-    Leaf::destroy(pool_, high);
-    return true;
-}
-
-inline bool ScoreTree::join_inners(Inner* parent, int left) {
-    Inner* low = static_cast<Inner*>(parent->children[left]);
-    Inner* high = static_cast<Inner*>(parent->children[left + 1]);
-    if (low->size + high->size > Inner::kMaxSize * 3 / 4) return false;
-    high->fences[0] = parent->fences[left + 1];
-    for (int i = 0; i < high->size; ++i) low->append(*high, i);
-    parent->join(left);
-    delete high;
     return true;
 }
 
@@ -97,10 +92,8 @@ inline void ScoreTree::close_gaps(Path& path) {
         const int at = path[level].at;
         bool joined = false;
         try {
-            const auto join = [&](int left) {
-                return level == 1 ? join_leaves(parent, left) : join_inners(parent, left);
-            };
-            joined = (at + 1 < parent->size && join(at)) || (at > 0 && join(at - 1));
+            joined = (at + 1 < parent->size && join(parent, at, level - 1)) ||
+                     (at > 0 && join(parent, at - 1, level - 1));
         } catch (const std::bad_alloc&) {
         }
         if (!joined || parent->size > Inner::kMaxSize / 2) break;
@@ -109,94 +102,103 @@ inline void ScoreTree::close_gaps(Path& path) {
         Inner* old = static_cast<Inner*>(root_);
         root_ = old->children[0];
         --height_;
-        delete old;
+        Inner::destroy(pool_, old);
     }
 }
 
-// Frees the inner nodes, and gives the leaves back where the pool wants them.
-inline void ScoreTree::destroy(LeafPool& pool, void* node, int level) noexcept {
-    if (level == 0) {
-        Leaf::destroy(pool, static_cast<Leaf*>(node));
-        return;
-    }
-    Inner* inner = static_cast<Inner*>(node);
-    if (level > 1 || !LeafPool::kFreesAtOnce)
-        for (int i = 0; i < inner->size; ++i) destroy(pool, inner->children[i], level - 1);
-    delete inner;
-}
-
-// When memory runs out, the leaves copied so far go with the pool.
 inline void* ScoreTree::copied_below(LeafPool& pool, const void* node, int level) {
     if (level == 0) {
         const Leaf* leaf = static_cast<const Leaf*>(node);
-        return leaf->resized(pool, leaf->capacity(), leaf->shift());
+        return leaf->copied(pool, 0, leaf->size(), leaf->capacity(), leaf->shift());
     }
     const Inner* inner = static_cast<const Inner*>(node);
-    Inner* copied = new Inner(false);  // a copy derives DeLong's sums at their first read
-    try {
-        for (int i = 0; i < inner->size; ++i)
-            copied->insert(i, inner->fences[i], inner->totals[i],
-                           copied_below(pool, inner->children[i], level - 1));
-    } catch (...) {
-        destroy(pool, copied, level);
-        throw;
-    }
+    Inner* copied = Inner::make(pool, false);
+    for (int i = 0; i < inner->size; ++i)
+        copied->insert(i, inner->fences[i], inner->totals[i],
+                       copied_below(pool, inner->children[i], level - 1));
     return copied;
 }
 
-inline void ScoreTree::collect(const void* node, int level, std::vector<const Leaf*>& found) {
-    if (level == 0) {
-        found.push_back(static_cast<const Leaf*>(node));
-        return;
-    }
+// False once f was. Behind the first child every score is on the wanted side of the score.
+template <class F>
+bool ScoreTree::each_leaf(const void* node, int level, double score, bool down, F& f) {
+    if (level == 0) return f(static_cast<const Leaf*>(node));
     const Inner* inner = static_cast<const Inner*>(node);
-    for (int i = 0; i < inner->size; ++i) collect(inner->children[i], level - 1, found);
+    for (int i = inner->child_of(score); i >= 0 && i < inner->size; i += down ? -1 : 1)
+        if (!each_leaf(inner->children[i], level - 1, score, down, f)) return false;
+    return true;
 }
 
-// False once the room is full. Of the children behind the first every score is
-// on the wanted side, and the search in their leaves ends at once.
-inline bool ScoreTree::above(const void* node, int level, double score, Room& room) {
-    if (level == 0) {
-        const Leaf* leaf = static_cast<const Leaf*>(node);
+inline void ScoreTree::read_groups(double score, bool down, Room& room) const {
+    each_leaf_from(score, down, [&](const Leaf* leaf) {
         int from = leaf->find(score);
-        if (from < leaf->size() && leaf->keys()[from] == score) ++from;
-        const std::size_t count = std::min(room.end - room.from,
-                                           static_cast<std::size_t>(leaf->size() - from));
-        leaf->read(from, from + static_cast<int>(count), room.scores + room.from,
-                   room.positives + room.from, room.negatives + room.from);
-        room.from += count;
-    } else {
-        const Inner* inner = static_cast<const Inner*>(node);
-        for (int i = inner->child_of(score); i < inner->size; ++i)
-            if (!above(inner->children[i], level - 1, score, room)) break;
-    }
-    return room.from < room.end;
+        if (!down && from < leaf->size() && leaf->keys()[from] == score) ++from;
+        const std::size_t here = static_cast<std::size_t>(down ? from : leaf->size() - from);
+        const std::size_t count = std::min(room.end - room.from, here);
+        if (down) from -= static_cast<int>(count);
+        const std::size_t to = down ? room.end -= count : room.from;
+        if (!down) room.from += count;
+        const int end = from + static_cast<int>(count);
+        std::copy(leaf->keys() + from, leaf->keys() + end, room.scores + to);
+        leaf->read(0, from, end, room.negatives + to);
+        leaf->read(1, from, end, room.positives + to);
+        return room.from < room.end;
+    });
 }
 
-inline bool ScoreTree::below(const void* node, int level, double score, Room& room) {
+// What lies before a place, counted from scratch.
+struct ScoreTree::Checked {
+    Part part;
+    std::size_t distinct = 0;
+    DelongSums delong;
+};
+
+inline const char* ScoreTree::broken_below(const void* node, int level, double low, double high,
+                                           Checked& sum) const {
     if (level == 0) {
         const Leaf* leaf = static_cast<const Leaf*>(node);
-        const int end = leaf->find(score);
-        const std::size_t count =
-            std::min(room.end - room.from, static_cast<std::size_t>(end));
-        room.end -= count;
-        leaf->read(end - static_cast<int>(count), end, room.scores + room.end,
-                   room.positives + room.end, room.negatives + room.end);
-    } else {
-        const Inner* inner = static_cast<const Inner*>(node);
-        for (int i = inner->child_of(score); i >= 0; --i)
-            if (!below(inner->children[i], level - 1, score, room)) break;
+        if (leaf->size() > leaf->capacity() || leaf->capacity() > Leaf::kMaxSize)
+            return "a leaf is over its capacity";
+        for (int at = 0; at < leaf->size(); ++at) {
+            const double key = leaf->keys()[at];
+            if (!(key - key == 0.0)) return "a score is not finite";
+            if (at > 0 && !(leaf->keys()[at - 1] < key)) return "the scores do not ascend";
+            if (!(low <= key && key < high)) return "a score is outside its leaf's fences";
+            const std::uint64_t n = leaf->weight(0, at), p = leaf->weight(1, at);
+            if (n == 0 && p == 0) return "a score without weight was kept";
+            const std::uint64_t above = totals_.of[1] - sum.part.totals.of[1] - p;
+            sum.delong.add(p, 2 * sum.part.totals.of[0] + n, n, 2 * above + p);
+            sum.part += Part{{{n, p}}, product(p, n)};
+            ++sum.distinct;
+        }
+        return nullptr;
     }
-    return room.from < room.end;
+    const Inner* inner = static_cast<const Inner*>(node);
+    if (inner->size < 1 || inner->size > Inner::kMaxSize) return "an inner node's size is wrong";
+    for (int i = 0; i < inner->size; ++i) {
+        const double from = i == 0 ? low : inner->fences[i];
+        const double to = i + 1 == inner->size ? high : inner->fences[i + 1];
+        if (!(from <= to)) return "the fences do not ascend";
+        Part with{inner->totals[i], inner->wins ? inner->wins[i] : Wide(0)}, before = sum.part;
+        const char* what = broken_below(inner->children[i], level - 1, from, to, sum);
+        if (what != nullptr) return what;
+        before += with;
+        if (!(before.totals == sum.part.totals)) return "a child's totals are stale";
+        if (keeps_delong_ && !(inner->wins && before.wins == sum.part.wins))
+            return "a child's W2 is stale";
+    }
+    return nullptr;
 }
 
-inline std::size_t ScoreTree::inner_bytes(const void* node, int level) {
-    if (level == 0) return 0;
-    const Inner* inner = static_cast<const Inner*>(node);
-    std::size_t bytes = sizeof(Inner) + (inner->wins ? Inner::kMaxSize * sizeof(U128) : 0);
-    if (level > 1)
-        for (int i = 0; i < inner->size; ++i) bytes += inner_bytes(inner->children[i], level - 1);
-    return bytes;
+inline const char* ScoreTree::broken() const {
+    Checked sum;
+    const char* what = broken_below(root_, height_, -HUGE_VAL, HUGE_VAL, sum);
+    if (what != nullptr) return what;
+    if (!(sum.part.totals == totals_)) return "the totals are not those of the leaves";
+    if (sum.distinct != distinct_) return "distinct is not the number of scores";
+    if (sum.part.wins != twice_wins_) return "W2 is not that of the scores";
+    if (keeps_delong_ && !(sum.delong == delong_)) return "DeLong's sums are not those of the scores";
+    return nullptr;
 }
 
 }  // namespace streameval

@@ -233,24 +233,25 @@ class NativeScoreIndex(ScoreIndexKernel):
             other = NativeScoreIndex.from_state(other.to_state())
         elif not isinstance(other, NativeScoreIndex):
             raise StateError(f"merge: expected a score index, got {type(other).__name__}")
-        check_same_limit(self.max_scores, other.max_scores)
-        if other is self or other.level < self.level:
+        index: Any = other
+        check_same_limit(self.max_scores, index.max_scores)
+        if index is self or index.level < self.level:
             # Coarsened on the way in; the operand stays as it is.
-            other = other.copy()
-        if self._fractional is None and other._fractional is not None:
+            index = index.copy()
+        if self._fractional is None and index._fractional is not None:
             self._to_fractions()
         if isinstance(self._fractional, Fractions):
             try:
-                self._fractional.merge(other.groups())
+                self._fractional.merge(index.groups())
                 return
             except OverflowError:
                 self.hand_over(self._as_portable())
         if self._fractional is not None:
-            self._fractional.merge(other._as_portable())
+            self._fractional.merge(index._as_portable())
             return
-        check_total(self.positives, other.positives)
-        check_total(self.negatives, other.negatives)
-        self.merge_tree(other)
+        check_total(self.positives, index.positives)
+        check_total(self.negatives, index.negatives)
+        self.merge_tree(index)
 
     def _as_portable(self) -> PortableScoreIndex:
         """The same content in the portable index; this one stays as it is."""
