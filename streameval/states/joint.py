@@ -21,7 +21,6 @@ from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Wei
 from streameval.states.fields import (
     MOST_WEIGHT,
     array_field,
-    fields_of,
     int_field,
     labels_field,
     never_counted,
@@ -31,20 +30,19 @@ from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
 _INT64_MAX = 2**63 - 1
-_COLUMNS = frozenset({"models", "labels", "true", "predicted", "scored", "scores", "weight"})
+_KEYS = frozenset({"exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"})
 
 
 @dataclass(frozen=True, slots=True)
 class JointColumns:
-    """Joint cells, or events, column by column.
+    """Joint cells, column by column.
 
     Args:
         labels: The labels that occur, ascending.
         true: Index of the true label; n of them.
         predicted: Index of each model's label, of shape (n, models).
         scored: Whether the models' scores are known.
-        scores: The models' scores, of shape (n, models); 0 where they are not known. Of events:
-            the models' scores, log losses and Brier terms, each where it is kept.
+        scores: The models' scores, of shape (n, models); 0 where they are not known.
         weight: Above 0: int64, float64, or Python ints where one passes int64.
     """
 
@@ -65,52 +63,6 @@ class JointColumns:
         columns = (self.true, self.predicted, self.scored, self.scores, self.weight)
         return JointColumns(self.labels, *[column[rows] for column in columns])
 
-    def to_form(self) -> dict[str, Any]:
-        """The written form, without ``exact``."""
-        large = self.weight.dtype == object
-        return {
-            "models": self.models,
-            "labels": self.labels,
-            "true": self.true,
-            "predicted": self.predicted.ravel(),
-            "scored": self.scored,
-            "scores": self.scores[self.scored].ravel(),
-            "weight": self.weight.tolist() if large else self.weight,
-        }
-
-    @classmethod
-    def from_form(cls, data: object, name: str) -> JointColumns:
-        """The columns that :meth:`to_form` wrote; raises StateError."""
-        fields = fields_of(data, name, _COLUMNS)
-        models = int_field(fields, "models", name, 0, MAX_MODELS)
-        labels = labels_field(fields, "labels", name)
-        true = array_field(fields, "true", name, np.int64)
-        n = len(true)
-        predicted = array_field(fields, "predicted", name, np.int64)
-        scored = fields["scored"]
-        if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
-            refuse(f"{name}.scored", f"{n} bools", scored)
-        values = array_field(fields, "scores", name, np.float64)
-        if len(predicted) != n * models:
-            refuse(f"{name}.predicted", f"{n * models} values", len(predicted))
-        known = int(scored.sum())
-        width = len(values) // known if known else models
-        if len(values) != known * width or width not in (models, 2 * models, 3 * models):
-            refuse(f"{name}.scores", f"{known * models} values", len(values))
-        if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
-            refuse(f"{name}.scores", "finite numbers without -0.0", "others")
-        occurring = np.unique(np.concatenate([true, predicted]))
-        if not np.array_equal(occurring, np.arange(len(labels))):
-            refuse(
-                f"{name}.true", f"indices into {len(labels)} labels, each at least once", occurring
-            )
-        if bool(n) != bool(models):
-            refuse(f"{name}.models", "a number of models where there are events", models)
-        scores = np.zeros((n, width))
-        scores[scored] = values.reshape(known, width)
-        weight = _read_weight(fields["weight"], n, name)
-        return cls(labels, true, predicted.reshape(n, models), scored.copy(), scores, weight)
-
 
 def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
     if not exact:
@@ -120,8 +72,8 @@ def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
     return np.array(weights, dtype=np.int64)
 
 
-def _read_weight(value: object, length: int, name: str) -> npt.NDArray[Any]:
-    field = f"{name}.weight"
+def _read_weight(value: object, length: int) -> npt.NDArray[Any]:
+    field = "joint.weight"
     if type(value) is list:
         if set(map(type, value)) != {int} or max(value) <= _INT64_MAX:
             refuse(field, "an array, or a list of int of which one passes int64", value)
@@ -204,23 +156,17 @@ class JointCounts(SumVector):
     def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
         return never_counted("y_true", y_true)
 
-    def update_many(self, y_true: EventBatch, given: Any = None, weight: Any = None) -> None:
-        """Count a validated batch, whose ``y_pred`` and ``score`` have a column for each model."""
+    def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
         batch = y_true
         assert batch.y_pred is not None
         assert batch.score is not None
-        if not len(batch):
-            return
-        models = batch.y_pred.shape[1]
-        self._check_models(models)
-        weights: list[Weight] = [1] * len(batch)
-        if batch.weight is not None:
-            weights = batch.weight.tolist()
-            if batch.weight.dtype.kind == "f":
-                self._promote()
-        own = _number_of_scores(batch.score.shape[1], models)
-        codes = np.column_stack([batch.y_true, batch.y_pred])
-        self._add_rows(batch.labels or (), codes, batch.score[:, :own], weights)
+        if len(batch):
+            models = batch.y_pred.shape[1]
+            self._check_models(models)
+            own = _number_of_scores(batch.score.shape[1], models)
+            codes = np.column_stack([batch.y_true, batch.y_pred])
+            each = [1] * len(batch) if weight is None else weight.tolist()
+            self._add_rows(batch.labels or (), codes, batch.score[:, :own], each)
 
     def _add_rows(
         self, labels: Sequence[Label], codes: IntArray, scores: FloatArray, weights: list[Weight]
@@ -299,32 +245,57 @@ class JointCounts(SumVector):
 
     # Written form
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
-        return {"exact": self._exact, **self.columns().to_form()}
+        cells = self.columns()
+        return {
+            "exact": self._exact,
+            "models": cells.models,
+            "labels": cells.labels,
+            "true": cells.true,
+            "predicted": cells.predicted.ravel(),
+            "scored": cells.scored,
+            "scores": cells.scores[cells.scored].ravel(),
+            "weight": cells.weight.tolist() if cells.weight.dtype == object else cells.weight,
+        }
 
     @classmethod
     def _keys(cls, data: object) -> frozenset[str]:
-        return _COLUMNS | {"exact"}
+        return _KEYS
 
     def _read(self, fields: Form) -> None:
-        cells = JointColumns.from_form({key: fields[key] for key in _COLUMNS}, "joint")
-        if cells.scores.shape[1] != cells.models:
-            refuse("joint.scores", "one of each model", len(cells.scores))
-        if len(cells.true) and self._exact == (cells.weight.dtype == np.float64):
-            refuse("joint.weight", "ints where exact, else floats", cells.weight.dtype)
-        codes = np.column_stack([cells.true, cells.predicted])
-        for has, width in ((False, 0), (True, cells.models)):
-            rows = np.flatnonzero(cells.scored == has)
+        models = int_field(fields, "models", "joint", 0, MAX_MODELS)
+        labels = labels_field(fields, "labels", "joint")
+        true = array_field(fields, "true", "joint", np.int64)
+        predicted = array_field(fields, "predicted", "joint", np.int64)
+        scored, n = fields["scored"], len(true)
+        if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
+            refuse("joint.scored", f"{n} bools", scored)
+        values = array_field(fields, "scores", "joint", np.float64)
+        if len(predicted) != n * models:
+            refuse("joint.predicted", f"{n * models} values", len(predicted))
+        known = int(scored.sum())
+        if len(values) != known * models:
+            refuse("joint.scores", f"{known * models} values", len(values))
+        if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
+            refuse("joint.scores", "finite numbers without -0.0", "others")
+        codes = np.column_stack([true, predicted.reshape(n, models)])
+        occurring = np.unique(codes)
+        if not np.array_equal(occurring, np.arange(len(labels))):
+            expected = f"indices into {len(labels)} labels, each at least once"
+            refuse("joint.true", expected, occurring)
+        if bool(n) != bool(models):
+            refuse("joint.models", "a number of models where there are events", models)
+        weight = _read_weight(fields["weight"], n)
+        if self._exact == (weight.dtype == np.float64):
+            refuse("joint.weight", "ints where exact, else floats", weight.dtype)
+        for has, width in ((False, 0), (True, models)):
+            rows = np.flatnonzero(scored == has)
             if len(rows):
-                scores = cells.scores[rows, :width]
-                self._add_rows(cells.labels, codes[rows], scores, cells.weight[rows].tolist())
-        again = self.columns()
-        same = len(again.true) == len(cells.true) and all(
-            np.array_equal(getattr(again, key), getattr(cells, key))
-            for key in ("true", "predicted", "scored", "scores", "weight")
-        )
-        if not same or (not len(cells.true) and cells.weight.dtype != again.weight.dtype):
+                scores = values[: len(rows) * width].reshape(len(rows), width)
+                self._add_rows(labels, codes[rows], scores, weight[rows].tolist())
+        written = self.to_state()
+        if not all(np.array_equal(written[key], fields[key]) for key in _KEYS):
             raise StateError("joint: expected distinct cells that ascend")
 
     @classmethod

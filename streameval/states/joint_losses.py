@@ -144,14 +144,10 @@ class JointLosses(SumVector):
         if not self._exact:
             self._values = [0.0] * len(self._values)
 
-    def update_many(self, y_true: EventBatch, given: Any = None, weight: Any = None) -> None:
-        """Count a validated batch, to the same bits as :meth:`update` of each event."""
+    def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
         batch = y_true
         assert batch.y_pred is not None
         assert batch.score is not None
-        weight = batch.weight
-        if weight is not None and weight.dtype.kind == "f":
-            self._promote()
         models = batch.y_pred.shape[1]
         if batch.score.shape[1] < 2 * models:
             return
