@@ -62,8 +62,12 @@ class WeightSquares(SumVector):
 
     def _add(self, terms: Any, weight: Weight) -> None:
         total, squares = self._values
-        total.add(weight)
-        squares.add_square(weight, 1 if weight > 0 else -1)
+        if type(weight) is int:
+            total.add_fraction(weight, 0)
+            squares.add_fraction(weight * abs(weight), 0)
+        else:
+            total.add(weight)
+            squares.add_square(weight)
 
     def update_many(self, y_true: Any, given: object = None, weight: object = None) -> None:
         """Count many events, of which a column of any values gives the number."""

@@ -185,7 +185,7 @@ class SumVector:
         raise NotImplementedError
 
     def _add(self, terms: Any, weight: Weight) -> None:
-        """Add an event of these terms; of a negative weight to remove it."""
+        """Add an event of these terms; of a negative weight to remove it. Settles first."""
         values = self._values
         for at, term in terms or ():
             if type(values[at]) is ExactSum:
@@ -240,14 +240,12 @@ class SumVector:
         terms = self._terms_of(y_true, given, y_pred)
         if not self.VALIDATED and (type(weight) is not int or not 0 < weight <= MAX_WEIGHT):
             weight = canonical_weight(weight)
-        if type(weight) is float:
+        if type(weight) is float and self._exact:
             self._promote()
-        self._settle()
         self._add(terms, weight)
 
     def add_whole(self, y_true: Any, given: Any, weight: Weight, y_pred: Any = None) -> None:
         """:meth:`update` with a whole weight of any size, negative to remove it; not checked."""
-        self._settle()
         self._add(self._terms_of(y_true, given, y_pred), weight)
 
     def update_many(self, y_true: Any, given: Any = None, weight: Any = None) -> None:
@@ -268,7 +266,7 @@ class SumVector:
         self._add_columns(y_true, given, weight)
 
     def _add_columns(self, y_true: Any, given: Any, weight: Any) -> None:
-        if weight is not None and weight.dtype.kind == "f":
+        if weight is not None and weight.dtype.kind == "f" and self._exact:
             self._promote()
         self._settle()
         self._add_many(y_true, given, weight)
@@ -311,7 +309,6 @@ class SumVector:
         """
         terms = self._terms_of(y_true, given, y_pred)
         whole = removable_weight(weight, self._exact)
-        self._settle()
         self._add(terms, -whole)
         if not self._is_sound(terms):
             self._add(terms, whole)
@@ -353,7 +350,7 @@ class SumVector:
         self._check_merge(other)
         self._settle()
         other._settle()
-        if not other._exact:
+        if self._exact and not other._exact:
             self._promote()
         self._merge(other, times)
 
