@@ -77,7 +77,7 @@ class AbsoluteErrors(SumVector):
     NAME = "absolute_errors"
     VALIDATED = True
 
-    weight = Field[Weight]()
+    weight = Field[Weight]()  # type: ignore[assignment]
     total = Field[ExactSum](kind=ExactSum)
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, float]]:
