@@ -160,22 +160,18 @@ def _changes(
         names = [row.metric for row in before.report() if row.metric in known]
     else:
         names = metric_names(metrics)
-    pairs = zip(
-        before.report(names, intervals=level), after.report(names, intervals=level), strict=True
-    )
+    old, new = (one.report(names, intervals=level) for one in (before, after))
+    pairs = zip(old, new, strict=True)
     of_metrics = tuple(_change(first.metric, first, second, shared) for first, second in pairs)
     usual = USUAL_METRICS["single", before.task][0]
     metric = by or (usual if usual in names or not names else names[0])
-    of_slices, gone, new = _slices(before, after, metric, level, shared)
     return Changes(
         level,
         (before.total.support, after.total.support),
         of_metrics,
         _labels(before, after, level, shared),
         metric,
-        of_slices,
-        gone,
-        new,
+        *_slices(before, after, metric, level, shared),
         different_settings(before.options, after.options),
         shared,
     )
@@ -269,10 +265,7 @@ def comparison_changes(
             for model, one in before.evaluators.items()
         },
         {
-            model: tuple(
-                _change(name, _as_row(old[name][n]), _as_row(new[name][n]), shared)
-                for name in names
-            )
+            model: tuple(_change(m, _as_row(old[m][n]), _as_row(new[m][n]), shared) for m in names)
             for n, model in enumerate(before.models[1:])
         },
         different_settings(before.options, after.options),
@@ -300,18 +293,15 @@ def _change(name: str, before: ReportRow, after: ReportRow, shared: str) -> Chan
 
 def _labels(before: Evaluator, after: Evaluator, level: float, shared: str) -> tuple[Change, ...]:
     try:
-        counts = before.confusion, after.confusion
+        old, new = before.confusion, after.confusion
     except MetricError:  # no labels are kept
         return ()
-    if not counts[0].total or not counts[1].total:
+    if not old.total or not new.total:
         return ()
     # A list of all labels is made anew at each read of `labels`.
-    labels = dict.fromkeys([*counts[0].labels, *counts[1].labels])
-    first, second = (_shares(one, labels, level) for one in counts)
-    return tuple(
-        _change(str(label), one, other, shared)
-        for label, one, other in zip(labels, first, second, strict=True)
-    )
+    labels = dict.fromkeys([*old.labels, *new.labels])
+    shares = zip(labels, _shares(old, labels, level), _shares(new, labels, level), strict=True)
+    return tuple(_change(str(label), one, other, shared) for label, one, other in shares)
 
 
 def _shares(counts: ConfusionCounts, labels: Iterable[Label], level: float) -> list[ReportRow]:
@@ -373,11 +363,7 @@ def _table(name: str, rows: Iterable[Change]) -> Table:
 
 
 def describe(value: Any) -> str:
-    """A setting as a line shows it.
-
-    >>> describe({"kind": "last", "n": 10}), describe(["f1"]), describe(None)
-    ('kind last, n 10', 'f1', 'none')
-    """
+    """A setting as a line shows it, such as ``kind last, n 10``; ``none`` for an empty one."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {describe(one)}" for key, one in value.items())
     if isinstance(value, list):

@@ -621,7 +621,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         # Probabilities of several classes can weigh too much for one model only.
         heavy = self._context.positive is None and self.wants_scores
         if heavy and not self._context.cumulative:
-            self._update_one(y_true, y_pred, score, proba, weight, event_time, slices)
+            given = {"y_pred": y_pred, "score": score, "proba": proba, "slices": slices}
+            self._update_one(y_true, weight, event_time, **given)
             return
         try:
             events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
@@ -643,30 +644,18 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             self._forget()
 
     def _update_one(
-        self,
-        y_true: object,
-        y_pred: object,
-        score: object,
-        proba: object,
-        weight: object,
-        event_time: object,
-        slices: object,
+        self, y_true: object, weight: object, event_time: object, **by_key: object
     ) -> None:
         """:meth:`update` as a batch, which is checked for every model before any counts it."""
-
-        def columns(given: object) -> object:
-            return {k: [v] for k, v in given.items()} if isinstance(given, Mapping) else given
-
+        columns = {
+            field_name: {key: [value] for key, value in given.items()}
+            if isinstance(given, Mapping)
+            else given
+            for field_name, given in by_key.items()
+        }
+        times = None if event_time is None else [event_time]
         try:
-            self.update_many(
-                [y_true],
-                columns(y_pred),
-                score=columns(score),
-                proba=columns(proba),
-                weight=[weight],
-                event_time=None if event_time is None else [event_time],
-                slices=columns(slices),
-            )
+            self.update_many([y_true], weight=[weight], event_time=times, **columns)
         except InputError as error:
             raise error.at(None) from None
 
@@ -864,11 +853,11 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         """A difference for each slice, flagged by Benjamini and Hochberg's rule.
 
         Of many slices some differ by chance: of the flagged ones, whose adjusted p-value is at
-        most `rate`, a share of at most `rate` is expected to.
+        most `rate` (between 0 and 1), a share of at most `rate` is expected to.
 
         Args:
             metric: A name of :data:`streameval.metrics.METRICS`.
-            rate: Of false discoveries, between 0 and 1.
+            rate: Of false discoveries.
             options: As of :meth:`difference`.
         """
         if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not 0 < rate < 1:
@@ -1033,8 +1022,7 @@ Evaluation: TypeAlias = Evaluator | Comparison
 def evaluation_from_bytes(data: bytes) -> Evaluation:
     """What :meth:`Evaluator.to_bytes` or :meth:`Comparison.to_bytes` wrote; raises StateError.
 
-    Without a provenance, unlike :func:`from_bytes`: for a carrier that delivers each state exactly
-    once, as a store and an engine do, where parts of equal content are usual.
+    Without a provenance: for a carrier that delivers each state exactly once.
     """
     unpacked = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
     return _type_of(unpacked).from_state(unpacked.data)

@@ -49,20 +49,12 @@ class SeriesRow(NamedTuple):
 
 
 def number(value: float) -> str:
-    """A value as tables show it: ten digits; JSON has all of them.
-
-    >>> number(0.5), number(1 / 3), number(float("nan"))
-    ('0.5', '0.3333333333', 'nan')
-    """
+    """A value as tables show it: ten digits; JSON has all of them."""
     return f"{value:.10g}"
 
 
 def weight(value: Weight) -> str:
-    """A support as tables show it.
-
-    >>> weight(336776), weight(2.5)
-    ('336776', '2.5')
-    """
+    """A support as tables show it."""
     return str(value) if isinstance(value, int) else f"{value:.12g}"
 
 
@@ -177,23 +169,21 @@ class ClassificationReport(Tabular):
         its interval, and there is an ``accuracy_interval``.
         """
 
-        def line(row: Sequence[float], intervals: Sequence[Interval] | None) -> dict[str, Any]:
-            plain: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
-            if intervals is not None:
-                named = zip(_COLUMNS, intervals, strict=False)
-                plain["intervals"] = {name: interval.to_dict() for name, interval in named}
+        def lines(rows: Mapping[Any, Any], intervals: Mapping[Any, Any] | None) -> dict[str, Any]:
+            plain: dict[str, Any] = {}
+            for name, row in rows.items():
+                plain[str(name)] = line = dict(zip(_COLUMNS, row, strict=True))
+                if intervals is not None:
+                    named = zip(_COLUMNS, intervals[name], strict=False)
+                    line["intervals"] = {column: one.to_dict() for column, one in named}
             return plain
 
-        table: dict[str, Any] = {}
-        for label, row in self.rows.items():
-            table[str(label)] = line(row, (self.row_intervals or {}).get(label))
+        table = lines(self.rows, self.row_intervals)
         if self.accuracy is not None:
             table["accuracy"] = self.accuracy
         if self.accuracy_interval is not None:
             table["accuracy_interval"] = self.accuracy_interval.to_dict()
-        for name, row in self.averages.items():
-            table[name] = line(row, (self.average_intervals or {}).get(name))
-        return table
+        return {**table, **lines(self.averages, self.average_intervals)}
 
     def _cells(self, *, beneath: bool = False) -> tuple[list[str], list[list[str]]]:
         """The table; the ends of intervals are beside their numbers, or in lines beneath."""
@@ -286,13 +276,7 @@ class SliceReport(Tabular):
 def value_cells(
     names: Mapping[str, Sequence[str]], value: str, rows: Sequence[ReportRow | SliceRow | SeriesRow]
 ) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells of a table of values.
-
-    Args:
-        names: The first columns, by their headers.
-        value: The header of the values.
-        rows: All with intervals or none; there is a column of reasons where one has a reason.
-    """
+    """The header and the cells of a table of values: all have intervals, or none."""
     columns = [*names.items(), (value, [number(row.value) for row in rows])]
     intervals = [row.interval for row in rows if row.interval is not None]
     if intervals:

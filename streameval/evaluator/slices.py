@@ -42,16 +42,10 @@ if TYPE_CHECKING:
     from streameval.states.native.native_way import WindowWay
 
 OTHER = "(other)"
-"""The value of the slice of further values, once ``max_slices`` is reached.
-
-An event of this very value is counted in that slice too.
-"""
+"""The value of the slice of further values, and of events of this very value."""
 
 MISSING = "(missing)"
-"""The value of the slice of events without a value: None, NaN, an absent key.
-
-An event of this very text is refused: the two could not be distinguished.
-"""
+"""The value of the slice of events without a value; an event of this very text is refused."""
 
 _SETS = compiled("streameval.states.native.native_sets")
 
@@ -91,11 +85,7 @@ def slice_name(key: SliceKey) -> str:
 
 
 def plain_slice_name(key: SliceKey) -> str:
-    """The slice's name without backslashes, which two slices can have: as it was written before.
-
-    >>> plain_slice_name((("city", "Paris, TX"),))
-    'city=Paris, TX'
-    """
+    """The slice's name without backslashes, as older releases wrote it: two slices may share it."""
     return ", ".join(f"{n}={v if slice_value(v) == v else repr(v)}" for n, v in key) or "total"
 
 
@@ -153,10 +143,6 @@ class Slicer:
         dimensions: Names, or tuples of names for combinations:
             ``("country", ("country", "model"))``.
         max_slices: Most slices that are opened, ``(other)`` not counted.
-
-    >>> slicer = Slicer(("country", ("country", "model")), 10)
-    >>> list(map(slice_name, slicer.keys({"country": "PT", "model": 7})))
-    ['country=PT', 'country=PT, model=7']
     """
 
     __slots__ = ("_rank", "dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
@@ -234,13 +220,7 @@ class Slicer:
     def admit_many(
         self, arrived: Sequence[SliceArrival], known: Mapping[SliceKey, object]
     ) -> tuple[list[SliceKey], Slicer]:
-        """The slice that counts each key of a batch, and a slicer with the counts after it.
-
-        Args:
-            arrived: The keys of each dimension, in :meth:`arrival_order`: slices are opened in
-                the order of their first events.
-            known: The slices that are open.
-        """
+        """The slice of each key of a batch, in :meth:`arrival_order`, and the slicer after it."""
         taken: dict[SliceKey, None] = {}
         both = ChainMap(taken, known)  # type: ignore[arg-type]
         after = copy(self)

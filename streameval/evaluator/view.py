@@ -88,23 +88,22 @@ _CUTS: Mapping[str, str] = {
     f"{rule}_cut" if rule in METRICS else rule: rule for rule in BOUNDED_CUTS
 }
 
+_OF_ORDER = (
+    "it depends on the order of events, which shards do not share: pass temporal=True to the "
+    "Evaluator"
+)
+
 _SHOWN_VALUES = 4
 """Metrics of a representation."""
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
-# From the metric to the method of a compiled way.
+# From the metric to the method of a compiled way; the second ones are of a binary task only.
 _COMPILED: Mapping[str, str] = {
-    "accuracy": "accuracy",
     "balanced_accuracy": "recall_macro",
-    "cohen_kappa": "cohen_kappa",
-    "f1_macro": "f1_macro",
-    "matthews_corrcoef": "matthews_corrcoef",
-    "precision_macro": "precision_macro",
-    "recall_macro": "recall_macro",
-    "roc_auc": "roc_auc",
+    **{name: name for name in ("accuracy", "cohen_kappa", "matthews_corrcoef", "roc_auc")},
+    **{name: name for name in ("f1_macro", "precision_macro", "recall_macro")},
 }
-# The same of a binary task.
 _COMPILED_BINARY: Mapping[str, str] = {
     name: name for name in ("brier_score", "f1", "log_loss", "precision", "recall")
 }
@@ -163,12 +162,9 @@ class ViewContext:
         for state in states:
             row = STATES[state]
             if not self.plan.serves(state):
-                how = (
-                    "it depends on the order of events, which shards do not share: pass "
-                    "temporal=True to the Evaluator"
-                    if row.ordered
-                    else f"this evaluator keeps other metrics: add {metric!r} to metrics="
-                )
+                how = f"this evaluator keeps other metrics: add {metric!r} to metrics="
+                if row.ordered:
+                    how = _OF_ORDER
                 raise MetricError(f"{metric} is not kept; {how}")
             if self.later:
                 continue
@@ -195,11 +191,10 @@ class ViewContext:
         """The metric as a function of its states, nan (never a substitute) where undefined."""
         if params or positive != self.positive:
             return metric.bind(positive=positive, undefined=math.nan, **params)
-        made = self.estimators.get(metric.name)
-        if made is None:
+        if metric.name not in self.estimators:
             made = metric.bind(positive=positive, undefined=math.nan)
             self.estimators[metric.name] = made
-        return made
+        return self.estimators[metric.name]
 
     def bound(
         self, metric: Metric, params: Mapping[str, Any], undefined: float | None = None

@@ -30,18 +30,15 @@ from streameval.errors import StateError, shown
 Path: TypeAlias = list[str | int]
 """Keys and indices from the header's root to a value."""
 
+# From a kind to what reads it, for errors.
 _READERS = {
     "comparison": "streameval.Comparison.load or from_bytes",
     "evaluator": "streameval.load or from_bytes",
 }
-"""From a kind to what reads it, for errors."""
 
 MAX_HEADER_BYTES = 2**28
-"""Most bytes of header text."""
-
 MAX_VALUES = 10_000_000
 """Most values in a header: three bytes of JSON can cost 72 bytes of Python objects."""
-
 MAX_DEPTH = 64
 """Most lists and dicts inside one another."""
 
@@ -367,12 +364,11 @@ def check_first_part(first: bytes | memoryview, size: int) -> int:
             f"ends after {size} bytes, within its first part of {FIRST_PART_BYTES}: it is cut off"
         )
     _, _, header_length, total = _FIRST_PART.unpack(first)
+    promise = f"bytes; its first part promises {total}"
     if size < total:
-        raise StateError(f"ends after {size} bytes; its first part promises {total}: it is cut off")
+        raise StateError(f"ends after {size} {promise}: it is cut off")
     if size > total:
-        raise StateError(
-            f"has {size} bytes; its first part promises {total}: {size - total} bytes too many"
-        )
+        raise StateError(f"has {size} {promise}: {size - total} bytes too many")
     room = size - FIRST_PART_BYTES - CHECKSUM_BYTES
     if version != COMPRESSED and _rounded_up(header_length) > room:
         raise StateError(
@@ -383,8 +379,6 @@ def check_first_part(first: bytes | memoryview, size: int) -> int:
 
 class _ArrayArea:
     """The arrays' part of a file, read in order, each byte once."""
-
-    __slots__ = ("end", "position", "start", "view")
 
     def __init__(self, view: memoryview, start: int, end: int) -> None:
         self.view = view

@@ -204,8 +204,11 @@ class Provenance:
 
     def add_shard(self, shard: Shard) -> None:
         """Add a sequence of a shard, in one piece with those of it that adjoin."""
-        borders = self.shards.setdefault(shard.name, {}).setdefault(shard.epoch, [])
-        _add(borders, shard.first, shard.end)
+        name, epoch, first, end = shard
+        borders = self.shards.setdefault(name, {}).setdefault(epoch, [])
+        start, stop = bisect_left(borders, first), bisect_right(borders, end)
+        # An odd position is inside a sequence, which then reaches over the border.
+        borders[start:stop] = [first] * (start % 2 == 0) + [end] * (stop % 2 == 0)
 
     def add(self, other: Provenance, *, live: bool = False) -> None:
         """Add the other's shards, and with ``live`` its events in memory."""
@@ -244,7 +247,7 @@ class Provenance:
                 one.identify(identity)
                 owner.contents.add(identity)
         data = self.to_data()
-        return data if data["contents"] or data["shards"] else None
+        return data if any(data.values()) else None
 
     def _is_covered(self) -> bool:
         """Whether its events have a name or an identity that no other events have."""
@@ -271,28 +274,21 @@ class Provenance:
             or not self._live.isdisjoint(other._live)
         ):
             return Overlap("the events of an evaluator")
-        if self.contents or other.contents:
-            shared = self._shared_contents(other)
-            if shared:
-                certain = shared - self._weak - other._weak
-                content = min(certain or shared)
-                return Overlap(
-                    f"the content {content[:8].hex()}", unnamed=True, by_chance=not certain
-                )
+        shared = self.contents & other.contents
+        # What is in memory here may have been written to bytes that were read there.
+        if other.contents:
+            shared |= other.contents & self._known_by()
+        if self.contents:
+            shared |= self.contents & other._known_by()
+        if shared:
+            certain = shared - self._weak - other._weak
+            content = f"the content {min(certain or shared)[:8].hex()}"
+            return Overlap(content, unnamed=True, by_chance=not certain)
         for name in sorted(self.shards.keys() & other.shards.keys()):
             found = _overlap_of(name, self.shards[name], other.shards[name])
             if found is not None:
                 return found
         return None
-
-    def _shared_contents(self, other: Provenance) -> set[bytes]:
-        """The identities of both, those of the bytes that events in memory were written to too."""
-        shared = self.contents & other.contents
-        if other.contents:
-            shared |= other.contents & self._known_by()
-        if self.contents:
-            shared |= self.contents & other._known_by()
-        return shared
 
     def _known_by(self) -> set[bytes]:
         """The identities under which what was counted in memory may be elsewhere."""
@@ -321,11 +317,11 @@ class Provenance:
             if epochs is None:
                 result.append(shard)
             elif shard.end != END:
-                held = epochs[max(epochs)]
                 position = shard.first
-                for first, end in [*_sequences(held), (shard.end, shard.end)]:
-                    if position < min(first, shard.end):
-                        result.append(shard._replace(first=position, end=min(first, shard.end)))
+                for first, end in [*_sequences(epochs[max(epochs)]), (shard.end, shard.end)]:
+                    missing_to = min(first, shard.end)
+                    if position < missing_to:
+                        result.append(shard._replace(first=position, end=missing_to))
                     position = max(position, end)
         return result
 
@@ -483,12 +479,6 @@ def _sequences(borders: list[int]) -> Iterable[tuple[int, int]]:
     return zip(borders[::2], borders[1::2], strict=True)
 
 
-def _add(borders: list[int], first: int, end: int) -> None:
-    start, stop = bisect_left(borders, first), bisect_right(borders, end)
-    # An odd position is inside a sequence, which then reaches over the border.
-    borders[start:stop] = [first] * (start % 2 == 0) + [end] * (stop % 2 == 0)
-
-
 def content_of(data: bytes) -> bytes:
     """The identity of a state's bytes: the first half of the checksum at their end."""
     return data[-CHECKSUM_BYTES:][:_CONTENT_BYTES]
@@ -501,5 +491,5 @@ def _is_entry(entry: object) -> bool:
     if not _is_name(name) or not all(type(number) is int for number in numbers):
         return False
     epoch, *borders = numbers
-    rising = all(a < b for a, b in pairwise(borders))
-    return 0 <= epoch < END and borders[0] >= 0 and borders[-1] <= END and rising
+    rising = all(a < b for a, b in pairwise([-1, *borders, END + 1]))
+    return 0 <= epoch < END and rising
