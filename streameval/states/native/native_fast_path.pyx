@@ -34,7 +34,7 @@ from streameval.errors import InputError
 from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
 from streameval.states.native.native_class_events cimport best_label
-from streameval.states.native.native_label_sums cimport MOST_TOTAL
+from streameval.states.native.native_confusion cimport MOST_TOTAL
 from streameval.states.native.native_loss_tally cimport LabelRun, NativeEventQueue
 
 __all__ = [
@@ -174,6 +174,8 @@ cdef class StateFastPath(WindowFastPath):
         if self._cells is None or self._cells._replaced:
             cells = self._counts._cells
             self._cells = cells if type(cells) is NativeConfusionCells else None
+            if self._cells is not None and self._cells._replaced:
+                self._cells = None  # in integers of another size
         return self._cells
 
     cdef object _true(self, Event* event):

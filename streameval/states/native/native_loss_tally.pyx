@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import numpy as np
 
-from streameval.states.native.native_label_sums cimport Whole
+from streameval.states.native.exact128 cimport Whole
 
 __all__ = ["LabelRun", "NativeEventQueue", "NativeLossTally"]
 
