@@ -990,7 +990,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
     def _check_joint(self, key: SliceKey, joint: StateSet) -> None:
         """Raise StateError where joint states that were read contradict the models'."""
         for _, _, windows in self._models:
-            own = (windows.slices[key] if key else windows.total).state_set
+            path = (windows.slices[key] if key else windows.total).fast_path()
+            own = None if path is None else path.states
             if own is not None and own.has_whole_weights and joint.has_whole_weights:
                 for name in own.plan.stored:
                     most, got = joint.support("joint"), own.support(name)

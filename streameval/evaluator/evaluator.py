@@ -219,21 +219,21 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         window = self._windows.total
         self._window = window
         self._total = View(window, self._context)
-        alone = self._windows.alone
-        self._state_set: StateSet | None = window.state_set if alone and window.plain else None
+        path = window.fast_path()
+        alone = path is not None and path.every and self._windows.alone
+        self._state_set: StateSet | None = path.states if path is not None and alone else None
         self._update: Callable[..., None] | None = None
         if self._state_set is not None:
             self._update = self._state_set.update
         plan, windows = self._context.plan, self._windows
         kernel = plan.task_row.kernel
-        way = None if kernel is None else window.compiled_way
         self._bind(
             None if isinstance(self._lock, PLAIN_LOCK) else self._lock,
             self._input.known,
             kernel == "two classes",
             self._input.threshold,
             SUM_TOLERANCE if plan.probabilities else -1.0,
-            None if way is None else way(),
+            None if path is None or kernel is None else path.counts,
             self._slicer.dimensions,
             windows.fast_path_of,
             windows.timeline,

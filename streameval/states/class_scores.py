@@ -60,7 +60,6 @@ from streameval.states.sums.fixed_point import total_weight, total_weight_by_gro
 
 if TYPE_CHECKING:
     from streameval.states.class_probability import ClassProbabilitySums
-    from streameval.states.native.native_class_events import ClassCounter
 
 RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share."""
@@ -1059,12 +1058,8 @@ def _multisets(
     return KeyedScores(keys, starts, scores, None if ones else weights)
 
 
-def class_counter(
-    scores: ClassScores | None, sums: ClassProbabilitySums | None
-) -> ClassCounter | None:
+def class_counter(scores: ClassScores | None, sums: ClassProbabilitySums | None) -> Any:
     """Counts events in these states in compiled code; None where there is none."""
     if COMPILED is None or (scores is None and sums is None):
         return None
-    most = MAX_TOTAL // MAX_CLASSES
-    counter: ClassCounter = COMPILED.ClassCounter(scores, sums, _EVENTS_MOST, most)
-    return counter
+    return COMPILED.ClassCounter(scores, sums, _EVENTS_MOST, MAX_TOTAL // MAX_CLASSES)

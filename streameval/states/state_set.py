@@ -30,7 +30,6 @@ from streameval.tasks.registry import TASKS, TaskName
 from streameval.tasks.task import Task
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_fast_path import StateFastPath
     from streameval.states.native.native_sets import NativeSets
 
 _NATIVE = compiled("streameval.states.native.native_fast_path")
@@ -216,7 +215,7 @@ class StateSet:
     derived: tuple[StateRow, ...] = ()
     """The rows of states that were derived and are kept current since."""
     _task: Task
-    _path: StateFastPath | None = None
+    _path: Any = None
 
     if TYPE_CHECKING:
 
@@ -243,14 +242,14 @@ class StateSet:
         if self._path is not None:
             self._bind_fast_path(self._path)
 
-    def fast_path(self) -> StateFastPath | None:
+    def fast_path(self) -> Any:
         """Counts an event in these states in compiled code; None where there is none."""
         if self._path is None and _NATIVE is not None and self._task.kernel is not None:
             self._path = _NATIVE.StateFastPath()
             self._bind_fast_path(self._path)
         return self._path
 
-    def _bind_fast_path(self, path: StateFastPath) -> None:
+    def _bind_fast_path(self, path: Any) -> None:
         binary = self._task.kernel == "two classes"
         taken: dict[str, Any] = {}
         queued: tuple[list[Any], ...] = [], [], []

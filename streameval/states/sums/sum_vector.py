@@ -45,9 +45,6 @@ from streameval.states.fields import (
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.sums.exact_sum import ExactSum, scaled_sum
 
-if TYPE_CHECKING:
-    from streameval.states.native.native_loss_tally import NativeEventQueue
-
 _NATIVE = compiled("streameval.states.native.native_loss_tally")
 
 Form: TypeAlias = dict[str, Any]
@@ -164,7 +161,7 @@ class SumVector:
 
     def __init__(self, size: int = 0) -> None:
         self._exact = True
-        self._queue: NativeEventQueue | None = None
+        self._queue: Any = None
         self._cells: dict[Any, Weight] = {}
         """Sums by key, without sums of 0; a subclass writes and reads them."""
         self._start(size)
@@ -224,8 +221,8 @@ class SumVector:
         """The weight, or more than a sum of the same weights in another order."""
         return self.weight if self._exact else self.weight * _ROUNDING
 
-    def queue(self) -> NativeEventQueue:
-        """Takes events of whole weight from compiled code, which has been built."""
+    def queue(self) -> Any:
+        """The ``NativeEventQueue`` that compiled code adds events of whole weight to."""
         if self._queue is None:
             self._queue = _NATIVE.NativeEventQueue()
         return self._queue
