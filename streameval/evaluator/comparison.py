@@ -528,7 +528,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             if first.options.get(option) is not None and not exempt:
                 raise InputError(option, expected=expected, got="one")
         self._models = [
-            _Model(name, one._context.intake, one._windows) for name, one in evaluators.items()
+            _Model(name, one._context.input, one._windows) for name, one in evaluators.items()
         ]
         plan, kept = self._context.plan, self._context.kept
         # Differences of mean losses need no scores of single events.
@@ -743,10 +743,10 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             for name, values in zip(_WORDS, given, strict=True)
         }
         checked = []
-        for name, intake, _ in self._models:
+        for name, validator, _ in self._models:
             own = [None if part is None else part[name] for part in parts.values()]
             try:
-                checked.append(getattr(intake, form)(y_true, *own, weight))
+                checked.append(getattr(validator, form)(y_true, *own, weight))
             except InputError as error:
                 base, bracket, key = error.field.partition("[")
                 if parts.get(base) is None:
