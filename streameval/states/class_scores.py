@@ -215,8 +215,8 @@ class Rankings:
     def follow_rows(self, scores: ClassScores, rows: _Rows) -> None:
         """Add the rows of a batch that ``scores`` has just added.
 
-        Rankings are dropped where it is cheaper to derive them anew: after a large batch, or
-        where they are seldom read.
+        Rankings are dropped after a large batch, or where they are seldom read: it is cheaper to
+        derive them anew.
         """
         if not self.kept:
             return
@@ -345,6 +345,10 @@ class ClassScores:
         """The weight of all events."""
         return self._whole if self.exact else math.fsum(self.counts.values())
 
+    @property
+    def _dtype(self) -> Any:
+        return np.int64 if self.exact else np.float64
+
     def true_count(self, label: Label) -> Weight:
         """The weight of the events of one true class; 0 for an unknown label."""
         return self.counts.get(label, 0 if self.exact else 0.0)
@@ -355,15 +359,10 @@ class ClassScores:
         return self._base
 
     def pair_wins(self, column: Label, other: Label) -> Weight:
-        """How often events of class ``column`` outscore those of ``other`` in that column.
+        """Twice the weight of pairs in which class ``column`` outscores ``other`` in that column.
 
-        Twice the weight of the pairs (event of class ``column``, event of class
-        ``other``) in which the first has the higher score in ``column``, a tie
-        counting one half; so A(column | other) = wins / (2 · n_column · n_other).
-
-        Returns:
-            An int, or a float once a weight was not whole; 0 when a class has
-            no events, or is compared with itself.
+        A tie counts one half, so A(column | other) = wins / (2 · n_column · n_other). 0 when a
+        class has no events, or is compared with itself.
         """
         if column == other:
             return 0 if self.exact else 0.0
@@ -382,10 +381,7 @@ class ClassScores:
         return self._wins.wins(self, column, other)
 
     def won_share(self, column: Label, other: Label | None = None) -> float:
-        """A(column | other), of weights that are not whole; None: over all other classes.
-
-        A fraction in [0, 1]; nan where a class has no events.
-        """
+        """A(column | other) of float weights; None: over all other classes; nan without pairs."""
         scores, *sides = self.against(column, other)
         own, rest = ((scores[side != 0], side[side != 0]) for side in sides)
         return won_share(own, rest)
@@ -396,10 +392,7 @@ class ClassScores:
         return self._wins.mean_share(self)
 
     def column_scores(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
-        """The distinct scores of a true class in a column, zeros too, ascending, and their weights.
-
-        Both arrays are empty where the class has no events.
-        """
+        """The distinct scores of a true class in a column, zeros too, and their weights."""
         self._fold()
         codes = self._codes
         key = codes.get(column, LOW_KEY) << KEY_SHIFT | codes.get(true, LOW_KEY)
@@ -412,11 +405,7 @@ class ClassScores:
         return np.insert(scores, at, 0.0), np.insert(weights, at, zeros)
 
     def pooled(self, columns: Iterable[Label] | None = None) -> ScoreGroups:
-        """Every (event, class) as one binary event, positive where the class is true.
-
-        What the micro average ranks: n · K scores of K columns, by default of all
-        :attr:`classes`, zeros included.
-        """
+        """Every (event, column) of all classes, or of some, as one binary event, zeros included."""
         self._fold()
         base, counts = self._base, self._weights_of(self.counts)
         sides: tuple[list[Any], list[Any]] = ([(np.zeros(0), counts[:0])], [])
@@ -466,14 +455,7 @@ class ClassScores:
         return index
 
     def one_vs_rest(self, column: Label) -> ScoreIndex:
-        """:meth:`one_vs_rest_groups` as a binary index.
-
-        >>> scores = ClassScores()
-        >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
-        >>> scores.update("dog", {"dog": 1.0})
-        >>> scores.one_vs_rest("cat").groups().scores.tolist()
-        [0.0, 0.75]
-        """
+        """:meth:`one_vs_rest_groups` as a binary index."""
         groups, limit = self.one_vs_rest_groups(column), self._limit
         if limit is not None:
             # Of all true classes together there may be more scores than of one.
@@ -493,14 +475,7 @@ class ClassScores:
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Count one validated event that :meth:`check` accepts.
-
-        Args:
-            y_true: The true class, canonical.
-            proba: Canonical label -> probability.
-            weight: Canonical.
-            y_pred: Not used; all states of class probabilities take it.
-        """
+        """Count one validated event that :meth:`check` accepts; ``y_pred`` is not used."""
         if self._level:
             proba = {label: coarse(score, self._level) for label, score in proba.items()}
         if type(weight) is float:
@@ -518,10 +493,7 @@ class ClassScores:
     def counted_with(
         self, sums: ClassProbabilitySums | None, confusion: ConfusionCounts
     ) -> Callable[[Label, Label, Mapping[Label, float]], bool] | None:
-        """How compiled code counts a plain event here and in two other states of a set.
-
-        It returns False, nothing changed, for any other event; None where it was not built.
-        """
+        """The fast path of an event here and in two other states; it returns whether it applies."""
         if COMPILED is None:
             return None
         most = MAX_TOTAL // MAX_CLASSES
@@ -535,12 +507,7 @@ class ClassScores:
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Whether an event can be counted.
-
-        Raises:
-            InputError: A str label in a state of numbers, or the reverse; too
-                many labels or too much weight.
-        """
+        """Raise InputError for labels of two kinds, too many labels or too much weight."""
         if not self._knows(y_true, proba) or self.total + weight > MAX_TOTAL // MAX_CLASSES:
             self._check_capacity((y_true, *proba), weight)
 
@@ -607,10 +574,7 @@ class ClassScores:
             scores if len(held) == scores.shape[1] else scores[:, held],
             weights,
         )
-        if 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size:
-            self._parts.append(rows.part(zeros=not self.exact))
-        else:
-            self._blocks.append(rows)
+        self._wait(rows)
         self._wins.follow_rows(self, rows)
         self._relieve()
 
@@ -646,52 +610,45 @@ class ClassScores:
         if waiting > most or len(self._blocks) + len(self._parts) > _PARTS_MOST:
             self._fold()
 
+    def _wait(self, rows: _Rows) -> None:
+        """Add rows to what waits; where most scores are 0, the others alone take less memory."""
+        if 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size:
+            self._parts.append(rows.part(zeros=not self.exact))
+        else:
+            self._blocks.append(rows)
+
     def _gather(self) -> None:
-        """Make arrays of the events that wait."""
+        """Make rows of the events that wait."""
         events, self._events = self._events, []
         if not events:
             return
-        codes = self._codes
-        if COMPILED is not None:
-            names = tuple(events[0][1])
-            columns = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
-            shape = len(events), len(names)
-            rows = _Rows(np.empty(len(events), np.int64), columns, np.empty(shape), None)
-            if (columns >= 0).all() and COMPILED.read_rows(
-                events, codes, names, rows.scores, rows.true
-            ):
-                self._blocks.append(rows)
-                return
-        if self.exact:
-            held = [
-                (codes[label] << KEY_SHIFT | codes[y], score, weight)
-                for y, row, weight in events
-                for label, score in row.items()
-                if score
-            ]
-        else:
-            # Zeros beside another score of the same key are entries, too.
-            named: dict[Label, set[Label]] = {}
-            for y, row, _ in events:
-                named.setdefault(y, set()).update([label for label in row if row[label]])
-            keys_of = {
-                y: [(codes[label] << KEY_SHIFT | codes[y], label) for label in labels]
-                for y, labels in named.items()
-            }
-            held = [
-                (key, row.get(label, 0.0), weight)
-                for y, row, weight in events
-                for key, label in keys_of[y]
-            ]
-        dtype = np.int64 if self.exact else np.float64
-        keys, values, weights = zip(*held, strict=True) if held else ((), (), ())
-        entries = Entries(np.array(keys, np.int64), np.array(values), np.array(weights, dtype))
-        if self.exact:
-            self._parts.append(_Part(entries))
+        codes, names = self._codes, tuple(events[0][1])
+        true, scores = np.empty(len(events), np.int64), np.empty((len(events), len(names)))
+        columns = np.array([codes.get(name, -1) for name in names], np.int64)
+        known = COMPILED is not None and (columns >= 0).all()
+        if known and COMPILED.read_rows(events, codes, names, scores, true):
+            self._blocks.append(_Rows(true, columns, scores, None))
             return
-        true, _, each = zip(*events, strict=True)
-        counts: Any = np.bincount([codes[y] for y in true], each)
-        self._parts.append(_Part(entries, counts))
+        # Events of other weights, or that name other labels.
+        places: dict[Label, int] = {}
+        cells = [
+            (n, places.setdefault(label, len(places)), score)
+            for n, (_, row, _) in enumerate(events)
+            for label, score in row.items()
+            if score
+        ]
+        given = zip(*cells, strict=True) if cells else ((), (), ())
+        at, place, values = map(np.array, given, (np.int64, np.int64, np.float64))
+        true[:] = [codes[label] for label, _, _ in events]
+        columns = np.array([codes[name] for name in places], np.int64)
+        weights = np.array([weight for _, _, weight in events], self._dtype)
+        if self.exact:
+            entries = Entries(columns[place] << KEY_SHIFT | true[at], values, weights[at])
+            self._parts.append(_Part(entries))
+        else:
+            scores = np.zeros((len(events), len(places)))
+            scores[at, place] = values
+            self._wait(_Rows(true, columns, scores, weights))
 
     def _fold(self) -> None:
         """Sort what waits into the arrays, within the limit; O(n) where anything waits."""
@@ -738,7 +695,7 @@ class ClassScores:
 
     def _weights_of(self, counts: Mapping[Label, Weight]) -> Any:
         """The weights of true classes, each at its code: int64, or float64."""
-        weights = np.zeros(len(self._codes), np.int64 if self.exact else np.float64)
+        weights = np.zeros(len(self._codes), self._dtype)
         for label, count in counts.items():
             weights[self._codes[label]] = count
         return weights
@@ -779,12 +736,9 @@ class ClassScores:
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Remove one earlier event, exactly; arguments as of :meth:`update`.
+        """Remove one earlier event, exactly, or raise InputError and change nothing.
 
-        Raises:
-            InputError: The weight is not whole, or was not for some event of
-                this state; or no event with these scores was counted. (That
-                they belong to one event is not recorded.) Nothing is changed.
+        That all its scores belong to one event is not recorded, and not checked.
         """
         whole = removable_weight(weight, self.exact)
         self._fit()
@@ -853,15 +807,9 @@ class ClassScores:
         self._check_capacity(other.labels, other.total)
 
     def merge(self, other: ClassScores, times: int = 1) -> None:
-        """Add the other's events so many times; its content is unchanged.
+        """Add the other's events so many times, or raise StateError and change nothing.
 
-        Args:
-            other: With the same arguments.
-            times: −1 removes the events again, exactly; both have whole weights then.
-
-        Raises:
-            StateError: Labels of two kinds, or too many, or too much weight.
-                Nothing is changed.
+        −1 removes what was merged before, exactly; both have whole weights then.
         """
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
@@ -927,7 +875,7 @@ class ClassScores:
             "true": multisets.keys & LOW_KEY,
             "lengths": multisets.lengths,
             "scores": multisets.scores.copy(),
-            "weights": multisets.each().astype(np.int64 if self.exact else np.float64),
+            "weights": multisets.each().astype(self._dtype),
         }
         if self.signed:
             form[_SIGNED] = False
@@ -1006,7 +954,7 @@ class ClassScores:
         # A key is there for its other scores, and what it lacks to its class is no weight.
         assert set(base.each_key()[base.scores != 0.0].tolist()) == set(base.keys.tolist())
         assert self.exact or not len(self._implied_zeros().keys)
-        assert base.each().dtype == (np.int64 if self.exact else np.float64)
+        assert base.each().dtype == self._dtype
         for key, total in zip(base.keys.tolist(), base.totals.tolist(), strict=True):
             count = self.counts[labels[key & LOW_KEY]]
             assert total <= count + (0 if self.exact else RESIDUE * count)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields
@@ -21,11 +22,10 @@ from streameval.events.values import (
     check_probability_rows,
     check_same_kind,
     check_same_length,
-    label_column,
     named_columns,
     score_column,
 )
-from streameval.tasks.input import Input, InputOptions, ScoreColumns, first_position
+from streameval.tasks.input import Input, InputOptions, ScoreColumns
 from streameval.tasks.task import FieldKind, Task
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
@@ -35,14 +35,9 @@ _SHOWN = 4
 
 
 class BinaryInput(Input):
-    """Makes labels "positive or not" and predictions out of scores.
+    """Labels that are positive or not, and predictions from scores of ``threshold`` and more.
 
-    Args:
-        positive: The label that counts as positive; every other is the one
-            negative label, taken from the events.
-        threshold: An event with ``score >= threshold`` is predicted positive
-            where no ``y_pred`` is given.
-        labels: Both labels, where they are known beforehand.
+    The first label that is not ``positive`` becomes the negative one, unless both are declared.
     """
 
     __slots__ = ("negative", "positive", "threshold")
@@ -106,14 +101,11 @@ class BinaryInput(Input):
         if len(self.staged) > 1:
             raise self._third_label("y_pred", self.staged)
 
-    def _third_label(
-        self, field: str, names: Iterable[Label], position: int | None = None
-    ) -> InputError:
+    def _third_label(self, field: str, names: Iterable[Label]) -> InputError:
         return InputError(
             field,
             expected=f"two labels, {shown(self.positive)} and one other",
             got=" and ".join(shown(name) for name in sorted(names, key=str)),
-            position=position,
             remedy=f"pass {_MULTICLASS}",
             remedy_code="task",
         )
@@ -241,7 +233,7 @@ class BinaryInput(Input):
             found[label] = value
         return found
 
-    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> BoolArray:
+    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> NDArray[Any]:
         if type(column) is np.ndarray and column.ndim == 1 and self.known.keys() == {0, 1}:
             # The most common case, without codes.
             if column.dtype == np.bool_:
@@ -249,24 +241,17 @@ class BinaryInput(Input):
             if column.dtype.kind in "iu" and len(column) and column.max() <= 1 <= 1 + column.min():
                 same: BoolArray = column == self.positive
                 return same
-        distinct, codes = label_column(column, field)
-        present = np.bincount(codes, minlength=len(distinct))
-        truths = np.zeros(len(distinct), dtype=np.bool_)
-        others: list[Label] = []
-        for code, label in enumerate(distinct):
-            if not present[code]:
-                continue
-            try:
-                truths[code] = self._label(label, field, column=distinct)
-            except InputError as error:
-                raise error.at(first_position(codes, code)) from None
-            if not truths[code] and self.negative is None:
-                others.append(label)
-                names.setdefault(label, 0)
-                if len(names) > 1:
-                    raise self._third_label(field, names, first_position(codes, code))
-        result: BoolArray = truths[codes]
-        return result
+        return super()._label_column(column, field, names)
+
+    def _column_label(
+        self, label: Label, field: str, names: dict[Label, int], column: Sequence[Label]
+    ) -> bool:
+        positive = self._label(label, field, column=column)
+        if not positive and self.negative is None:
+            names.setdefault(label, 0)
+            if len(names) > 1:
+                raise self._third_label(field, names)
+        return positive
 
     def _positive_column(self, proba: object, names: Mapping[Label, int]) -> object:
         """The positive label's column of (n, 2) probabilities; any other shape as it is.

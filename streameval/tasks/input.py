@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streameval.errors import InputError
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import (
     BoolArray,
     FloatArray,
-    IntArray,
     Label,
     Weight,
     canonical_label,
     canonical_weight,
     check_same_kind,
     check_same_length,
+    label_column,
     weight_column,
 )
 
@@ -89,10 +89,10 @@ class Input:
         default follows from it."""
         raise NotImplementedError
 
-    def _label_column(
-        self, column: object, field: str, names: dict[Label, int]
-    ) -> npt.NDArray[Any]:
-        """A batch's labels as states count them; ``names`` gains the labels that may be new."""
+    def _column_label(
+        self, label: Label, field: str, names: dict[Label, int], column: Sequence[Label]
+    ) -> int:
+        """What a batch has for a label out of a column; ``names`` gains one that may be new."""
         raise NotImplementedError
 
     def _score_columns(
@@ -101,7 +101,7 @@ class Input:
         """A batch's scores, given in one of the two arguments; ``names`` gains their labels."""
         raise NotImplementedError
 
-    def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> npt.NDArray[Any]:
+    def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> NDArray[Any]:
         """The predicted labels where only scores are given."""
         raise NotImplementedError
 
@@ -110,6 +110,19 @@ class Input:
     ) -> Iterable[Label]:
         """Which of the names are labels of these events; ``predicted``: y_pred was given."""
         raise NotImplementedError
+
+    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> NDArray[Any]:
+        """A batch's labels as states count them."""
+        distinct, codes = label_column(column, field)
+        present = np.bincount(codes, minlength=len(distinct))
+        counted: NDArray[Any] = np.zeros(len(distinct), dtype=np.int64 if self._codes else np.bool_)
+        for code, label in enumerate(distinct):
+            if present[code]:
+                try:
+                    counted[code] = self._column_label(label, field, names, distinct)
+                except InputError as error:
+                    raise error.at(int(np.argmax(codes == code))) from None
+        return counted[codes]
 
     # Reading, for reports and files
 
@@ -256,8 +269,3 @@ def nothing_given(field: str) -> InputError:
         got="none of them",
         remedy="pass the predicted label as y_pred, or a score",
     )
-
-
-def first_position(codes: IntArray, code: int) -> int:
-    """Position of the first event of a code."""
-    return int(np.argmax(codes == code))

@@ -26,7 +26,6 @@ from streameval.events.values import (
     check_probability_rows,
     check_same_kind,
     check_same_length,
-    label_column,
     most_probable,
     most_probable_columns,
     named_columns,
@@ -36,7 +35,6 @@ from streameval.tasks.input import (
     Input,
     InputOptions,
     ScoreColumns,
-    first_position,
     nothing_given,
 )
 from streameval.tasks.task import FieldKind, Task
@@ -47,15 +45,10 @@ _NO_SHARES = -1
 
 
 class ClassInput(Input):
-    """Canonical labels, and predictions out of probabilities.
+    """Canonical labels, and predictions from probabilities, or from any scores of all classes.
 
-    Args:
-        labels: The closed list of classes, or None to discover them. The
-            columns of a two-dimensional ``proba`` array are in its order.
-        probabilities: Whether events bring probabilities, as ``proba``; else any finite
-            scores of every class, as ``score``. That requires `labels`.
-        plain: A fast path: the fields of a plain event with probabilities, or None for any
-            other; see ``plain_event`` of ``states/native/native_class_events.pyx``.
+    Columns of an array are in the order of ``labels``. ``plain`` is a fast path: the fields of a
+    plain event with probabilities, or None for any other (``native_class_events.pyx``).
     """
 
     __slots__ = ("_plain", "_texts", "classes", "probabilities", "score_field")
@@ -111,7 +104,7 @@ class ClassInput(Input):
         """The canonical label; learns nothing."""
         label = canonical_label(value, field, position)
         if label in self.known:
-            return self.known[label]
+            return label
         if self.known:
             check_same_kind(next(iter(self.known.values())), label, field, position)
         if self.closed:
@@ -217,23 +210,13 @@ class ClassInput(Input):
             )
         return score
 
-    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> IntArray:
-        """The column's codes in terms of ``names``, which gains its new labels."""
-        labels, codes = label_column(column, field)
-        mapped = np.zeros(len(labels), dtype=np.int64)
-        present = np.bincount(codes, minlength=len(labels)) > 0
-        for code, raw in enumerate(labels):
-            if not present[code]:
-                continue
-            try:
-                label = self._label(raw, field)
-                if names:
-                    check_same_kind(next(iter(names)), label, field)
-            except InputError as error:
-                raise error.at(first_position(codes, code)) from None
-            mapped[code] = names.setdefault(label, len(names))
-        result: IntArray = mapped[codes]
-        return result
+    def _column_label(
+        self, label: Label, field: str, names: dict[Label, int], column: Sequence[Label]
+    ) -> int:
+        known = self._label(label, field)
+        if names:
+            check_same_kind(next(iter(names)), known, field)
+        return names.setdefault(known, len(names))
 
     def _score_columns(
         self, score: object, proba: object, length: int, names: dict[Label, int]

@@ -76,7 +76,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds that contain the exact value with certainty, of an evaluator of bounded memory.
+    """Guaranteed bounds of the exact value, of an evaluator of bounded memory.
 
     >>> Bounds(0.71, 0.72).width < 0.011
     True

@@ -27,8 +27,8 @@ from streameval.metrics import registry as metric_registry
 from streameval.metrics.metric import Metric
 from streameval.states.registry import STATES, StateRow
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.states.sums.exact_sum import ExactSum, inverse_of, scaled_sum
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.exact_sum import ExactSum
+from streameval.states.sums.sum_vector import Field, SumVector
 from streameval.tasks.input import Input, InputOptions
 from streameval.tasks.registry import TASKS, one_of_tasks
 from streameval.tasks.task import Task
@@ -74,47 +74,30 @@ class NumbersTask(Task):
 class AbsoluteErrors(SumVector):
     """Σ w and Σ w·|y_true − y_pred|, exactly."""
 
-    __slots__ = ("_exact", "_total", "weight")
+    __slots__ = ()
     NAME = "absolute_errors"
-    FIELDS = (Field("weight", "weight"), Field("_total", "total"))
+    weight = Field[Weight]()  # type: ignore[assignment]
+    total = Field[ExactSum](kind=ExactSum)
 
-    def __init__(self) -> None:
-        self._exact = True
-        self.weight: Weight = 0
-        self._total = ExactSum()
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> float:
+        return float(abs(y_true - given))
 
     def _add(self, terms: float, weight: Weight) -> None:
-        self.weight += weight
-        self._total.add(terms, weight)
+        self._values[0] += weight
+        self._values[1].add(terms, weight)
 
-    def _is_sound(self, left: Any = None) -> bool:
-        return self.weight >= 0 and self._total.value() >= 0
+    def _is_sound(self, terms: Any = None) -> bool:
+        return self.weight >= 0 and self.total.value() >= 0
 
-    def update(self, y_true: float, y_pred: float, weight: Weight = 1) -> None:
-        if type(weight) is float:
-            self._promote()
-        self._add(abs(y_true - y_pred), weight)
-
-    def update_many(self, y_true: Any, y_pred: Any, weight: Any = None) -> None:
-        each = [1] * len(y_true) if weight is None else weight.tolist()
-        for event in zip(y_true.tolist(), y_pred.tolist(), each, strict=True):
-            self.update(*event)
-
-    def revert(self, y_true: float, y_pred: float, weight: int = 1) -> None:
-        self._remove(abs(y_true - y_pred), weight, "event", (y_true, y_pred))
-
-    @classmethod
-    def scaled(cls, parts: Parts, unit: int) -> Form:
-        weight = sum(form["weight"] * factor for form, factor in parts) / unit
-        total = scaled_sum([(form["total"], factor) for form, factor in parts], *inverse_of(unit))
-        return {"exact": False, "weight": weight, "total": total}
+    def update_many(self, y_true: Any, given: Any = None, weight: Any = None) -> None:
+        self._add_columns(y_true, given, weight)
 
 
 def mean_absolute_error(errors: AbsoluteErrors, undefined: float | None = None) -> float:
     """Mean of |y_true − y_pred|."""
     if not errors.weight:
         return se.metrics.Undefined("no events") if undefined is None else undefined
-    return errors._total.value() / errors.weight
+    return errors.total.value() / errors.weight
 
 
 # Its rows ---------------------------------------------------------------------

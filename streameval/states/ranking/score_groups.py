@@ -189,7 +189,8 @@ def delong_variance(index: Any, unit: float = 1) -> float:
     of_negatives = max(negatives * q01 - wins * wins, 0)
     spread = of_positives * more_negatives + of_negatives * more_positives
     pairs = 2 * positives * negatives
-    return unit * spread / (pairs * pairs * more_positives * more_negatives)
+    variance: float = unit * spread / (pairs * pairs * more_positives * more_negatives)
+    return variance
 
 
 def groups_to_state(
