@@ -546,8 +546,7 @@ def parse_header(view: memoryview, start: int) -> Any:
 
 
 def _text(tree: object) -> bytes:
-    # The standard library writes, not msgspec: its float text is
-    # float.__repr__, which is documented and does not change.
+    # Not msgspec: the float text here is float.__repr__, which is documented and does not change.
     return json.dumps(
         tree,
         ensure_ascii=False,
@@ -603,8 +602,7 @@ def _first_difference(one: bytes, other: bytes) -> int:
 
 
 def _written_int(number: int) -> int | str:
-    # Base 16, because base 10 costs quadratic time and Python refuses
-    # to read more than 4,300 digits of it.
+    # Base 10 costs quadratic time, and Python refuses to read more than 4,300 digits of it.
     return number if -(2**63) <= number < 2**63 else f"$int:{number:x}"
 
 

@@ -74,12 +74,9 @@ def checked_shard(name: object, epoch: object = 0, sequence: object = None) -> S
 
 
 def _is_name(name: object) -> bool:
-    return (
-        isinstance(name, str)
-        and 0 < len(name) <= _NAME_CHARACTERS
-        and name.isprintable()
-        and " " not in name
-    )
+    if not isinstance(name, str) or not 0 < len(name) <= _NAME_CHARACTERS:
+        return False
+    return name.isprintable() and " " not in name
 
 
 class Overlap(NamedTuple):
