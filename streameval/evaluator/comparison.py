@@ -519,7 +519,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             exempt = option == "max_scores" and not paired_scores
             if first.options.get(option) is not None and not exempt:
                 raise InputError(option, expected=expected, got="one")
-        self._inputs = {name: one._context.intake for name, one in evaluators.items()}
+        self._inputs = {name: one._context.input for name, one in evaluators.items()}
         self._model_windows = [one._windows for one in evaluators.values()]
         plan, kept = self._context.plan, self._context.kept
         # Differences of mean losses need no scores of single events.

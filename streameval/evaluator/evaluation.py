@@ -69,7 +69,7 @@ class MergeableEvaluation:
         return self._context.plan.probabilities
 
     def _score_missing(self) -> InputError:
-        field = self._context.intake.score_field
+        field = self._context.input.score_field
         return InputError(
             field,
             expected="a score, since only metrics of scores are kept",

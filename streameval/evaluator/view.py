@@ -114,7 +114,7 @@ class ViewContext:
     """How metrics of an evaluator are computed: shared by all its views."""
 
     plan: StatePlan
-    intake: Input
+    input: Input
     undefined: float | None = None
     """The number for undefined values."""
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class ViewContext:
 
     def names(self) -> Mapping[Label, Label]:
         """From the labels that a state set counts to the user's, where these differ."""
-        return self.intake.names
+        return self.input.names
 
     def counted(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A metric's parameters, with labels as the state sets count them; raises MetricError."""
@@ -152,7 +152,7 @@ class ViewContext:
                 continue
             if name == "labels":
                 given = counted[name] = distinct_labels(given, name)
-            if names := self.intake.names:
+            if names := self.input.names:
                 codes = {label: code for code, label in names.items()}
                 counted[name] = _coded(given, codes, name)
         return counted
@@ -353,7 +353,7 @@ class Readings:
     @locked
     def labels(self) -> list[Label]:
         """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        return self._context.intake.labels
+        return self._context.input.labels
 
     @overload
     def value(
@@ -857,7 +857,7 @@ class View(Readings):
         context = self._context
         if context.positive is None or not context.plan.serves("confusion"):
             return None
-        return context.intake.threshold
+        return context.input.threshold
 
     @property
     @locked

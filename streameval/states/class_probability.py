@@ -15,7 +15,7 @@ from streameval.events.values import IntArray, Label, Weight
 from streameval.states.class_events import COMPILED
 from streameval.states.fields import refuse, weights_field
 from streameval.states.ranking.sorted_runs import WeightArray
-from streameval.states.sums.fixed_point import UNIT, total_weight, total_weight_by_group
+from streameval.states.sums.fixed_point import UNIT, chunks, total_weight, total_weight_by_group
 from streameval.states.sums.loss_sums import LossSums, each_bin
 from streameval.states.sums.loss_terms import (
     ABSENT,
@@ -57,8 +57,10 @@ class ClassProbabilitySums(LossSums):
     (0.375, {0: 1})
     """
 
-    __slots__ = ("_ranks", "probabilities")
+    # The cells of the base are the ranks.
+    __slots__ = ("probabilities",)
     NAME = "class_probability"
+    VALIDATED = True
     MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
 
     bin_correct = Field[list[Weight]](each_bin)
@@ -67,7 +69,6 @@ class ClassProbabilitySums(LossSums):
     def __init__(self, bins: int = 10, *, probabilities: bool = True) -> None:
         super().__init__(bins)
         self.probabilities = probabilities
-        self._ranks: dict[int, Weight] = {}
         if COMPILED is not None and probabilities:
             self._terms = COMPILED.NativeClassTerms(self._edges)
 
@@ -77,7 +78,6 @@ class ClassProbabilitySums(LossSums):
     def copy(self) -> ClassProbabilitySums:
         """An independent state of the same events."""
         new = super().copy()
-        new._ranks = self._ranks.copy()
         if not self._exact:
             new._terms = None
         return new
@@ -94,13 +94,13 @@ class ClassProbabilitySums(LossSums):
         """Weight of all events."""
         if self.probabilities:
             return super().weight
-        return sum(self._ranks.values()) if self._exact else math.fsum(self._ranks.values())
+        return sum(self._cells.values()) if self._exact else math.fsum(self._cells.values())
 
     @property
     def ranks(self) -> dict[int, Weight]:
         """Rank of the true class (0 is the top, −1 not named) -> weight; ranks ascend."""
         self._settle()
-        return dict(sorted(self._ranks.items()))
+        return dict(sorted(self._cells.items()))
 
     # Counting
 
@@ -121,9 +121,7 @@ class ClassProbabilitySums(LossSums):
             and terms.count(y_true, given, y_pred)
         ):
             return
-        if type(weight) is float:
-            self._promote()
-        self.add_whole(y_true, given, weight, y_pred)
+        super().update(y_true, given, weight, y_pred)
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> EventTerms | None:
         if self.probabilities:
@@ -134,16 +132,11 @@ class ClassProbabilitySums(LossSums):
         assert terms is not None
         if self.probabilities:
             super()._add(terms, weight)
-        self._add_rank(terms[2], weight)
-
-    def _add_rank(self, rank: int, weight: Weight) -> None:
-        known = self._ranks.pop(rank, 0 if self._exact else 0.0) + weight
-        if known:
-            self._ranks[rank] = known
+        self._add_cell(terms[2], weight)
 
     def _add_rest(self, rest: Iterable[tuple[int, int]]) -> None:
         for rank, weight in rest:
-            self._add_rank(rank, weight)
+            self._add_cell(rank, weight)
 
     def _add_columns(self, y_true: EventBatch, given: Any, weight: Any) -> None:
         batch = y_true
@@ -159,8 +152,9 @@ class ClassProbabilitySums(LossSums):
             super()._add_many(y_true, given, weight)
             return
         rows = rows_of(y_true)
-        _, ranks = given_and_ranks(rows.true, rows.scores, rows.places)
-        self._add_ranks(ranks, len(rows.places), weight)
+        for part in chunks(len(y_true)):
+            _, ranks = given_and_ranks(rows.true[part], rows.scores[part], rows.places)
+            self._add_ranks(ranks, len(rows.places), None if weight is None else weight[part])
 
     def _add_chunk(self, terms: ColumnTerms) -> None:
         super()._add_chunk(terms)
@@ -177,21 +171,21 @@ class ClassProbabilitySums(LossSums):
         totals = total_weight_by_group(ranks - ABSENT, columns - ABSENT, weight)
         for rank, total in enumerate(totals, ABSENT):
             if total:
-                self._add_rank(rank, total)
+                self._add_cell(rank, total)
 
     # Soundness and other states
 
     def _is_sound(self, terms: EventTerms | None = None) -> bool:
         if terms is None:
             return super()._is_sound() and self._ranks_agree()
-        return self._ranks.get(terms[2], 0) >= 0 and super()._is_sound(terms)
+        return self._cells.get(terms[2], 0) >= 0 and super()._is_sound(terms)
 
     def _ranks_agree(self) -> bool:
         """Whether ranks and bins count the same events; bins only those of probabilities."""
         found = self._in_bins()
         if not self.probabilities:
             return not found
-        total = sum(self._ranks.values())
+        total = sum(self._cells.values())
         return total == found if self._exact else abs(total - found) <= 1e-6 * found
 
     def _check_merge(self, other: Any) -> None:
@@ -202,15 +196,9 @@ class ClassProbabilitySums(LossSums):
             )
         super()._check_merge(other)
 
-    def _merge(self, other: ClassProbabilitySums, times: int) -> None:
-        super()._merge(other, times)
-        for rank, weight in list(other._ranks.items()):
-            self._add_rank(rank, weight * times)
-
     def _promote(self) -> None:
         super()._promote()
         self._terms = None  # counts in integers
-        self._ranks = {rank: float(weight) for rank, weight in self._ranks.items()}
 
     # Written form
 
@@ -247,7 +235,7 @@ class ClassProbabilitySums(LossSums):
         weights = weights_field(fields, "rank_weights", self.NAME, self._exact, len(ranks))
         if not all(weights):
             refuse(f"{self.NAME}.rank_weights", "weights above 0", weights)
-        self._ranks = dict(zip(ranks, weights, strict=True))
+        self._cells = dict(zip(ranks, weights, strict=True))
 
     def _refuse_unsound(self) -> None:
         super()._refuse_unsound()
@@ -267,8 +255,3 @@ class ClassProbabilitySums(LossSums):
             "ranks": sorted(ranks),
             "rank_weights": [total_over(ranks[rank], unit) for rank in sorted(ranks)],
         }
-
-    def _check(self) -> None:
-        super()._check()
-        kind = int if self._exact else float
-        assert all(type(weight) is kind and weight > 0 for weight in self._ranks.values())

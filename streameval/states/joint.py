@@ -21,32 +21,28 @@ from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Wei
 from streameval.states.fields import (
     MOST_WEIGHT,
     array_field,
-    bool_field,
-    fields_of,
     int_field,
     labels_field,
     never_counted,
     refuse,
-    removable_weight,
 )
-from streameval.states.sums.sum_vector import Form, Parts
+from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
 _INT64_MAX = 2**63 - 1
-_COLUMNS = frozenset({"models", "labels", "true", "predicted", "scored", "scores", "weight"})
+_KEYS = frozenset({"exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"})
 
 
 @dataclass(frozen=True, slots=True)
 class JointColumns:
-    """Joint cells, or events, column by column.
+    """Joint cells, column by column.
 
     Args:
         labels: The labels that occur, ascending.
         true: Index of the true label; n of them.
         predicted: Index of each model's label, of shape (n, models).
         scored: Whether the models' scores are known.
-        scores: The models' scores, of shape (n, models); 0 where they are not known. Of events:
-            the models' scores, log losses and Brier terms, each where it is kept.
+        scores: The models' scores, of shape (n, models); 0 where they are not known.
         weight: Above 0: int64, float64, or Python ints where one passes int64.
     """
 
@@ -67,52 +63,6 @@ class JointColumns:
         columns = (self.true, self.predicted, self.scored, self.scores, self.weight)
         return JointColumns(self.labels, *[column[rows] for column in columns])
 
-    def to_form(self) -> dict[str, Any]:
-        """The written form, without ``exact``."""
-        large = self.weight.dtype == object
-        return {
-            "models": self.models,
-            "labels": self.labels,
-            "true": self.true,
-            "predicted": self.predicted.ravel(),
-            "scored": self.scored,
-            "scores": self.scores[self.scored].ravel(),
-            "weight": self.weight.tolist() if large else self.weight,
-        }
-
-    @classmethod
-    def from_form(cls, data: object, name: str) -> JointColumns:
-        """The columns that :meth:`to_form` wrote; raises StateError."""
-        fields = fields_of(data, name, _COLUMNS)
-        models = int_field(fields, "models", name, 0, MAX_MODELS)
-        labels = labels_field(fields, "labels", name)
-        true = array_field(fields, "true", name, np.int64)
-        n = len(true)
-        predicted = array_field(fields, "predicted", name, np.int64)
-        scored = fields["scored"]
-        if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
-            refuse(f"{name}.scored", f"{n} bools", scored)
-        values = array_field(fields, "scores", name, np.float64)
-        if len(predicted) != n * models:
-            refuse(f"{name}.predicted", f"{n * models} values", len(predicted))
-        known = int(scored.sum())
-        width = len(values) // known if known else models
-        if len(values) != known * width or width not in (models, 2 * models, 3 * models):
-            refuse(f"{name}.scores", f"{known * models} values", len(values))
-        if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
-            refuse(f"{name}.scores", "finite numbers without -0.0", "others")
-        occurring = np.unique(np.concatenate([true, predicted]))
-        if not np.array_equal(occurring, np.arange(len(labels))):
-            refuse(
-                f"{name}.true", f"indices into {len(labels)} labels, each at least once", occurring
-            )
-        if bool(n) != bool(models):
-            refuse(f"{name}.models", "a number of models where there are events", models)
-        scores = np.zeros((n, width))
-        scores[scored] = values.reshape(known, width)
-        weight = _read_weight(fields["weight"], n, name)
-        return cls(labels, true, predicted.reshape(n, models), scored.copy(), scores, weight)
-
 
 def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
     if not exact:
@@ -122,8 +72,8 @@ def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
     return np.array(weights, dtype=np.int64)
 
 
-def _read_weight(value: object, length: int, name: str) -> npt.NDArray[Any]:
-    field = f"{name}.weight"
+def _read_weight(value: object, length: int) -> npt.NDArray[Any]:
+    field = "joint.weight"
     if type(value) is list:
         if set(map(type, value)) != {int} or max(value) <= _INT64_MAX:
             refuse(field, "an array, or a list of int of which one passes int64", value)
@@ -146,7 +96,7 @@ def _packer(models: int, scores: int) -> struct.Struct:
     return struct.Struct(f"<{models + 1}i{scores}d")
 
 
-class JointCounts:
+class JointCounts(SumVector):
     """Weight of each joint cell: the true label, every model's label and every model's score.
 
     Events without scores are cells of labels only, of which there are few. With scores
@@ -159,90 +109,66 @@ class JointCounts:
     (3, [[0.2, 0.4], [0.8, 0.4]])
     """
 
-    __slots__ = ("_cells", "_codes", "_exact", "_models")
+    # The cells of the base are by packed codes of 32 bits, then float64 scores: a tuple of tuples
+    # takes twice as much memory.
+    __slots__ = ("_codes",)
+    NAME = "joint"
+    VALIDATED = True
 
     def __init__(self) -> None:
-        # Packed as codes of 32 bits, then float64 scores: a tuple of tuples takes twice as much.
-        self._cells: dict[bytes, Weight] = {}
+        super().__init__()
         self._codes: dict[Label, int] = {}
-        self._exact = True
-        self._models = 0
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole."""
-        return self._exact
 
     @property
     def models(self) -> int:
         """Number of models; 0 without an event."""
-        return self._models if self._cells else 0
+        return self._size if self._cells else 0
 
     @property
     def total(self) -> Weight:
         """Weight of all events; O(cells)."""
         return sum(self._cells.values())
 
+    weight = total
+
     # Counting
 
-    def update(
-        self,
-        y_true: Label,
-        score: tuple[float, ...],
-        weight: Weight = 1,
-        y_pred: tuple[Label, ...] = (),
-    ) -> None:
-        """Count one validated event, or raise InputError for another number of models.
-
-        Args:
-            y_true: The true label.
-            score: Each model's score; empty where they are not kept. The two losses of each
-                model that may follow are not of this state.
-            weight: Positive.
-            y_pred: Each model's label.
-        """
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> bytes:
+        # The two losses of each model that may follow the scores are not of this state.
         self._check_models(len(y_pred))
-        if type(weight) is float:
-            self._promote()
-        elif not self._exact:
-            weight = float(weight)
-        self._models = len(y_pred)
-        key = self._key(y_true, score, y_pred)
-        self._cells[key] = self._cells.get(key, 0) + weight
-
-    def _key(self, y_true: Label, score: tuple[float, ...], y_pred: tuple[Label, ...]) -> bytes:
         codes = self._codes
         indices = [codes.setdefault(label, len(codes)) for label in (y_true, *y_pred)]
-        own = _number_of_scores(len(score), len(y_pred))
-        return _packer(len(y_pred), own).pack(*indices, *score[:own])
+        own = _number_of_scores(len(given), len(y_pred))
+        return _packer(len(y_pred), own).pack(*indices, *given[:own])
 
     def _check_models(self, models: int) -> None:
-        if models != self._models and self._cells:
-            raise InputError("y_pred", expected=f"labels of {self._models} models", got=str(models))
+        if not self._cells:
+            self._size = models
+        elif models != self._size:
+            raise InputError("y_pred", expected=f"labels of {self._size} models", got=str(models))
 
-    def _promote(self) -> None:
-        if self._exact:
-            self._exact = False
-            self._cells = {key: float(weight) for key, weight in self._cells.items()}
+    def _add(self, terms: bytes, weight: Weight) -> None:
+        self._add_cell(terms, weight)
 
-    def update_many(self, batch: EventBatch) -> None:
-        """Count a validated batch, whose ``y_pred`` and ``score`` have a column for each model."""
+    def _is_sound(self, terms: bytes | None = None) -> bool:
+        return terms is None or self._cells.get(terms, 0) >= 0
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted("y_true", y_true)
+
+    def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
+        batch = y_true
         assert batch.y_pred is not None
         assert batch.score is not None
-        if not len(batch):
-            return
-        models = batch.y_pred.shape[1]
-        self._check_models(models)
-        own = _number_of_scores(batch.score.shape[1], models)
-        codes = np.column_stack([batch.y_true, batch.y_pred])
-        weights: list[Weight] = [1] * len(batch)
-        if batch.weight is not None:
-            weights = batch.weight.tolist()
-            if batch.weight.dtype.kind == "f":
-                self._promote()
-        self._add(batch.labels or (), codes, batch.score[:, :own], weights)
+        if len(batch):
+            models = batch.y_pred.shape[1]
+            self._check_models(models)
+            own = _number_of_scores(batch.score.shape[1], models)
+            codes = np.column_stack([batch.y_true, batch.y_pred])
+            each = [1] * len(batch) if weight is None else weight.tolist()
+            self._add_rows(batch.labels or (), codes, batch.score[:, :own], each)
 
-    def _add(
+    def _add_rows(
         self, labels: Sequence[Label], codes: IntArray, scores: FloatArray, weights: list[Weight]
     ) -> None:
         """Add rows of the true and each model's label, which all have scores, or none of them."""
@@ -250,64 +176,28 @@ class JointCounts:
         mapped = np.zeros(len(labels), dtype=np.int64)
         for code in np.unique(codes).tolist():
             mapped[code] = own.setdefault(labels[code], len(own))
-        self._models = codes.shape[1] - 1
+        self._size = codes.shape[1] - 1
         if not self._exact:
             weights = list(map(float, weights))
         cells = self._cells
         for key, weight in zip(_packed(mapped[codes], scores), weights, strict=True):
             cells[key] = cells.get(key, 0) + weight
 
-    def revert(
-        self,
-        y_true: Label,
-        score: tuple[float, ...],
-        weight: Weight = 1,
-        y_pred: tuple[Label, ...] = (),
-    ) -> None:
-        """Remove one earlier event, exactly.
-
-        Raises:
-            InputError: It was never counted, or weights are not whole. Nothing is changed.
-        """
-        whole = removable_weight(weight, self._exact)
-        known = self._codes.keys() >= {y_true, *y_pred}
-        key = self._key(y_true, score, y_pred) if known else b""
-        left = self._cells.get(key, 0) - whole
-        if left < 0:
-            raise never_counted("y_true", y_true)
-        if left:
-            self._cells[key] = left
-        else:
-            del self._cells[key]
-
-    def merge(self, other: JointCounts, times: int = 1) -> None:
-        """Add the other's events so many times; it is unchanged.
-
-        Args:
-            other: Joint counts of as many models.
-            times: 1; another number only where both are exact, negative to remove events.
-
-        Raises:
-            StateError: The other is no such state, or of another number of models.
-        """
+    def _check_merge(self, other: Any) -> None:
         if not isinstance(other, JointCounts):
             raise StateError(f"merge: expected JointCounts, got {shown(other)}")
-        if self._cells and other.models not in (0, self._models):
+        if self._cells and other.models not in (0, self._size):
             raise StateError(
-                f"merge: expected joint counts of {self._models} models, got {other._models}"
+                f"merge: expected joint counts of {self._size} models, got {other._size}"
             )
-        if not other._exact:
-            self._promote()
+
+    def _merge(self, other: JointCounts, times: int) -> None:
         names = list(other._codes)
         for codes, scores, weights in list(other._parts()):
             if len(codes):
-                self._add(names, codes, scores, [weight * times for weight in weights])
+                self._add_rows(names, codes, scores, [weight * times for weight in weights])
         if times < 0:
             self._cells = {key: weight for key, weight in self._cells.items() if weight}
-
-    def subtract(self, other: JointCounts) -> None:
-        """Remove all events of another that was merged before; both exact."""
-        self.merge(other, -1)
 
     # Reading
 
@@ -349,44 +239,64 @@ class JointCounts:
 
     def copy(self) -> JointCounts:
         """An independent state of the same events."""
-        new = JointCounts()
-        new._cells, new._codes = self._cells.copy(), self._codes.copy()
-        new._exact, new._models = self._exact, self._models
+        new = super().copy()
+        new._codes, new._size = self._codes.copy(), self._size
         return new
 
     # Written form
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
-        return {"exact": self._exact, **self.columns().to_form()}
+        cells = self.columns()
+        return {
+            "exact": self._exact,
+            "models": cells.models,
+            "labels": cells.labels,
+            "true": cells.true,
+            "predicted": cells.predicted.ravel(),
+            "scored": cells.scored,
+            "scores": cells.scores[cells.scored].ravel(),
+            "weight": cells.weight.tolist() if cells.weight.dtype == object else cells.weight,
+        }
 
     @classmethod
-    def from_state(cls, data: dict[str, Any]) -> JointCounts:
-        """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, "joint", _COLUMNS | {"exact"})
-        exact = bool_field(fields, "exact", "joint")
-        given = {key: value for key, value in fields.items() if key != "exact"}
-        cells = JointColumns.from_form(given, "joint")
-        if cells.scores.shape[1] != cells.models:
-            refuse("joint.scores", "one of each model", len(cells.scores))
-        if len(cells.true) and exact == (cells.weight.dtype == np.float64):
-            refuse("joint.weight", "ints where exact, else floats", cells.weight.dtype)
-        new = cls()
-        new._exact = exact
-        codes = np.column_stack([cells.true, cells.predicted])
-        for has, width in ((False, 0), (True, cells.models)):
-            rows = np.flatnonzero(cells.scored == has)
+    def _keys(cls, data: object) -> frozenset[str]:
+        return _KEYS
+
+    def _read(self, fields: Form) -> None:
+        models = int_field(fields, "models", "joint", 0, MAX_MODELS)
+        labels = labels_field(fields, "labels", "joint")
+        true = array_field(fields, "true", "joint", np.int64)
+        predicted = array_field(fields, "predicted", "joint", np.int64)
+        scored, n = fields["scored"], len(true)
+        if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
+            refuse("joint.scored", f"{n} bools", scored)
+        values = array_field(fields, "scores", "joint", np.float64)
+        if len(predicted) != n * models:
+            refuse("joint.predicted", f"{n * models} values", len(predicted))
+        known = int(scored.sum())
+        if len(values) != known * models:
+            refuse("joint.scores", f"{known * models} values", len(values))
+        if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
+            refuse("joint.scores", "finite numbers without -0.0", "others")
+        codes = np.column_stack([true, predicted.reshape(n, models)])
+        occurring = np.unique(codes)
+        if not np.array_equal(occurring, np.arange(len(labels))):
+            expected = f"indices into {len(labels)} labels, each at least once"
+            refuse("joint.true", expected, occurring)
+        if bool(n) != bool(models):
+            refuse("joint.models", "a number of models where there are events", models)
+        weight = _read_weight(fields["weight"], n)
+        if self._exact == (weight.dtype == np.float64):
+            refuse("joint.weight", "ints where exact, else floats", weight.dtype)
+        for has, width in ((False, 0), (True, models)):
+            rows = np.flatnonzero(scored == has)
             if len(rows):
-                scores = cells.scores[rows, :width]
-                new._add(cells.labels, codes[rows], scores, cells.weight[rows].tolist())
-        again = new.columns()
-        same = len(again.true) == len(cells.true) and all(
-            np.array_equal(getattr(again, key), getattr(cells, key))
-            for key in ("true", "predicted", "scored", "scores", "weight")
-        )
-        if not same or (not len(cells.true) and cells.weight.dtype != again.weight.dtype):
+                scores = values[: len(rows) * width].reshape(len(rows), width)
+                self._add_rows(labels, codes[rows], scores, weight[rows].tolist())
+        written = self.to_state()
+        if not all(np.array_equal(written[key], fields[key]) for key in _KEYS):
             raise StateError("joint: expected distinct cells that ascend")
-        return new
 
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
@@ -404,18 +314,15 @@ class JointCounts:
         mine, theirs = self.to_state(), other.to_state()
         return all(np.array_equal(mine[key], theirs[key]) for key in mine)
 
-    __hash__ = None  # type: ignore[assignment]  # mutable
+    __hash__ = None  # mutable
 
     def __repr__(self) -> str:
-        return f"<JointCounts of {len(self._cells)} cells, {self._models} models>"
+        return f"<JointCounts of {len(self._cells)} cells, {self._size} models>"
 
     def _check(self) -> None:
-        sizes = {_packer(self._models, 0).size, _packer(self._models, self._models).size}
-        kind = int if self._exact else float
-        for key, weight in self._cells.items():
-            assert len(key) in sizes
-            assert type(weight) is kind
-            assert weight > 0
+        super()._check()
+        sizes = {_packer(self._size, 0).size, _packer(self._size, self._size).size}
+        assert set(map(len, self._cells)) <= sizes
         assert list(self._codes.values()) == list(range(len(self._codes)))
 
 

@@ -87,6 +87,7 @@ class JointLosses(SumVector):
     __slots__ = ()
     NAME = "joint_losses"
     SIZE = ("models", 0, MAX_MODELS)
+    VALIDATED = True
 
     weight = Field[Weight]()
     log_loss = Field[list[Weight]](_each, MOST_LOG_LOSS * UNIT)
@@ -115,27 +116,9 @@ class JointLosses(SumVector):
             losses, squares, scale = self.brier, self.brier_squares, 1
         return losses[a] - losses[b], squares[pair], scale
 
-    def update(
-        self,
-        y_true: object,
-        given: Sequence[float],
-        weight: Weight = 1,
-        y_pred: Sequence[object] = (),
-    ) -> None:
-        """Count one validated event.
-
-        Args:
-            y_true: Ignored.
-            given: The last ones are each model's log loss, then each model's Brier term; with
-                fewer than two for each model there are none.
-            weight: Positive.
-            y_pred: Each model's label, of which the number counts.
-        """
-        if type(weight) is float:
-            self._promote()
-        self.add_whole(y_true, given, weight, y_pred)
-
     def _terms_of(self, y_true: object, given: Any, y_pred: Any) -> list[int] | None:
+        # The last numbers are each model's log loss, then each model's Brier term; or there are
+        # fewer than two of each model, and no losses.
         models = len(y_pred)
         losses = given[len(given) - 2 * models :]
         if len(given) < 2 * models or min(losses) < 0.0:
@@ -161,14 +144,10 @@ class JointLosses(SumVector):
         if not self._exact:
             self._values = [0.0] * len(self._values)
 
-    def update_many(self, y_true: EventBatch, given: Any = None, weight: Any = None) -> None:
-        """Count a validated batch, to the same bits as :meth:`update` of each event."""
+    def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
         batch = y_true
         assert batch.y_pred is not None
         assert batch.score is not None
-        weight = batch.weight
-        if weight is not None and weight.dtype.kind == "f":
-            self._promote()
         models = batch.y_pred.shape[1]
         if batch.score.shape[1] < 2 * models:
             return

@@ -166,10 +166,10 @@ class ScoreMoments(SumVector):
 
     def _add(self, terms: tuple[bool, float], weight: Weight) -> None:
         positive, score = terms
-        weights, sums, squares = self._values[positive::2]
-        weights.add(weight)
-        sums.add(score, weight)
-        squares.add_square(score, weight)
+        values = self._values
+        values[positive].add(weight)
+        values[2 + positive].add(score, weight)
+        values[4 + positive].add_square(score, weight)
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         for positive in (False, True):

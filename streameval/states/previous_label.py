@@ -51,17 +51,14 @@ class PreviousLabel:
     """
 
     __slots__ = ("events", "last", "pairs", "repeats")
+    exact = True
+    """Events are counted, not weighed."""
 
     def __init__(self) -> None:
         self.events = 0
         self.pairs = 0
         self.repeats = 0
         self.last: Label | None = None
-
-    @property
-    def exact(self) -> bool:
-        """Always True: events are counted, not weighed."""
-        return True
 
     def update(self, y_true: object, weight: Weight = 1) -> None:
         """Count the next true label; its weight is validated and not used."""
@@ -101,11 +98,9 @@ class PreviousLabel:
         )
 
     def forget_oldest(self, oldest: Label, following: Label | None) -> None:
-        """Remove the first event, or raise InputError and change nothing.
+        """Remove the first event, given the first two labels; the second is None if it has none.
 
-        Args:
-            oldest: Its canonical label.
-            following: The label of the second event; None without another event.
+        Raises InputError, and changes nothing, where these cannot be the first two.
         """
         repeats = self.repeats - (oldest == following)
         if following is None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import StateError
+from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import LabelColumn, Weight, weight_column
-from streameval.states.fields import MOST_WEIGHT
+from streameval.states.fields import MOST_WEIGHT, never_counted
 from streameval.states.sums.exact_sum import ExactSum, nearest_float
 from streameval.states.sums.sum_vector import Field, SumVector
 
@@ -37,7 +37,6 @@ class WeightSquares(SumVector):
 
     __slots__ = ()
     NAME = "weight_squares"
-    FIELD = "weight"
 
     sum = Field[ExactSum](kind=ExactSum)
     squares = Field[ExactSum](kind=ExactSum, power=2)
@@ -63,8 +62,12 @@ class WeightSquares(SumVector):
 
     def _add(self, terms: Any, weight: Weight) -> None:
         total, squares = self._values
-        total.add(weight)
-        squares.add_square(weight, 1 if weight > 0 else -1)
+        if type(weight) is int:
+            total.add_fraction(weight, 0)
+            squares.add_fraction(weight * abs(weight), 0)
+        else:
+            total.add(weight)
+            squares.add_square(weight)
 
     def update_many(self, y_true: Any, given: object = None, weight: object = None) -> None:
         """Count many events, of which a column of any values gives the number."""
@@ -85,9 +88,8 @@ class WeightSquares(SumVector):
             total.add_many(floats)
             squares.add_squares_many(floats)
 
-    def revert(self, y_true: Any, given: Any, weight: Weight = 1, y_pred: Any = None) -> None:
-        """Remove one earlier event, exactly; arguments as of :meth:`update`."""
-        super().revert(y_true, weight, weight)
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted("weight", weight)
 
     def _is_sound(self, terms: Any = None) -> bool:
         """Whether some events have these sums: 0 < Σw² ≤ (Σw)², and whole ones Σw ≤ Σw²."""

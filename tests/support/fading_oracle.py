@@ -88,8 +88,8 @@ class Oracle:
         terms = [(event_terms(e.true, e.score, e.predicted), weight) for e, weight in kept]
         under = UNIT * sum(weight for _, weight in kept)
         losses = {
-            "log_loss": _ratio(sum(weight * term.loss for term, weight in terms), under),
-            "brier_score": _ratio(sum(weight * term.brier for term, weight in terms), under),
+            "log_loss": _ratio(sum(weight * term[0] for term, weight in terms), under),
+            "brier_score": _ratio(sum(weight * term[1] for term, weight in terms), under),
         }
         areas = {}
         for label in {e.true for e, _ in kept} | {

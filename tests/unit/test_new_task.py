@@ -74,23 +74,14 @@ class NumbersTask(Task):
 class AbsoluteErrors(SumVector):
     """Σ w and Σ w·|y_true − y_pred|, exactly."""
 
-    __slots__ = ()
     NAME = "absolute_errors"
+    VALIDATED = True
+
     weight = Field[Weight]()  # type: ignore[assignment]
     total = Field[ExactSum](kind=ExactSum)
 
-    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> float:
-        return float(abs(y_true - given))
-
-    def _add(self, terms: float, weight: Weight) -> None:
-        self._values[0] += weight
-        self._values[1].add(terms, weight)
-
-    def _is_sound(self, terms: Any = None) -> bool:
-        return self.weight >= 0 and self.total.value() >= 0
-
-    def update_many(self, y_true: Any, given: Any = None, weight: Any = None) -> None:
-        self._add_columns(y_true, given, weight)
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, float]]:
+        return [(0, 1), (1, abs(y_true - given))]
 
 
 def mean_absolute_error(errors: AbsoluteErrors, undefined: float | None = None) -> float:

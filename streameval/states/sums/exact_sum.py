@@ -53,7 +53,7 @@ def scaled_sum(
     total = ExactSum()
     for form, factor in zip(forms, factors, strict=True):
         by = (inverse * factor) ** power
-        total._add(by * form["numerator"], power * shift + form["shift"])
+        total.add_fraction(by * form["numerator"], power * shift + form["shift"])
     return total.to_state()
 
 
@@ -83,14 +83,14 @@ class ExactSum:
     def add(self, x: float, weight: Weight = 1) -> None:
         """Add ``weight · x``, both finite; a negative weight removes it."""
         numerator, denominator = x.as_integer_ratio()
-        self._add(numerator, denominator.bit_length() - 1, weight)
+        self.add_fraction(numerator, denominator.bit_length() - 1, weight)
 
     def add_square(self, x: float, weight: Weight = 1) -> None:
         """Add ``weight · x²``, the square not rounded."""
         numerator, denominator = x.as_integer_ratio()
-        self._add(numerator * numerator, 2 * denominator.bit_length() - 2, weight)
+        self.add_fraction(numerator * numerator, 2 * denominator.bit_length() - 2, weight)
 
-    def _add(self, numerator: int, shift: int, weight: Weight = 1) -> None:
+    def add_fraction(self, numerator: int, shift: int, weight: Weight = 1) -> None:
         """Add ``weight · numerator / 2**shift``."""
         if weight != 1:
             by, denominator = weight.as_integer_ratio()
@@ -129,13 +129,13 @@ class ExactSum:
         lowest = int(exponent.min())
         groups = exponent - lowest
         totals = sum_limbs(limbs, weight, groups, int(groups.max()) + 1)
-        self._add(sum(total << at for at, total in enumerate(totals) if total), -lowest)
+        self.add_fraction(sum(total << at for at, total in enumerate(totals) if total), -lowest)
 
     # The arithmetic of an element of a SumVector: new sums, the operands are unchanged.
 
     def __add__(self, other: ExactSum) -> ExactSum:
         new = +self
-        new._add(other._numerator, other._shift)
+        new.add_fraction(other._numerator, other._shift)
         return new
 
     def __rmul__(self, times: int) -> ExactSum:

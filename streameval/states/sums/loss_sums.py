@@ -123,6 +123,8 @@ class LossSums(SumVector):
     # Counting
 
     def _add(self, terms: EventTerms | None, weight: Weight) -> None:
+        if self._terms is not None:
+            self._settle()
         self._whole = None
         if terms is None:
             self._values[-1] += weight  # outside, of binary events

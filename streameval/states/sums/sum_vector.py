@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import add, pos
 from typing import (
@@ -19,7 +20,7 @@ from typing import (
 
 import numpy as np
 
-from streameval.errors import StateError, shown
+from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch
 from streameval.events.truth import positive_column
 from streameval.events.values import (
@@ -53,28 +54,18 @@ _ROUNDING = 1.000001
 """Float sums of the same terms differ by their order; a millionth is generous."""
 
 
+@dataclass(eq=False)
 class Field(Generic[T]):
-    """A sum of a :class:`SumVector`, or a list of sums: an attribute, and a key when written.
+    """A sum of a :class:`SumVector`, or a list of sums: an attribute, and a key when written."""
 
-    Args:
-        size: Length of the list, or a function from the state's size to it; None: one number.
-        most: Largest term of an event of weight 1; None: numbers of either sign.
-        kind: ``int``: a float from the first fraction on. ``ExactSum``: of any floats.
-        power: Of the weights that an ``ExactSum`` adds.
-    """
-
-    def __init__(
-        self,
-        size: int | Callable[[int], int] | None = None,
-        most: int | None = 1,
-        kind: type[int] | type[ExactSum] = int,
-        power: int = 1,
-    ) -> None:
-        self.size = size
-        self.most = most
-        self.kind = kind
-        self.power = power
-        self.name = ""
+    size: int | Callable[[int], int] | None = None
+    """Length of the list, or a function from the state's size to it; None: one number."""
+    most: int | None = 1
+    """Largest term of an event of weight 1; None: numbers of either sign."""
+    kind: type[int] | type[ExactSum] = int
+    """``int``: a float from the first fraction on. ``ExactSum``: of any floats."""
+    power: int = 1
+    """Of the weights that an ``ExactSum`` adds."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -88,6 +79,10 @@ class Field(Generic[T]):
             return self
         state._settle()
         return state._values[state._layout.places[self.name]]
+
+    def length(self, size: int) -> int | None:
+        """Length of the list in a state of this size; None: one number."""
+        return self.size(size) if callable(self.size) else self.size
 
 
 class _Layout(NamedTuple):
@@ -103,16 +98,15 @@ class _Layout(NamedTuple):
 @lru_cache(maxsize=64)
 def _layout(cls: type[SumVector], size: int) -> _Layout:
     places: dict[str, int | slice] = {}
-    zeros: list[Any] = []
-    most: list[int | None] = []
+    each: list[Field[Any]] = []
     for name, field in cls.FIELDS.items():
-        at = len(zeros)
-        length = field.size(size) if callable(field.size) else field.size
-        places[name] = at if length is None else slice(at, at + length)
-        more = 1 if length is None else length
-        zeros += [field.kind() for _ in range(more)]
-        most += [field.most] * more
-    return _Layout(places, zeros, most, set(map(type, zeros)) <= {int})
+        length = field.length(size)
+        start, end = len(each), len(each) + (1 if length is None else length)
+        places[name] = start if length is None else slice(start, end)
+        each += [field] * (end - start)
+    zeros = [field.kind() for field in each]
+    most = [None if field.kind is ExactSum else field.most for field in each]
+    return _Layout(places, zeros, most, ExactSum not in map(type, zeros))
 
 
 def total_over(terms: Iterable[tuple[Weight, int]], unit: int) -> float:
@@ -145,7 +139,7 @@ class SumVector:
     {'exact': True, 'weight': 1, 'squares': 274877906944}
     """
 
-    __slots__ = ("_exact", "_layout", "_size", "_values")
+    __slots__ = ("_cells", "_exact", "_layout", "_size", "_values")
 
     NAME: ClassVar[str]
     """Of the state in errors."""
@@ -154,6 +148,9 @@ class SumVector:
     SIZE: ClassVar[tuple[str, int, int]] = ("", 0, 0)
     """Key of the size in the written form, the least and the largest; of a fixed size no key."""
     FIELDS: ClassVar[dict[str, Field[Any]]] = {}
+    VALIDATED: ClassVar[bool] = False
+    """Whether all arguments are validated by the caller; a whole float weight then ends
+    exactness too."""
 
     def __init_subclass__(cls) -> None:
         own = {name: field for name, field in vars(cls).items() if isinstance(field, Field)}
@@ -161,6 +158,8 @@ class SumVector:
 
     def __init__(self, size: int = 0) -> None:
         self._exact = True
+        self._cells: dict[Any, Weight] = {}
+        """Sums by key, without sums of 0; a subclass writes and reads them."""
         self._start(size)
 
     def _start(self, size: int) -> None:
@@ -179,14 +178,26 @@ class SumVector:
     # What a subclass writes
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> Any:
-        """What an event of weight 1 adds: pairs of a place in the vector and a whole number."""
+        """What an event of weight 1 adds: pairs of a place in the vector and a number.
+
+        The number is whole, or of an ``ExactSum`` any float.
+        """
         raise NotImplementedError
 
     def _add(self, terms: Any, weight: Weight) -> None:
-        """Add an event of these terms; of a negative weight to remove it."""
+        """Add an event of these terms; of a negative weight to remove it. Settles first."""
         values = self._values
         for at, term in terms or ():
-            values[at] += weight * term
+            if type(values[at]) is ExactSum:
+                values[at].add(term, weight)
+            else:
+                values[at] += weight * term
+
+    def _add_cell(self, key: Any, weight: Weight) -> None:
+        """Add to the sum of a key."""
+        held = self._cells.pop(key, 0 if self._exact else 0.0) + weight
+        if held:
+            self._cells[key] = held
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         """Add the events of validated columns."""
@@ -227,16 +238,14 @@ class SumVector:
     def update(self, y_true: Any, given: Any, weight: Weight = 1, y_pred: Any = None) -> None:
         """Count one event; the arguments are those of the states of a set."""
         terms = self._terms_of(y_true, given, y_pred)
-        if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
+        if not self.VALIDATED and (type(weight) is not int or not 0 < weight <= MAX_WEIGHT):
             weight = canonical_weight(weight)
-            if type(weight) is float:
-                self._promote()
-        self._settle()
+        if type(weight) is float and self._exact:
+            self._promote()
         self._add(terms, weight)
 
     def add_whole(self, y_true: Any, given: Any, weight: Weight, y_pred: Any = None) -> None:
         """:meth:`update` with a whole weight of any size, negative to remove it; not checked."""
-        self._settle()
         self._add(self._terms_of(y_true, given, y_pred), weight)
 
     def update_many(self, y_true: Any, given: Any = None, weight: Any = None) -> None:
@@ -249,7 +258,7 @@ class SumVector:
         """
         if isinstance(y_true, EventBatch):
             weight = y_true.weight
-        else:
+        elif not self.VALIDATED:
             given = score_column(given, self.FIELD)
             y_true = positive_column(y_true)
             check_same_length(len(y_true), len(given), self.FIELD)
@@ -257,7 +266,7 @@ class SumVector:
         self._add_columns(y_true, given, weight)
 
     def _add_columns(self, y_true: Any, given: Any, weight: Any) -> None:
-        if weight is not None and weight.dtype.kind == "f":
+        if weight is not None and weight.dtype.kind == "f" and self._exact:
             self._promote()
         self._settle()
         self._add_many(y_true, given, weight)
@@ -300,17 +309,20 @@ class SumVector:
         """
         terms = self._terms_of(y_true, given, y_pred)
         whole = removable_weight(weight, self._exact)
-        self._settle()
         self._add(terms, -whole)
         if not self._is_sound(terms):
             self._add(terms, whole)
-            raise never_counted(self.FIELD, given)
+            raise self._never_counted(y_true, given, whole)
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted(self.FIELD, given)
 
     def _promote(self) -> None:
         """Make all sums floats, for good; an :class:`ExactSum` holds any."""
         self._settle()
         self._exact = False
         self._values = [float(v) if type(v) is int else v for v in self._values]
+        self._cells = {key: float(weight) for key, weight in self._cells.items()}
 
     # Other states
 
@@ -338,22 +350,19 @@ class SumVector:
         self._check_merge(other)
         self._settle()
         other._settle()
-        if not other._exact:
+        if self._exact and not other._exact:
             self._promote()
         self._merge(other, times)
 
     def _merge(self, other: Self, times: int) -> None:
         more = other._values if times == 1 else [times * value for value in other._values]
         self._values = list(map(add, self._values, more))
+        for key, weight in list(other._cells.items()):
+            self._add_cell(key, times * weight)
 
     def subtract(self, other: Self) -> None:
         """Remove all of another that was merged; both exact."""
         self.merge(other, -1)
-
-    def add_multiples(self, parts: Iterable[tuple[Self, int]]) -> None:
-        """:meth:`merge` each of several states so many times."""
-        for other, times in parts:
-            self.merge(other, times)
 
     def copy(self) -> Self:
         """An independent state of the same events."""
@@ -361,6 +370,7 @@ class SumVector:
         new = self._empty()
         new._exact = self._exact
         new._values = self._copied(self._values)
+        new._cells = self._cells.copy()
         return new
 
     # Written form
@@ -399,19 +409,17 @@ class SumVector:
         return cls(int_field(fields, key, cls.NAME, least, largest)) if key else cls()
 
     def _read(self, fields: Form) -> None:
-        for name, field in self.FIELDS.items():
-            place = self._layout.places[name]
-            value: Any
+        name, exact = self.NAME, self._exact
+        for key, field in self.FIELDS.items():
+            most = None if field.most is None else MOST_WEIGHT * field.most
+            length, value = field.length(self._size), fields[key]
             if field.kind is ExactSum:
-                value = ExactSum.from_state(fields[name], f"{self.NAME}.{name}")
+                value = ExactSum.from_state(value, f"{name}.{key}")
+            elif length is None:
+                value = weight_field(fields, key, name, exact, most)
             else:
-                most = None if field.most is None else MOST_WEIGHT * field.most
-                if isinstance(place, int):
-                    value = weight_field(fields, name, self.NAME, self._exact, most)
-                else:
-                    length = place.stop - place.start
-                    value = weights_field(fields, name, self.NAME, self._exact, length, most)
-            self._values[place] = value
+                value = weights_field(fields, key, name, exact, length, most)
+            self._values[self._layout.places[key]] = value
 
     def _refuse_unsound(self) -> None:
         """Raise StateError where no events have the sums that were read."""
@@ -449,6 +457,7 @@ class SumVector:
                 value._check()
             else:
                 assert type(value) is kind
+        assert all(type(held) is kind and held > 0 for held in self._cells.values())
         assert self._is_sound()
 
     def __eq__(self, other: object) -> bool:
