@@ -392,10 +392,14 @@ class Readings:
         """
         context = self._context
         metric = find(name, context.plan.task, params.pop("average", ...))
+        state_set = self._fed(name, *metric.states)
+        return self._named(context.bound(metric, params, undefined)(state_set))
+
+    def _fed(self, name: str, *states: str) -> StateSet:
+        """The window's state set; raises MetricError where it lacks one of these states."""
         state_set = self._window.current()
-        context.require(name, metric.states, state_set)
-        result = context.bound(metric, params, undefined)(state_set)
-        return self._named(result)
+        self._context.require(name, states, state_set)
+        return state_set
 
     def _named(self, value: Any) -> Any:
         """Reasons and per-class dicts under the user's labels."""
@@ -515,17 +519,15 @@ class Readings:
         0.0
         """
         context = self._context
-        state_set = self._window.current()
         rule = _CUTS.get(name) if isinstance(name, str) else None
         if rule is not None and context.positive is not None:
-            context.require(name, ("index",), state_set)
             return bounds_of(
                 BOUNDED_CUTS[rule],
                 lambda index: call(f"the cut-point {name}", CUT_POINTS[rule], index, params).value,
-                state_set.index,
+                self._fed(name, "index").index,
             )
         metric = find(name, context.plan.task, params.pop("average", ...))
-        context.require(name, metric.states, state_set)
+        state_set = self._fed(name, *metric.states)
         if context.plan.max_scores is not None and without_bounds(metric):
             raise MetricError(
                 f"{name} has no certain bounds; of the metrics of a ranking these have: "
@@ -654,8 +656,7 @@ class Readings:
         if type(digits) is not int or not 0 <= digits <= 17:
             raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
         context, names = self._context, self._context.names()
-        state_set = self._window.current()
-        context.require("classification_report", ("confusion",), state_set)
+        state_set = self._fed("classification_report", "confusion")
         counts: ConfusionCounts = state_set.confusion
         params = {} if labels is None else context.counted({"labels": labels})
         chosen: list[Label] = params.get("labels", counts.labels)
@@ -741,9 +742,8 @@ class Readings:
         state = curve.states.get(task)
         if state is None:
             raise MetricError(f"the curve {name!r} is not for {task} tasks")
-        state_set = self._window.current()
-        self._context.require(name, (state,), state_set)
-        return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
+        of_state = getattr(self._fed(name, state), state)
+        return call(f"the curve {name}", curve.function, of_state, params)
 
     @locked
     def one_vs_rest(self, label: Label) -> View:
@@ -772,9 +772,7 @@ class Readings:
         context = self._context
         if context.positive is not None:
             raise MetricError("one_vs_rest is for multiclass tasks; a binary task is one already")
-        state_set = self._window.current()
-        context.require("one_vs_rest", ("class_scores",), state_set)
-        scores: ClassScores = state_set.class_scores
+        scores: ClassScores = self._fed("one_vs_rest", "class_scores").class_scores
         known = scores.labels if context.plan.labels is None else context.plan.labels
         if label not in known:
             near = did_you_mean(str(label), known)
@@ -798,9 +796,8 @@ class Readings:
         rule = _named("cut-point", name, CUT_POINTS)
         if self._context.positive is None:
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
-        state_set = self._window.current()
-        self._context.require(name, ("index",), state_set)
-        cut: CutPoint = call(f"the cut-point {name}", rule, state_set.index, params)
+        index = self._fed(name, "index").index
+        cut: CutPoint = call(f"the cut-point {name}", rule, index, params)
         return cut
 
     @locked
@@ -817,7 +814,7 @@ class Readings:
         level = None if intervals is None else checked_level(intervals)
         context = self._context
         row = find(metric, context.plan.task)
-        context.require(metric, row.states, self._window.current())
+        self._fed(metric, *row.states)
         panes = self._panes(
             "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
         )
@@ -837,9 +834,7 @@ class Readings:
     @locked
     def confusion(self) -> ConfusionCounts:
         """The confusion counts under the user's labels; a copy."""
-        state_set = self._window.current()
-        self._context.require("confusion", ("confusion",), state_set)
-        counts: ConfusionCounts = state_set.confusion
+        counts: ConfusionCounts = self._fed("confusion", "confusion").confusion
         names = self._context.names()
         if not names:
             return counts.copy()

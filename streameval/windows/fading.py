@@ -115,7 +115,7 @@ class Fading:
 
     Cost:
         An event: that of its states, and once more what was read before: O(log n) for the
-        ranking of binary scores, O(√n) a class for one-vs-rest AUC of up to 128 classes, O(1) for
+        ranking of binary scores, and a class for one-vs-rest AUC of up to 128 classes, O(1) for
         labels, log loss and Brier score. A read is then that of the metric. O(content of the
         states over 64 half-lives) for the first read, after a merge or a large batch, and always
         for other rankings of several classes, moments of scores, weights that are not whole,
@@ -428,12 +428,10 @@ class FadingWindow:
 
     def _has_fed(self, kind: str) -> bool:
         """As :meth:`StateSet.later` asks."""
-        known = self._fed.get(kind)
-        if known is None:
-            newest_first = reversed(list(self.buckets))
-            known = any(self.buckets.read(number).has_fed(kind) for number in newest_first)
-            self._fed[kind] = known
-        return known
+        if kind not in self._fed:
+            sets = map(self.buckets.read, reversed(list(self.buckets)))
+            self._fed[kind] = any(state_set.has_fed(kind) for state_set in sets)
+        return self._fed[kind]
 
     def _states(self, latest: int) -> Callable[[str], Any]:
         """From the name of a state to its weighted sum over the epochs."""
@@ -442,10 +440,10 @@ class FadingWindow:
 
         def state(name: str) -> Any:
             whole = self._whole(name)
+            if whole is None and name not in self._plan.keeps:
+                return None
             if whole is None:
-                return (
-                    self._sum_of_forms(name, newest, weight) if name in self._plan.keeps else None
-                )
+                return self._sum_of_forms(name, newest, weight)
             bits = newest - self._sums.base(name)
             if name == "index":
                 return _scaled_index(whole, weight, bits)
@@ -491,15 +489,11 @@ class FadingWindow:
         self._forms = {number: self._forms.get(number, {}) for number in numbers}
         row = STATES[name]
         assert row.weighted_sum is not None
-        forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
-        return row.restored(self._plan, row.weighted_sum(forms, weight << (newest - oldest)))
-
-    def _form(self, number: int, name: str) -> dict[str, Any]:
-        forms = self._forms.setdefault(number, {})
-        form: dict[str, Any] | None = forms.get(name)
-        if form is None:
-            form = forms[name] = self.buckets.read(number).form(name)
-        return form
+        for number, forms in self._forms.items():
+            if name not in forms:
+                forms[name] = self.buckets.read(number).form(name)
+        parts = [(forms[name], 1 << (number - oldest)) for number, forms in self._forms.items()]
+        return row.restored(self._plan, row.weighted_sum(parts, weight << (newest - oldest)))
 
     def check_merge(self, other: FadingWindow) -> None:
         """Windows by event count are refused, unless one of the two is empty."""
@@ -538,10 +532,7 @@ class FadingWindow:
         kept = [name for name in self._summed if self._sums.keeps(name)]
         fresh = FadingSums(self._plan)
         for name in kept:
-            parts = [
-                (number, _part(self.buckets.read(number), self._plan, name))
-                for number in self.buckets
-            ]
+            parts = ((n, _part(self.buckets.read(n), self._plan, name)) for n in self.buckets)
             fresh.begin(name, self._sums.base(name), parts)
             fresh.check_equal(self._sums, name)
         if self._way is not None:
