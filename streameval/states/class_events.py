@@ -12,4 +12,4 @@ COMPILED = compiled("streameval.states.native.native_class_events")
 with the same results."""
 
 plain_event: Callable[..., EventFields | None] | None = getattr(COMPILED, "plain_event", None)
-"""The validated fields of a plain event with probabilities; None for any other."""
+"""The validated fields of an event with probabilities; None where Python has to validate it."""

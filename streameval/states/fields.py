@@ -123,10 +123,7 @@ def _weight(value: object, exact: bool, field: str, most: int | None) -> Weight:
 def weight_field(
     data: dict[str, Any], key: str, name: str, exact: bool, most: int | None = MOST_WEIGHT
 ) -> Weight:
-    """A non-negative int where the state is exact, float where it is not.
-
-    ``most`` None: of either sign.
-    """
+    """A non-negative int where the state is exact, float where it is not."""
     return _weight(data[key], exact, f"{name}.{key}", most)
 
 

@@ -126,11 +126,7 @@ class StatePlan:
 
     @classmethod
     def everything(cls, task: TaskName, bins: int = 10, **options: Any) -> StatePlan:
-        """What all metrics of the task read; options as of :meth:`for_states`.
-
-        States that depend on the order of events are kept if ``temporal``, those that only
-        intervals read if ``intervals``.
-        """
+        """What all metrics of the task read; options as of :meth:`for_states`."""
         rows = states_of(task, STATES)
         names = {row.name for row in rows if not (row.certainty_of or row.ordered)}
         return cls.for_states(task, names, bins, **options)
@@ -148,10 +144,7 @@ class StatePlan:
         intervals: bool = False,
         probabilities: bool = True,
     ) -> StatePlan:
-        """The least that serves metrics of these states.
-
-        A state that can be derived from another is not kept, unless ``max_scores`` is given.
-        """
+        """The least that serves metrics of these states."""
         named = set(states)
         rows = tuple(
             row
@@ -316,11 +309,8 @@ class StateSet:
         return tuple(name for name in plan.stored if name not in derivable)
 
     def _derive_before(self, events: int) -> None:
-        """Derive anew what is written beside coarse scores, if so many events may coarsen them.
-
-        Only once weights are fractions: their sums are written as they follow from the scores,
-        whatever the order of the events.
-        """
+        """Derive anew what is written beside coarse scores, if so many events may coarsen them."""
+        # Once weights are fractions: their sums are written as they follow from the scores.
         for row in self.plan.derivable:
             source = getattr(self, str(row.source))
             if source.exact or source.level or source.distinct + events <= source.max_scores:
@@ -340,11 +330,7 @@ class StateSet:
     # Counting
 
     def check(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
-        """Raise what :meth:`update` of this event would raise; nothing is counted.
-
-        Raises:
-            InputError: Too many labels, or more weight than a state can hold.
-        """
+        """Raise what :meth:`update` of this event would raise; nothing is counted."""
         of_scores, of_labels = self._refusing
         if score is not None:
             given = self._task.of_scores(y_true, y_pred, score, weight)
@@ -356,11 +342,7 @@ class StateSet:
                 state.check(*given)
 
     def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
-        """Count one validated event (the fields of :class:`Event`).
-
-        Raises:
-            InputError: As :meth:`check`; nothing is counted.
-        """
+        """Count one validated event (the fields of :class:`Event`)."""
         if self.plan.checked and (score is not None or len(self._labelled) > 1):
             self.check(y_true, y_pred, score, weight)
         self.add(y_true, y_pred, score, weight)
@@ -380,13 +362,7 @@ class StateSet:
             state.update(y_true)
 
     def revert(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
-        """Undo exactly one earlier event, or raise and change nothing.
-
-        Raises:
-            InputError: The event was never counted, its weight is not whole, or
-                a state depends on the order of events, of which none can be
-                removed from the middle.
-        """
+        """Undo exactly one earlier event, or raise and change nothing."""
         if self._ordered:
             raise InputError(
                 "revert",
@@ -444,11 +420,7 @@ class StateSet:
                 state.check_many(*self._task.label_columns(batch))
 
     def update_many(self, batch: EventBatch) -> None:
-        """Count a validated batch; the same bits as its events one by one.
-
-        Raises:
-            InputError: As :meth:`check_many`; nothing is counted.
-        """
+        """Count a validated batch; the same bits as its events one by one."""
         if self.plan.checked and (batch.score is not None or len(self._labelled) > 1):
             self.check_many(batch)
         self.add_many(batch)
@@ -541,33 +513,21 @@ class StateSet:
             raise StateError(f"merge: {error}") from None
 
     def merge(self, other: StateSet) -> None:
-        """Add another state set's events; the other is unchanged.
-
-        Raises:
-            StateError: The other is of another plan, or a state cannot hold the events of both;
-                nothing is changed.
-        """
+        """Add another state set's events; the other is unchanged."""
         self.check_merge(other)
         for name in self.plan.stored:
             getattr(self, name).merge(getattr(other, name))
         self._forget_derived()
 
     def subtract(self, other: StateSet) -> None:
-        """Remove all events of another that was merged in before; both :attr:`exact`.
-
-        The same bits as a merge of the remaining ones.
-        """
+        """Remove all events of another that was merged in before; both :attr:`exact`."""
         for name in self.plan.stored:
             getattr(self, name).subtract(getattr(other, name))
         self._forget_derived()
 
     @property
     def exact(self) -> bool:
-        """Whether :meth:`subtract` gives the bits of a merge of the remaining events.
-
-        Every state holds integers only, none depends on the order of events, and none
-        coarsens scores, whose level does not fall.
-        """
+        """Whether :meth:`subtract` gives the bits of a merge of the remaining events."""
         return not self._ordered and self.plan.max_scores is None and self.has_whole_weights
 
     @property
@@ -587,15 +547,7 @@ class StateSet:
     def later(
         cls, plan: StatePlan, make: Callable[[str], Any], has_fed: Callable[[str], bool]
     ) -> StateSet:
-        """A state set for reading, whose states are made when they are first read.
-
-        Args:
-            plan: What it keeps.
-            make: From the name of a state to the state; None for one that is derived from
-                another, as far as the plan serves it.
-            has_fed: Whether an event is in it that counts in the states that ``"labels"`` or
-                ``"scores"`` feed: so much is known without a state.
-        """
+        """A state set for reading, whose states are made when they are first read."""
         new = _DerivedStateSet.__new__(_DerivedStateSet)
         new.plan = plan
         new._task = plan.task_row
@@ -657,11 +609,7 @@ class StateSet:
     # Writing and checking
 
     def to_state(self, *, derivable: bool = False) -> dict[str, Any]:
-        """Plain data of every state that the plan keeps, canonical.
-
-        Args:
-            derivable: Write also those that can be derived from another, for this process only.
-        """
+        """Plain data of every state that the plan keeps, canonical."""
         return {
             name: self.form(name)
             for name in sorted(self.plan.keeps if derivable else self._written)
@@ -675,16 +623,7 @@ class StateSet:
     def from_state(
         cls, data: dict[str, Any], plan: StatePlan, *, derivable: bool = False
     ) -> StateSet:
-        """The state set that :meth:`to_state` wrote.
-
-        Args:
-            data: What was written.
-            plan: What it keeps.
-            derivable: Whether the data are of this process, with all states.
-
-        Raises:
-            StateError: The data is not that of a state set of this plan.
-        """
+        """The state set that :meth:`to_state` wrote."""
         least = set(plan.stored).difference(row.name for row in plan.derivable)
         if not isinstance(data, dict) or not least <= set(data) <= plan.keeps:
             found = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
@@ -713,11 +652,7 @@ class StateSet:
         return new
 
     def _check_supports(self) -> None:
-        """Raise StateError where states of a written set cannot have counted the same events.
-
-        Labels and scores are not compared: either may be kept from a later time on, and not
-        every event has a score.
-        """
+        """Raise StateError where states of a written set cannot have counted the same events."""
         plan = self.plan
         names = set(self._written)
         for kind in ("labels", "scores"):

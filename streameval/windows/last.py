@@ -143,10 +143,7 @@ class LastWindow:
         self.state_set.forget_oldest(oldest[0], ring[0][0] if ring else None)
 
     def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a validated batch, or raise InputError; the result counts it and cannot fail.
-
-        Events that would be evicted again by the end of the batch are never counted.
-        """
+        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         n = self._n
         if len(batch) > n:
             batch = batch.take(slice(len(batch) - n, None))
@@ -186,14 +183,7 @@ class LastWindow:
         return renew
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
-        """Undo the newest event inside that equals this one; the others keep their order.
-
-        Raises:
-            InputError: It is not inside (any more).
-
-        Cost:
-            O(n).
-        """
+        """Undo the newest event inside that equals this one; the others keep their order."""
         ring = self._ring
         back = _newest(ring, event)
         if not back:
@@ -288,7 +278,8 @@ def _newest(ring: Ring, event: EventFields) -> int:
     """
     if isinstance(ring, deque):
         return next((back for back, other in enumerate(reversed(ring), 1) if other == event), 0)
-    return ring.newest(event)
+    back: int = ring.newest(event)
+    return back
 
 
 LAST = WindowKind(

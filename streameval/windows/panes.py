@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class PanesFastPath:
-    """What the compiled way of an event reads and changes, where it is not that itself."""
+    """The attributes that compiled code reads and changes; it has them in a class of its own."""
 
     __slots__ = ("_merged", "_merged_at", "_read_at", "_timeline", "buckets")
 
@@ -188,7 +188,7 @@ class PanesWindow(PanesFastPath):
         """Counts events of the newest pane in it and in the merge, and reads the merge."""
         if _NATIVE is None:
             return None
-        return FastPath(self, compiled=lambda metric: _NATIVE.MergeReader(self, metric).read)  # type: ignore[arg-type]
+        return FastPath(self, compiled=lambda metric: _NATIVE.MergeReader(self, metric).read)
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` raises; a pane of a slice holds no more than that of the total."""
@@ -256,10 +256,7 @@ class PanesWindow(PanesFastPath):
         self.buckets.prune(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
-        """Undo one earlier event in its own pane, or raise InputError and change nothing.
-
-        The watermark and the counts of arrivals are not changed.
-        """
+        """Undo one earlier event in its own pane, or raise InputError and change nothing."""
         assert event_time is not None
         self._advance()
         number = event_time // self._timeline.width
@@ -293,11 +290,7 @@ class PanesWindow(PanesFastPath):
         self.buckets.prune(force=force)
 
     def _update_merge(self, newest: int | None) -> None:
-        """Subtract the panes that have left the window from the merge, and add those that entered.
-
-        The merge is dropped where its weights are not whole, where too many panes have left
-        at once, and where it has not been read for the length of the window.
-        """
+        """Subtract the panes that left the window from the merge, and add those that entered."""
         merged, before, read = self._merged, self._merged_at, self._read_at
         self._merged, self._merged_at = None, newest
         if merged is None or before is None or read is None or newest is None:
@@ -349,11 +342,7 @@ class PanesWindow(PanesFastPath):
         return self.buckets.read(start // self._timeline.width)
 
     def retained(self) -> dict[str, Any]:
-        """Panes that hold events, the most there can be, and the time from which on they are kept.
-
-        ``panes_frozen`` of them take no more events and are held as
-        ``frozen_bytes`` in all.
-        """
+        """Panes that hold events, the most there can be, and since when they are kept."""
         self._advance()
         timeline = self._timeline
         since = None if timeline.newest is None else iso_time(timeline.oldest * timeline.width)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TimelineFields:
-    """What the compiled way of an event reads and changes, where it is not that itself."""
+    """The attributes that compiled code reads and changes; it has them in a class of its own."""
 
     __slots__ = ("_counts", "latest", "newest")
 
@@ -318,11 +318,7 @@ class TimeBuckets:
         return self._plan.sorted
 
     def add_set(self, number: int, sets: NativeSets, n: int, *, closed: bool) -> None:
-        """Count one set of a sorted batch in a bucket, which takes no more events if ``closed``.
-
-        What has counted no more than one set is held as bytes: states are made where more events
-        follow, or where they are read.
-        """
+        """Count one set of a sorted batch in a bucket, which takes no more events if ``closed``."""
         before = self._buckets.get(number)
         if before is None or closed:
             packed = before.packed() if isinstance(before, StateSet) else before
@@ -334,11 +330,7 @@ class TimeBuckets:
             self.live(number).add_set(sets, n)
 
     def prune(self, *, force: bool = False) -> None:
-        """Drop what is no longer kept and freeze what is closed, where a new bucket has begun.
-
-        Args:
-            force: Whether or not one has.
-        """
+        """Drop what is no longer kept and freeze what is closed, where a new bucket has begun."""
         timeline = self._timeline
         if timeline.newest is None or (timeline.newest == self._pruned_at and not force):
             return

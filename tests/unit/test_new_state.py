@@ -296,3 +296,65 @@ def test_laws(law: str) -> None:
         max_events=5,
     )
     check_law(spec, law, max_examples=8)
+
+
+class LabelLimit(ScoreTotals):
+    """Counts labels, and refuses all beyond a weight."""
+
+    MOST = 5
+
+    def check(self, y_true: Any, y_pred: Any, weight: Any = 1) -> None:
+        if sum(self.weights) + weight > self.MOST:
+            raise InputError("y_pred", expected="few events", got="more")
+
+    def check_many(self, y_true: Any, y_pred: Any, weight: Any) -> None:
+        self.check(True, True, len(y_true) if weight is None else int(weight.sum()))
+
+
+LIMIT_ROW = StateRow(
+    name="label_limit",
+    types=(LabelLimit,),
+    tasks=frozenset({"binary"}),
+    fed_by="labels",
+    how_to_feed="labels",
+    make=lambda plan: LabelLimit(),
+    support=lambda totals: sum(totals.weights),
+    weighted_sum=summed,
+    refuses=frozenset({"binary"}),
+)
+
+
+@pytest.mark.skipif(
+    se.backend() != "native", reason="NOT TESTED: compiled code, of which none was built"
+)
+@pytest.mark.parametrize("window", [None, se.Last(3), se.Panes("1h")], ids=repr)
+def test_states_of_ones_own_keep_the_fast_path_of_the_others(
+    window: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(STATES, LIMIT_ROW.name, LIMIT_ROW)
+    given = {"window": window, "time_unit": "s", "slices": ("k",)}
+    ev, twin = se.Evaluator(**given), se.Evaluator(**given)
+    twin._fast = False
+    checked: list[str] = []
+    own = se.Evaluator._update_checked
+
+    def noted(self: Any, *args: Any, **values: Any) -> None:
+        checked.append("" if self is twin else "ev")
+        own(self, *args, **values)
+
+    monkeypatch.setattr(se.Evaluator, "_update_checked", noted)
+    for n in range(9):
+        event = {"y_true": n % 2 == 0, "score": n / 8, "weight": 1 + n % 2, "event_time": 1e9}
+        event["slices"] = {"k": 1}
+        came = []
+        for one in (ev, twin):
+            try:
+                one.update(**event)
+                came.append("")
+            except InputError as error:
+                came.append(str(error))
+        assert came[0] == came[1]
+        assert ev.to_bytes() == twin.to_bytes()
+        if n == 2 and window is None:
+            assert checked.count("ev") == 1  # which opens the slice
+    ev._check()
