@@ -69,7 +69,7 @@ def _extensions() -> list[Extension]:
         "native_json",
         "native_confusion",
         "native_loss_tally",
-        "native_way",
+        "native_fast_path",
     ]
     # The largest first: with two processors neither waits long for the other at the end.
     sources = sorted(PACKAGE.glob("*/native/*.pyx"), key=lambda path: -path.stat().st_size)

@@ -982,13 +982,14 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
     def _check_joint(self, key: SliceKey, joint: StateSet) -> None:
         """Raise StateError where joint states that were read contradict the models'."""
         for windows in self._model_windows:
-            own = (windows.slices[key] if key else windows.total).state_set
+            path = (windows.slices[key] if key else windows.total).fast_path()
+            own = None if path is None else path.states
             if own is not None and own.has_whole_weights and joint.has_whole_weights:
-                for name in own.plan.direct:
+                for name in own.plan.stored:
                     most, got = joint.support("joint"), own.support(name)
                     if got > most or (got < most and name == "confusion"):
                         raise StateError(f"joint: expected weight {got} of {name}, got {most}")
-        for name in joint.plan.direct:
+        for name in joint.plan.stored:
             found = getattr(joint, name).models
             if found not in (0, len(self._inputs)):
                 raise StateError(f"{name}: expected {len(self._inputs)} models, got {found}")

@@ -77,8 +77,8 @@ from streameval.uncertainty.interval import (
     normal_quantile,
 )
 from streameval.uncertainty.methods import interval
-from streameval.windows.replicated import ReplicatedWindow
-from streameval.windows.window import PaneMark, PaneSeries, Window
+from streameval.windows.replicated import ReplicatedWindow, panes_of
+from streameval.windows.window import FastPath, PaneMark, PaneSeries, Window
 
 _Row = TypeVar("_Row")
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
@@ -252,10 +252,12 @@ def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], 
     method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
     if method is None:
         return None
-    if window.state_set is None:
-        of_merge = window.compiled_reader
-        return None if of_merge is None else of_merge(method)
-    return getattr(window.state_set.way(), method, None)
+    path = window.fast_path()
+    if path is None:
+        return None
+    if path.states is not None:
+        return getattr(path.states.fast_path(), method, None)
+    return None if path.compiled is None else path.compiled(method)
 
 
 def compiled_interval(
@@ -267,11 +269,12 @@ def compiled_interval(
     """
     if (name, method) != ("roc_auc", "auto") or isinstance(window, ReplicatedWindow):
         return None
-    way = None if window.state_set is None else window.state_set.way()
-    if way is None:
+    path = window.fast_path()
+    states = None if path is None or path.states is None else path.states.fast_path()
+    if states is None:
         return None
     factor = normal_quantile(level)
-    return functools.partial(way.roc_auc_interval, factor, FEWEST, level, Interval)
+    return functools.partial(states.roc_auc_interval, factor, FEWEST, level, Interval)
 
 
 class _Locked(Protocol):
@@ -326,14 +329,14 @@ def _first_number(
 class _Unchanging:
     """A window of events that are given once."""
 
-    reader = None
-    series = None
-
     def __init__(self, state_set: StateSet) -> None:
         self._state_set = state_set
 
     def current(self) -> StateSet:
         return self._state_set
+
+    def fast_path(self) -> None:
+        """Nothing is counted."""
 
 
 class Readings:
@@ -822,7 +825,7 @@ class Readings:
         return series
 
     def _panes(self, refusal: str) -> PaneSeries:
-        panes = self._window.series
+        panes = panes_of(self._window)
         if panes is None:
             raise MetricError(refusal)
         return panes
@@ -882,6 +885,7 @@ class View(Readings):
         reason or a newer function.
         """
         context, window = self._context, self._window
+        path = window.fast_path() or FastPath()
         of_state_set = context.readers.get(name)
         if of_state_set is None:
             return None
@@ -891,13 +895,13 @@ class View(Readings):
         kernel = context.plan.task_row.kernel
         if context.undefined is None and kernel is not None:
             quick = compiled_reader(metric.name, window, binary=kernel == "two classes")
-            if quick is None and window.reader is not None and not metric.also:
-                quick = window.reader(metric.name, metric.state, function)
+            if quick is None and path.reader is not None and not metric.also:
+                quick = path.reader(metric.name, metric.state, function)
             if quick is not None and not math.isnan(quick()):
                 return quick
-        state_set, current = window.state_set, window.current
+        state_set, current = path.states, window.current
         if not metric.also and metric.state in ("confusion", "index", "class_scores"):
-            if window.plain:
+            if path.every:
                 return functools.partial(function, getattr(state_set, metric.state))
             if quick is None and state_set is not None:
                 return functools.partial(of_state_set, state_set)
@@ -966,7 +970,7 @@ class View(Readings):
     @locked
     def first_pane(self) -> int | None:
         """Windows of panes: the start of the oldest one that is kept, in µs since 1970."""
-        panes = self._window.series
+        panes = panes_of(self._window)
         return None if panes is None else min((mark.start for mark in panes.marked()), default=None)
 
     @locked
