@@ -14,8 +14,8 @@ a batch         ``update_many`` with columns of the same arguments; multi-class
                 multi-class labels: as ``LabelColumn``. The same bits as one by one
 errors          ``check`` and ``check_many``: raise the error
                 that counting would raise; where :attr:`StateRow.refuses`
-other states    ``merge`` adds another's events, which is unchanged;
-                ``subtract`` removes those of one that was merged, both exact
+other states    ``merge`` adds another's events, which is unchanged, or so many
+                ``times``: −1 removes those of one that was merged, both exact
 written form    ``to_state``: plain data, equal content gives equal data;
                 ``from_state``: that state, or StateError;
                 ``exact``: whether all weights are integers;

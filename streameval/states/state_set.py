@@ -512,22 +512,21 @@ class StateSet:
         except InputError as error:
             raise StateError(f"merge: {error}") from None
 
-    def merge(self, other: StateSet) -> None:
-        """Add another state set's events; the other is unchanged."""
-        self.check_merge(other)
-        for name in self.plan.stored:
-            getattr(self, name).merge(getattr(other, name))
-        self._forget_derived()
+    def merge(self, other: StateSet, times: int = 1) -> None:
+        """Add another state set's events, which is unchanged.
 
-    def subtract(self, other: StateSet) -> None:
-        """Remove all events of another that was merged in before; both :attr:`exact`."""
+        With ``times=-1``, where both are exact, remove those of one that was merged before.
+        """
+        if times > 0:
+            self.check_merge(other)
         for name in self.plan.stored:
-            getattr(self, name).subtract(getattr(other, name))
+            mine, theirs = getattr(self, name), getattr(other, name)
+            mine.merge(theirs) if times == 1 else mine.merge(theirs, times)
         self._forget_derived()
 
     @property
     def exact(self) -> bool:
-        """Whether :meth:`subtract` gives the bits of a merge of the remaining events."""
+        """Whether a removal by :meth:`merge` gives the bits of a merge of the remaining events."""
         return not self._ordered and self.plan.max_scores is None and self.has_whole_weights
 
     @property

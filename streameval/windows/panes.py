@@ -304,7 +304,7 @@ class PanesWindow(PanesFastPath):
             return
         try:
             for number in left:
-                merged.subtract(self.buckets.read(number))
+                merged.merge(self.buckets.read(number), -1)
             for number in entered:
                 merged.merge(self.buckets.read(number))
         except StateError:

@@ -57,17 +57,12 @@ class ScoreTotals:
             raise InputError("score", expected="an event that was counted", got=str(score))
         self._add(positive, round(score * UNIT), -weight)
 
-    def merge(self, other: ScoreTotals) -> None:
+    def merge(self, other: ScoreTotals, times: int = 1) -> None:
         if not other.exact:
             self._promote()
         for positive in (False, True):
-            self.weights[positive] += other.weights[positive]
-            self.totals[positive] += other.totals[positive]
-
-    def subtract(self, other: ScoreTotals) -> None:
-        for positive in (False, True):
-            self.weights[positive] -= other.weights[positive]
-            self.totals[positive] -= other.totals[positive]
+            self.weights[positive] += times * other.weights[positive]
+            self.totals[positive] += times * other.totals[positive]
 
     def to_state(self) -> dict[str, Any]:
         return {"exact": self.exact, "weights": self.weights[:], "totals": self.totals[:]}
