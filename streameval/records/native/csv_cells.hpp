@@ -135,25 +135,12 @@ inline bool parse_number(std::string_view text, double& value) {
     // Both are floats without an error, so that one operation rounds once.
     size = exponent < 0 ? double(digits) / powers[-exponent] : double(digits) * powers[exponent];
   } else if (-27 <= exponent && exponent < 0) {
-    // digits / (5^k 2^k), of which the quotient by 5^k < 2^63 has 65 bits or more.
-    static const uint64_t powers_of_five[] = {
-      1u, 5u, 25u, 125u, 625u, 3125u, 15625u, 78125u, 390625u, 1953125u, 9765625u,
-      48828125u, 244140625u, 1220703125u, 6103515625u, 30517578125u, 152587890625u,
-      762939453125u, 3814697265625u, 19073486328125u, 95367431640625u,
-      476837158203125u, 2384185791015625u, 11920928955078125u, 59604644775390625u,
-      298023223876953125u, 1490116119384765625u, 7450580596923828125u};
-    const uint64_t fives = powers_of_five[-exponent];
-    const int shift = leading_zeros(digits);
-    const Wide whole = (Wide)(digits << shift) << 64;
-    const Wide quotient = whole / fives;
-    const bool rest = quotient * fives != whole;
-    const int bits = 128 - leading_zeros(uint64_t(quotient >> 64));
-    const int drop = bits - 54;  // one bit more than a float has
-    const Wide mask = ((Wide)1 << drop) - 1;
-    const bool below = rest || (quotient & mask) != 0;
-    uint64_t kept = uint64_t(quotient >> drop);
-    kept = (kept >> 1) + ((kept & 1) && (below || (kept & 2)));
-    size = std::ldexp(double(kept), drop + 1 - 64 - shift + exponent);
+    // digits / (5^k 2^k), of which 5^k is below 2^63.
+    static const uint64_t fives[] = {1u,      5u,       25u,      125u,      625u,
+                                     3125u,   15625u,   78125u,   390625u,   1953125u,
+                                     9765625u, 48828125u, 244140625u, 1220703125u, 6103515625u};
+    const Wide divisor = fives[-exponent / 2] * fives[-exponent - -exponent / 2];
+    size = std::ldexp(quotient(Wide(digits), divisor), exponent);
   } else {
     return false;
   }
