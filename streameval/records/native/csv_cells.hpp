@@ -93,9 +93,8 @@ class CsvCells {
 // The float64 nearest to a decimal number, ties to even. False where another parser has to
 // decide: what is no number, more than 19 digits, and large or small exponents.
 inline bool parse_number(std::string_view text, double& value) {
-  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   const char *p = text.data(), *const end = p + text.size();
   bool negative = false;
   if (p < end && (*p == '-' || *p == '+')) negative = *p++ == '-';

@@ -147,7 +147,7 @@ cdef class NativeKeyTable:
     # Entries as objects
 
     def reserve(self, count):
-        """Reserve memory for a number of keys, which is faster than growing."""
+        """Reserve memory for so many more keys."""
         self._slots.reserve(count)
 
     def find(self, keys):
