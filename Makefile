@@ -262,7 +262,7 @@ SANITIZED := \
   tests/unit/test_lock.py \
   tests/unit/test_native_index.py \
   tests/unit/test_native_json.py \
-  tests/unit/test_native_label_sums.py \
+  tests/unit/test_confusion_cells.py \
   tests/unit/test_native_ring.py
 
 # Of these the tests of wide integers, which run again with those of two halves.
@@ -271,7 +271,7 @@ SCHOOLBOOK := \
   tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
-  tests/unit/test_native_label_sums.py
+  tests/unit/test_confusion_cells.py
 
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.

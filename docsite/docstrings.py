@@ -15,12 +15,14 @@ class Docstrings(griffe.Extension):
     """Turns roles and examples of docstrings into Markdown, before they are parsed.
 
     Functions that are made from a table (``f1 = class_metric(F1)``) and classes that are chosen
-    when they are imported are assignments in the source; they get the docstring of their value.
+    when they are imported are assignments in the source; they get the docstring of their value, as
+    do functions whose decorator writes it.
     """
 
     def on_object(self, *, obj: Any, **kwargs: Any) -> None:
         """Of each object."""
-        if obj.is_attribute and obj.docstring is None and "value" in vars(obj) and obj.value:
+        made = obj.is_attribute and "value" in vars(obj) and obj.value
+        if obj.docstring is None and (made or (obj.is_function and obj.decorators)):
             self._of_value(obj)
         if obj.docstring is not None:
             obj.docstring.value = docstring(obj.docstring.value)
@@ -36,7 +38,7 @@ class Docstrings(griffe.Extension):
         text = inspect.getdoc(value)
         if not (inspect.isfunction(value) or inspect.isclass(value)) or not text:
             return
-        if inspect.isfunction(value):
+        if obj.is_attribute and inspect.isfunction(value):
             text = f"```python\n{value.__name__}{inspect.signature(value)}\n```\n\n{text}"
         obj.docstring = griffe.Docstring(
             text, parent=obj, lineno=obj.lineno, endlineno=obj.endlineno

@@ -161,6 +161,10 @@ def _metrics_module() -> str:
         "tables that hold them by name: "
         + ", ".join(f"`{name}`" for name in tables)
         + ". What each number means is in [Metrics](../metrics/index.md).\n\n"
+        "The first argument is the state: `counts` of labels, an `index` of scores in any unit, "
+        "`sums` of losses or of bins, `scores` of every label by true class. `undefined=` is a "
+        "number in place of an undefined value, which is otherwise `nan` with a reason. s are all "
+        "events, P positive and N negative ones.\n\n"
     )
     return intro + "".join(_identifier(f"streameval.metrics.{name}") for name in names)
 
@@ -310,7 +314,7 @@ def interval_methods(metric: Metric) -> list[str]:
 
 
 def _section(text: str, name: str) -> str:
-    found = re.search(rf"^{name}:\n((?:[ ]{{4}}.*\n?|\n)+)", text, re.MULTILINE)
+    found = re.search(rf"^{name}:\s+((?:.+\n?)+)", text, re.MULTILINE)
     return " ".join(found[1].split()) if found else ""
 
 

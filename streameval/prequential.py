@@ -28,6 +28,7 @@ from streameval.evaluator.track import Track
 from streameval.events.time import duration, event_time, iso_time
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.metrics.undefined import reason_of
+from streameval.tasks.registry import TASKS
 
 __all__ = ["FoldRow", "PrequentialResult", "Validation", "prequential"]
 
@@ -580,7 +581,7 @@ class _Run:
         if not isinstance(prediction, Mapping):
             return {"y_pred": prediction}
         given = {"y_pred": _label(prediction)} if self.names_label else {}
-        if evaluator.task == "binary":
+        if "score" in TASKS[evaluator.task].fields:
             # A class that the model has not met yet has probability 0.
             return {**given, "score": prediction.get(evaluator.labels[1], 0.0)}
         return {**given, "proba": prediction}

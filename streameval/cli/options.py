@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from inspect import signature
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -21,6 +21,7 @@ from streameval.records.request import Dimensions
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.states.score_index import ScoreIndex
+from streameval.tasks.registry import task_names
 from streameval.windows.kinds import KINDS, window_forms
 from streameval.windows.window import WindowKind, WindowSpec
 
@@ -32,7 +33,15 @@ ALL: tuple[MetricCall, ...] = (("all", {}),)
 
 InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
-TaskChoice = StrEnum("TaskChoice", ["AUTO", "BINARY", "MULTICLASS"])
+if TYPE_CHECKING:
+
+    class TaskChoice(StrEnum):
+        """The registry's tasks."""
+
+        AUTO = "auto"
+
+else:
+    TaskChoice = StrEnum("TaskChoice", ["AUTO", *map(str.upper, task_names())])
 OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
 TimeUnit = StrEnum("TimeUnit", ["S", "MS", "US", "NS"])
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streameval.errors import MetricError, StateError, shown
 from streameval.evaluator.comparison import Comparison, Difference
+from streameval.evaluator.evaluation import different_settings
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import ReportRow, Table, json_number, number
-from streameval.evaluator.slices import SliceKey, slice_name
+from streameval.evaluator.slices import slice_name
 from streameval.events.values import Label, Weight
 from streameval.metrics.registry import USUAL_METRICS, metric_names
 from streameval.states.confusion import ConfusionCounts
@@ -99,10 +100,7 @@ class Changes:
             "support": {"before": self.support[0], "after": self.support[1]},
             "independent": not self.shared,
             **({"shared": self.shared} if self.shared else {}),
-            "settings": {
-                name: {"before": before, "after": after}
-                for name, (before, after) in self.settings.items()
-            },
+            "settings": _settings_data(self.settings),
             "metrics": {one.name: one.to_dict() for one in self.metrics},
             "labels": {one.name: one.to_dict() for one in self.labels},
             "slices": {
@@ -126,8 +124,8 @@ def changes(
 
     Intervals are of the difference of independent samples
     (:func:`streameval.uncertainty.differences.difference`): no event may be in both, and none
-    may depend on one of the other, as two models' predictions of the same events do. For those
-    there is :class:`~streameval.Comparison`.
+    may depend on one of the other, as two models' predictions of the same events do
+    (see :class:`~streameval.Comparison`).
 
     Args:
         before: Counts negatively.
@@ -162,33 +160,25 @@ def _changes(
         names = [row.metric for row in before.report() if row.metric in known]
     else:
         names = metric_names(metrics)
-    pairs = zip(
-        before.report(names, intervals=level), after.report(names, intervals=level), strict=True
-    )
+    old, new = (one.report(names, intervals=level) for one in (before, after))
+    pairs = zip(old, new, strict=True)
     of_metrics = tuple(_change(first.metric, first, second, shared) for first, second in pairs)
     usual = USUAL_METRICS["single", before.task][0]
     metric = by or (usual if usual in names or not names else names[0])
-    of_slices, gone, new = _slices(before, after, metric, level, shared)
     return Changes(
         level,
         (before.total.support, after.total.support),
         of_metrics,
         _labels(before, after, level, shared),
         metric,
-        of_slices,
-        gone,
-        new,
-        _settings(before.options, after.options),
+        *_slices(before, after, metric, level, shared),
+        different_settings(before.options, after.options),
         shared,
     )
 
 
-def _settings(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    return {
-        name: (first.get(name), second.get(name))
-        for name in {**first, **second}
-        if first.get(name) != second.get(name)
-    }
+def _settings_data(settings: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
+    return {name: {"before": before, "after": after} for name, (before, after) in settings.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +218,7 @@ class ComparisonChanges:
             del first[part]
         return {
             **first,
-            "settings": {
-                name: {"before": before, "after": after}
-                for name, (before, after) in self.settings.items()
-            },
+            "settings": _settings_data(self.settings),
             "models": {
                 model: {part: of_model.to_dict()[part] for part in ("metrics", "slices")}
                 for model, of_model in self.models.items()
@@ -253,16 +240,9 @@ def comparison_changes(
 ) -> ComparisonChanges:
     """What differs between two comparisons of the same models on different events.
 
-    Of each model that is what :func:`changes` says. A challenger's difference from the
-    reference has an interval from the same events, by a paired test; how the difference
-    changed has one of independent samples, from the two.
-
-    Args:
-        before: Counts negatively.
-        after: Counts positively.
-        metrics: Names; None: those that both report by default.
-        level: Of the intervals.
-        by: The metric of slices, as of :func:`changes`.
+    Of each model that is what :func:`changes`, whose arguments these are, says. A challenger's
+    difference from the reference has an interval from the same events, by a paired test; how the
+    difference changed has one of independent samples, from the two.
 
     Raises:
         StateError: The models or the tasks differ.
@@ -285,13 +265,10 @@ def comparison_changes(
             for model, one in before.evaluators.items()
         },
         {
-            model: tuple(
-                _change(name, _as_row(old[name][n]), _as_row(new[name][n]), shared)
-                for name in names
-            )
+            model: tuple(_change(m, _as_row(old[m][n]), _as_row(new[m][n]), shared) for m in names)
             for n, model in enumerate(before.models[1:])
         },
-        _settings(before.options, after.options),
+        different_settings(before.options, after.options),
     )
 
 
@@ -309,114 +286,84 @@ def _change(name: str, before: ReportRow, after: ReportRow, shared: str) -> Chan
     if math.isnan(before.value) or math.isnan(after.value):
         reason = after.reason or before.reason
     if reason or not found.defined:
-        found = Interval(
-            after.value - before.value, math.nan, math.nan, found.level, "", found.n, reason
-        )
+        found = _without_ends(after.value - before.value, found.level, found.n, reason)
     flagged = found.defined and not found.low <= 0 <= found.high
     return Change(name, before.value, after.value, found, flagged)
 
 
 def _labels(before: Evaluator, after: Evaluator, level: float, shared: str) -> tuple[Change, ...]:
     try:
-        counts = before.confusion, after.confusion
+        old, new = before.confusion, after.confusion
     except MetricError:  # no labels are kept
         return ()
-    if not counts[0].total or not counts[1].total:
+    if not old.total or not new.total:
         return ()
     # A list of all labels is made anew at each read of `labels`.
-    labels = dict.fromkeys([*counts[0].labels, *counts[1].labels])
-    first, second = (_shares(one, labels, level) for one in counts)
-    return tuple(
-        _change(str(label), one, other, shared)
-        for label, one, other in zip(labels, first, second, strict=True)
-    )
+    labels = dict.fromkeys([*old.labels, *new.labels])
+    shares = zip(labels, _shares(old, labels, level), _shares(new, labels, level), strict=True)
+    return tuple(_change(str(label), one, other, shared) for label, one, other in shares)
 
 
 def _shares(counts: ConfusionCounts, labels: Iterable[Label], level: float) -> list[ReportRow]:
     """The share of each true label; 0 where these counts do not have it."""
     known, total = frozenset(counts.labels), counts.total
-    return [
-        _share(counts.true_count(label) if label in known else 0, total, counts.exact, level)
-        for label in labels
-    ]
+    rows = []
+    for label in labels:
+        part = counts.true_count(label) if label in known else 0
+        value = part / total
+        found = _without_ends(value, level, total, "weights are not whole")
+        if counts.exact:
+            found = Interval(value, *wilson(part, total, level), level, "wilson", total)
+        rows.append(ReportRow("share", value, "", total, found))
+    return rows
 
 
-def _share(part: Weight, total: Weight, whole: bool, level: float) -> ReportRow:
-    value = part / total
-    if whole:
-        found = Interval(value, *wilson(part, total, level), level, "wilson", total)
-    else:
-        reason = "weights are not whole"
-        found = Interval(value, math.nan, math.nan, level, "", total, reason)
-    return ReportRow("share", value, "", total, found)
+def _without_ends(value: float, level: float, n: float, reason: str) -> Interval:
+    return Interval(value, math.nan, math.nan, level, "", n, reason)
 
 
 def _slices(
     before: Evaluator, after: Evaluator, metric: str, level: float, shared: str
 ) -> tuple[tuple[Change, ...], tuple[str, ...], tuple[str, ...]]:
     first, second = before.slices(), after.slices()
-    found = [
-        _change(slice_name(key), _row(first, key, metric, level), row, shared)
-        for key in first
-        if key in second
-        for row in [_row(second, key, metric, level)]
-    ]
+    found = []
+    for key in filter(second.__contains__, first):
+        (old,), (new,) = (views[key].report([metric], intervals=level) for views in (first, second))
+        found.append(_change(slice_name(key), old, new, shared))
     adjusted = benjamini_hochberg([_p_value(one.difference) for one in found])
     ordered = sorted(
         zip(adjusted, found, strict=True),
         key=lambda pair: (math.isnan(pair[0]), pair[0], -abs(pair[1].difference.value)),
     )
-    rows = tuple(
-        Change(one.name, one.before, one.after, one.difference, p <= FALSE_DISCOVERIES)
-        for p, one in ordered
-    )
+    flagged = tuple(replace(one, flagged=p <= FALSE_DISCOVERIES) for p, one in ordered)
     gone = tuple(slice_name(key) for key in first if key not in second)
-    new = tuple(slice_name(key) for key in second if key not in first)
-    return rows, gone, new
-
-
-def _row(views: Mapping[SliceKey, Any], key: SliceKey, metric: str, level: float) -> ReportRow:
-    (row,) = views[key].report([metric], intervals=level)
-    return row  # type: ignore[no-any-return]
+    added = tuple(slice_name(key) for key in second if key not in first)
+    return flagged, gone, added
 
 
 def _p_value(interval: Interval) -> float:
     """The two-sided p-value of "there is no difference"."""
-    if interval.value < 0:
-        return min(1.0, 2 * bound_p_value(interval, below=0.0, above=None))
-    return min(1.0, 2 * bound_p_value(interval, below=None, above=0.0))
+    below, above = (0.0, None) if interval.value < 0 else (None, 0.0)
+    return min(1.0, 2 * bound_p_value(interval, below=below, above=above))
 
 
 def _table(name: str, rows: Iterable[Change]) -> Table:
     header = [name, "before", "after", "difference", "low", "high", "differs"]
-    found = list(rows)
-    cells = [
-        [
-            one.name,
-            number(one.before),
-            number(one.after),
-            *(f"{value:.6g}" for value in _numbers(one.difference)),
-            "yes" if one.flagged else "",
-        ]
-        for one in found
-    ]
-    reasons = [one.difference.reason for one in found]
-    if any(reasons) and len(set(reasons)) > 1:
+    cells, reasons = [], []
+    for one in rows:
+        values = [number(one.before), number(one.after)]
+        ends = one.difference.value, one.difference.low, one.difference.high
+        values += [f"{value:.6g}" for value in ends]
+        cells.append([one.name, *values, "yes" if one.flagged else ""])
+        reasons.append(one.difference.reason)
+    if len(set(reasons)) > 1:
         header.append("reason")
         cells = [[*line, reason] for line, reason in zip(cells, reasons, strict=True)]
     return Table(header, cells)
 
 
-def _numbers(interval: Interval) -> tuple[float, float, float]:
-    return interval.value, interval.low, interval.high
-
-
 def describe(value: Any) -> str:
-    """A setting as a line shows it.
-
-    >>> describe({"kind": "last", "n": 10}), describe(["f1"]), describe(None)
-    ('kind last, n 10', 'f1', 'none')
-    """
+    """A setting as a line shows it, such as ``kind last, n 10``; ``none`` for an empty one."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {describe(one)}" for key, one in value.items())
     if isinstance(value, list):

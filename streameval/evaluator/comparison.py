@@ -15,7 +15,7 @@ import numpy as np
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import Table, Tabular, json_number, number
+from streameval.evaluator.reports import Tabular, json_number, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.event import EventBatch
@@ -26,7 +26,7 @@ from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, read_provenance
 from streameval.state_files.provenance import Provenance
 from streameval.states.joint_losses import columns_of_losses, losses_of
-from streameval.states.state_set import StatePlan
+from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.comparison import MAX_MODELS
 from streameval.tasks.input import Input
 from streameval.tasks.registry import TaskName
@@ -88,27 +88,26 @@ class Difference:
     __hash__ = hash_of_values
 
     def __str__(self) -> str:
-        told = (
-            f" ({self.reason})"
-            if self.reason
-            else f" [{self.low:.4g}, {self.high:.4g}], p = {self.p_value:.3g}"
-        )
+        told = f" [{self.low:.4g}, {self.high:.4g}], p = {self.p_value:.3g}"
+        if self.reason:
+            told = f" ({self.reason})"
         return f"{self.metric} of {self.a} less {self.b}: {self.value:.4g}{told}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: what is not a number is None."""
-        numbers = ("value", "low", "high", "p_value")
-        data = {
+        return {
             "a": self.a,
             "b": self.b,
-            **{name: json_number(getattr(self, name)) for name in numbers},
+            "value": json_number(self.value),
+            "low": json_number(self.low),
+            "high": json_number(self.high),
+            "p_value": json_number(self.p_value),
             "method": self.method,
             "level": self.level,
             "n": self.n,
+            **({} if math.isnan(self.p_adjusted) else {"p_adjusted": self.p_adjusted}),
+            **({"reason": self.reason} if self.reason else {}),
         }
-        if not math.isnan(self.p_adjusted):
-            data["p_adjusted"] = self.p_adjusted
-        return {**data, "reason": self.reason} if self.reason else data
 
     def _cells(self) -> list[str]:
         """Difference, ends, p-value and test, as tables show them."""
@@ -131,10 +130,9 @@ class SliceDifference:
 
 @dataclass(frozen=True, slots=True)
 class SliceDifferences(Tabular):
-    """A difference for each slice, flagged by Benjamini and Hochberg's rule.
+    """A difference for each slice, least p-value first; see :meth:`Comparison.slice_differences`.
 
-    Of the flagged slices at most a share ``rate`` is expected to be so by chance. Iterating
-    gives the rows, least p-value first; those without a test are last.
+    Iterating gives the rows; slices without a test are last.
     """
 
     metric: str
@@ -159,21 +157,12 @@ class SliceDifferences(Tabular):
         }
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        header = ["slice", *_DIFFERENCE, "p adjusted", "flagged"]
-        rows = [
-            [
-                slice_name(row.slice),
-                *row.difference._cells(),
-                f"{row.difference.p_adjusted:.4g}",
-                "yes" if row.flagged else "",
-            ]
-            for row in self.rows
-        ]
-        return header, rows
-
-    def table(self) -> Table:
-        """The slices as cells."""
-        return self._table()
+        rows = []
+        for row in self.rows:
+            one = row.difference
+            marks = [f"{one.p_adjusted:.4g}", "yes" if row.flagged else ""]
+            rows.append([slice_name(row.slice), *one._cells(), *marks])
+        return ["slice", *_DIFFERENCE, "p adjusted", "flagged"], rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,25 +217,18 @@ class ComparisonReport(Tabular):
                 lines.append(["", name, number(value), *one._cells(), *adjusted])
         return header, lines
 
-    def table(self) -> Table:
-        """The models' values and differences as cells."""
-        return self._table()
 
+class ComparisonReadings:
+    """What a comparison and its views read of the events in one window."""
 
-class ComparisonView:
-    """The models' metrics and differences over the events of one window, read-only.
+    __slots__ = ()
 
-    Made by a :class:`~streameval.Comparison`: one for all events and one for each slice.
-    """
-
-    __slots__ = ("_context", "_joint", "_views")
-
-    def __init__(self, views: dict[str, View], joint: Window, context: ViewContext) -> None:
-        self._views = views
-        self._joint = joint
-        self._context = context
+    _context: ViewContext
+    _views: Mapping[str, View]
+    _joint_window: Window
 
     def __getitem__(self, model: str) -> View:
+        """A model's view: every metric, report and curve of it."""
         return self._views[_known(model, self._views)]
 
     @property
@@ -277,15 +259,15 @@ class ComparisonView:
             level: Of the interval.
             method: ``"auto"``: DeLong's for AUC and Gini, McNemar's for accuracy, error rate,
                 recall, specificity, FPR and FNR, Student's t for log loss and Brier score, the
-                bootstrap for every other metric. Or by name: ``"delong"``, ``"mcnemar"``,
-                ``"t"``, ``"bootstrap"``; or ``"anytime"``, for the metrics of McNemar's test,
-                which stays valid when it is looked at after every event until it is decided.
+                bootstrap for every other metric. Or ``"delong"``, ``"mcnemar"``, ``"t"``,
+                ``"bootstrap"``; or ``"anytime"``, for the metrics of McNemar's test, which
+                stays valid when it is looked at after every event.
             replicates: Of the bootstrap.
             seed: Of the bootstrap: the same events give the same interval.
             params: The metric's own, such as ``beta=2``.
 
         Returns:
-            The difference; ``nan`` ends and p-value, with a reason, where there is no test.
+            The difference; its ends and p-value are ``nan``, with a reason, without a test.
 
         Raises:
             MetricError: An unknown metric, method or parameter, or a metric that is not kept.
@@ -295,22 +277,23 @@ class ComparisonView:
             DeLong's: O(n log n) in the distinct pairs of scores. McNemar's, anytime and t: O(n).
             The bootstrap: `replicates` times the metric of the joint cells, which are few for
             labels; at 10⁵ distinct scores a few seconds.
+
+        >>> c = Comparison(task="multiclass")
+        >>> truth, wrong = ["a", "a", "b", "b"] * 5, ["a", "a", "b", "a"] * 5
+        >>> c.update_many(truth, {"champion": truth, "challenger": wrong})
+        >>> c.difference("f1_macro", level=0.9).value < 0
+        True
+        >>> c.difference("accuracy").method
+        'McNemar exact, Bonett-Price'
         """
         first, second = list(self._views)[:2]
-        return self._difference(
-            self._pairs(),
-            metric,
-            _known(second if a is None else a, self._views, "a"),
-            _known(first if b is None else b, self._views, "b"),
-            level=level,
-            method=method,
-            replicates=replicates,
-            seed=seed,
-            **params,
-        )
+        one = _known(second if a is None else a, self._views, "a")
+        other = _known(first if b is None else b, self._views, "b")
+        options = {"level": level, "method": method, "replicates": replicates, "seed": seed}
+        return self._difference(self._pairs(), metric, one, other, **options, **params)
 
     def _pairs(self) -> Pairs:
-        states = self._joint.current()
+        states = self._joint_window.current()
         return Pairs(states.joint.columns(), states.joint_losses)
 
     def _difference(
@@ -327,8 +310,7 @@ class ComparisonView:
         required: bool = True,
         **params: Any,
     ) -> Difference:
-        """:meth:`difference` of pairs that are read once for many; `required` as of
-        :func:`~streameval.uncertainty.paired.paired_test`."""
+        """:meth:`difference` of pairs that are read once for many."""
         if a == b:
             raise InputError("b", expected=f"another model than a={a!r}", got=shown(b))
         level = checked_level(level)
@@ -338,28 +320,29 @@ class ComparisonView:
             )
         if type(seed) is not int or seed < 0:
             raise InputError("seed", expected="a whole number, 0 or more", got=shown(seed))
-        row: Metric = find(metric, self._context.plan.task, params.get("average", ...))
+        context, views = self._context, self._views
+        row: Metric = find(metric, context.plan.task, params.get("average", ...))
         of_a, of_b = (
-            float(self._views[name].value(metric, undefined=math.nan, **params)) for name in (a, b)
+            float(views[name].value(metric, undefined=math.nan, **params)) for name in (a, b)
         )
         params.pop("average", None)
-        names = list(self._views)
+        names = list(views)
         request = PairedRequest(
             metric=row,
             value=of_a - of_b,
             pairs=pairs,
             a=names.index(a),
             b=names.index(b),
-            plan=self._context.plan,
+            plan=context.plan,
             level=level,
-            cumulative=self._context.cumulative,
+            cumulative=context.cumulative,
             params=params,
             replicates=replicates,
             seed=seed,
         )
         test = paired_test(request, method, required=required)
-        if self._context.plan.max_scores is not None and not math.isnan(request.value):
-            mine, theirs = (self._views[name].bounds(row.name, **params) for name in (a, b))
+        if context.plan.max_scores is not None and not math.isnan(request.value):
+            mine, theirs = (views[name].bounds(row.name, **params) for name in (a, b))
             if mine.width or theirs.width:
                 low, high = mine.low - theirs.high, mine.high - theirs.low
                 reason = f"of joined scores: the exact difference is from {low:.6g} to {high:.6g}"
@@ -373,11 +356,8 @@ class ComparisonView:
         """Every challenger's difference from the first model.
 
         ``p_adjusted`` is Holm's: rejecting those of at most α has a chance of at most α of any
-        false rejection. The intervals are those of single comparisons.
-
-        Args:
-            metric: A name of :data:`streameval.metrics.METRICS`.
-            options: As of :meth:`difference`, without ``a`` and ``b``.
+        false rejection. The intervals are those of single comparisons; arguments are as of
+        :meth:`difference`, without ``a`` and ``b``.
         """
         return self._differences(self._pairs(), metric, **options)
 
@@ -401,21 +381,35 @@ class ComparisonView:
                 applied to it: the reason says so.
         """
         level = checked_level(level)
-        first = next(iter(self._views.values()))
+        context, views = self._context, self._views
+        task = context.plan.task
         if metrics is None:
-            fed = {row.metric for row in first.report()}
-            kept = self._context.kept or USUAL_METRICS["folds", self._context.plan.task]
+            fed = {row.metric for row in next(iter(views.values())).report()}
+            kept = context.kept or USUAL_METRICS["folds", task]
             names = [name for name in kept if name in fed]
         else:
             names = metric_names(metrics)
         pairs = self._pairs()
         rows = []
         for name in names:
-            metric = find(name, self._context.plan.task).name
-            values = {model: float(view[name]) for model, view in self._views.items()}
+            values = {model: float(view[name]) for model, view in views.items()}
             found = self._differences(pairs, name, level=level, required=False, **options)
-            rows.append(ComparisonRow(metric, values, tuple(found)))
-        return ComparisonReport(self._context.plan.task, level, tuple(rows), self._context.notes)
+            rows.append(ComparisonRow(find(name, task).name, values, tuple(found)))
+        return ComparisonReport(task, level, tuple(rows), context.notes)
+
+
+class ComparisonView(ComparisonReadings):
+    """The models' metrics and differences over the events of one window, read-only.
+
+    Made by a :class:`~streameval.Comparison`: one for all events and one for each slice.
+    """
+
+    __slots__ = ("_context", "_joint_window", "_views")
+
+    def __init__(self, views: Mapping[str, View], joint: Window, context: ViewContext) -> None:
+        self._views = views
+        self._joint_window = joint
+        self._context = context
 
 
 class _Model(NamedTuple):
@@ -426,12 +420,12 @@ class _Model(NamedTuple):
     windows: SlicedWindows
 
 
-class Comparison(MergeableEvaluation):
+class Comparison(MergeableEvaluation, ComparisonReadings):
     """Evaluates two or more classifiers on the same events, and their differences.
 
-    Each model has an :class:`Evaluator` of its own, so that any metric of it is read as there;
-    beside them the joint cells are counted: the true label, every model's label and score. They
-    are in the same windows and slices, and merge and save exactly as evaluators do.
+    Each model has an :class:`Evaluator` of its own, from which any metric of it is read. Beside
+    them joint cells are counted: the true label, every model's label and score. They are in the
+    same windows and slices, and merge and save exactly as evaluators do.
 
     Args:
         models: Names, the first one the reference that the others are compared with.
@@ -440,30 +434,27 @@ class Comparison(MergeableEvaluation):
         paired_scores: Whether the joint cells hold the models' scores. Without them memory
             does not grow with the pairs of scores, and differences of metrics of scores have
             a value, no interval and no p-value.
-        options: The other options of :class:`Evaluator`: ``positive``, ``labels``, ``metrics``,
-            ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``,
-            ``intervals``, ``probabilities``; ``max_scores`` requires ``paired_scores=False``; not
-            ``temporal`` and ``bootstrap``.
+        options: The other options of :class:`Evaluator`, without ``temporal`` and ``bootstrap``;
+            ``max_scores`` requires ``paired_scores=False``.
 
-    The sign: ``difference("roc_auc")`` is that of the second model less that of the first, so
-    that a positive number says that the challenger is higher. For a loss, lower is better.
+    ``difference("roc_auc")`` is the metric of the second model less that of the first: a positive
+    number says that the challenger is higher. For a loss, lower is better.
 
     Several classes: differences of metrics of labels, of log loss and of Brier score have
-    intervals; those of other metrics of probabilities have none, because the joint cells hold
-    no probabilities of several classes.
+    intervals. Other metrics of probabilities have none, because the joint cells hold no
+    probabilities of several classes.
 
-    Weights: whole ones are counts. A weight that is not whole ends the tests (``nan`` with a
-    reason): a cell keeps the total weight, from which the number of events is not known.
+    Whole weights are counts. A weight that is not whole ends the tests (``nan`` with a reason):
+    a cell keeps the total weight, from which the number of events is not known.
 
     Threads:
         As of :class:`Evaluator`: one lock for all models.
 
     Cost:
-        An event of two models some 20 µs, in a batch 2 µs. Memory: that of the models'
-        evaluators, and for two models about 115 bytes for each distinct pair of scores (12 more
-        for each further model), in every window and slice; ``metrics=`` of labels, log loss and
-        Brier score, or ``paired_scores=False``, keep none, and then it does not grow with the
-        events.
+        An event of two models some 20 µs, in a batch 2 µs. Memory: the models' evaluators, and
+        in every window and slice about 115 bytes for each distinct pair of scores (12 more for
+        each further model); no pairs are kept with ``paired_scores=False``, or ``metrics=`` of
+        labels, log loss and Brier score only.
 
     >>> c = Comparison()
     >>> c.update_many(
@@ -484,6 +475,7 @@ class Comparison(MergeableEvaluation):
         "_context",
         "_evaluators",
         "_joint",
+        "_joint_window",
         "_keeps_losses",
         "_keeps_scores",
         "_models",
@@ -491,6 +483,7 @@ class Comparison(MergeableEvaluation):
         "_provenance",
         "_scores_only",
         "_slicer",
+        "_views",
         "_windows",
     )
 
@@ -535,10 +528,9 @@ class Comparison(MergeableEvaluation):
             if first.options.get(option) is not None and not exempt:
                 raise InputError(option, expected=expected, got="one")
         self._models = [
-            _Model(name, one._context.intake, one._windows) for name, one in evaluators.items()
+            _Model(name, one._context.input, one._windows) for name, one in evaluators.items()
         ]
-        plan = self._context.plan
-        kept = self._context.kept
+        plan, kept = self._context.plan, self._context.kept
         # Differences of mean losses need no scores of single events.
         self._keeps_losses = (
             plan.keeps_scores
@@ -548,29 +540,26 @@ class Comparison(MergeableEvaluation):
         self._keeps_scores = (
             paired_scores
             and plan.task_row.positive is not None
+            and plan.keeps_scores
             and (
-                plan.keeps_scores
-                if kept is None
-                else any(
-                    find(name, plan.task).needs_scores for name in kept if name not in MEAN_LOSSES
-                )
+                kept is None
+                or any(find(name, plan.task).needs_scores for name in set(kept) - MEAN_LOSSES)
             )
         )
-        if self._context.plan.ordered:
+        if plan.ordered:
             raise MetricError(
                 "kappa_temporal depends on the order of events: leave it out of metrics="
             )
         options = first.options
-        slicer = Slicer(options["slices"], options["max_slices"])
-        spec = window_spec(options["window"])
         states = {"joint", "joint_losses"} if self._keeps_losses else {"joint"}
-        joint = StatePlan("comparison", frozenset(states))
-        self._joint = SlicedWindows(spec, joint, slicer, options["time_unit"])
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models' names; the first one is the reference."""
-        return tuple(self._evaluators)
+        self._joint = SlicedWindows(
+            window_spec(options["window"]),
+            StatePlan("comparison", frozenset(states)),
+            Slicer(options["slices"], options["max_slices"]),
+            options["time_unit"],
+        )
+        self._views = {name: evaluator.total for name, evaluator in evaluators.items()}
+        self._joint_window = self._joint.total
 
     @property
     def task(self) -> str:
@@ -579,7 +568,7 @@ class Comparison(MergeableEvaluation):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The arguments that it was made with but the models, as plain data."""
+        """The arguments that it was made with, without the models, as plain data."""
         thresholds = {name: one.options.get("threshold") for name, one in self._evaluators.items()}
         options = self._first.options
         if len(set(thresholds.values())) > 1:
@@ -632,14 +621,11 @@ class Comparison(MergeableEvaluation):
         # Probabilities of several classes can weigh too much for one model only.
         heavy = self._context.positive is None and self.wants_scores
         if heavy and not self._context.cumulative:
-            self._update_one(y_true, y_pred, score, proba, weight, event_time, slices)
+            given = {"y_pred": y_pred, "score": score, "proba": proba, "slices": slices}
+            self._update_one(y_true, weight, event_time, **given)
             return
-        given = self._given(y_pred, score, proba)
         try:
-            events = [
-                self._valid(model.name, model.input.event, y_true, given[model.name], weight)
-                for model in self._models
-            ]
+            events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
             self._expect()
             counted = list(zip(self._models, events, strict=True))
             if heavy and events[0][3]:
@@ -658,32 +644,18 @@ class Comparison(MergeableEvaluation):
             self._forget()
 
     def _update_one(
-        self,
-        y_true: object,
-        y_pred: object,
-        score: object,
-        proba: object,
-        weight: object,
-        event_time: object,
-        slices: object,
+        self, y_true: object, weight: object, event_time: object, **by_key: object
     ) -> None:
         """:meth:`update` as a batch, which is checked for every model before any counts it."""
-
-        def columns(given: object) -> object:
-            if not isinstance(given, Mapping):
-                return given
-            return {name: [value] for name, value in given.items()}
-
+        columns = {
+            field_name: {key: [value] for key, value in given.items()}
+            if isinstance(given, Mapping)
+            else given
+            for field_name, given in by_key.items()
+        }
+        times = None if event_time is None else [event_time]
         try:
-            self.update_many(
-                [y_true],
-                columns(y_pred),
-                score=columns(score),
-                proba=columns(proba),
-                weight=[weight],
-                event_time=None if event_time is None else [event_time],
-                slices=columns(slices),
-            )
+            self.update_many([y_true], weight=[weight], event_time=times, **columns)
         except InputError as error:
             raise error.at(None) from None
 
@@ -707,26 +679,22 @@ class Comparison(MergeableEvaluation):
         Raises:
             InputError: A bad value, with its position; nothing was counted for any model.
         """
-        given = self._given(y_pred, score, proba)
+        staged = []
         try:
-            batches = [
-                self._valid(model.name, model.input.batch, y_true, given[model.name], weight)
-                for model in self._models
-            ]
+            batches = self._checked("batch", y_true, y_pred, score, proba, weight=weight)
             self._expect()
-            counting = []
             if len(batches[0]):
-                counting = [
-                    model.windows.prepare_many(batch, event_time, slices)
+                staged = [
+                    model.windows.stage_many(batch, event_time, slices)
                     for model, batch in zip(self._models, batches, strict=True)
                 ]
                 joint = self._joint_batch(batches)
-                counting.append(self._joint.prepare_many(joint, event_time, slices))
+                staged.append(self._joint.stage_many(joint, event_time, slices))
         except InputError:
             self._forget()
             raise
-        for count in counting:
-            count()
+        for commit in staged:
+            commit()
         self._learn()
 
     @locked
@@ -752,12 +720,8 @@ class Comparison(MergeableEvaluation):
             raise InputError(
                 "revert", expected="a window other than Last(n)", got="a comparison of one"
             )
-        given = self._given(y_pred, score, proba)
         try:
-            events = [
-                self._valid(model.name, model.input.event, y_true, given[model.name], weight)
-                for model in self._models
-            ]
+            events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
         finally:
             self._forget()
         undone = [self._joint.remove(self._joint_event(events), event_time, slices)]
@@ -770,37 +734,32 @@ class Comparison(MergeableEvaluation):
                 undo()
             raise
 
-    def _given(self, y_pred: object, score: object, proba: object) -> dict[str, dict[str, Any]]:
-        """From each model to its part of each argument that is given."""
-        if score is None and proba is None and self._scores_only:
+    def _checked(self, form: str, y_true: object, *given: object, weight: object) -> list[Any]:
+        """Each model's ``"event"`` or ``"batch"``; errors name the model."""
+        if self._scores_only and given[1:] == (None, None):
             raise self._score_missing()
-        given: dict[str, dict[str, Any]] = {name: {} for name in self._evaluators}
-        for field_name, values in (("y_pred", y_pred), ("score", score), ("proba", proba)):
-            if values is not None:
-                parts = _of_every_model(values, field_name, self.models)
-                for name, part in parts.items():
-                    given[name][field_name] = part
-        return given
-
-    def _valid(
-        self, name: str, validate: Any, y_true: object, given: Mapping[str, Any], weight: object
-    ) -> Any:
-        """One model's event or batch; its errors name the model."""
-        fields = (given.get("y_pred"), given.get("score"), given.get("proba"))
-        try:
-            return validate(y_true, *fields, weight)
-        except InputError as error:
-            base, bracket, key = error.field.partition("[")
-            if base not in given:
-                raise
-            raise InputError(
-                f"{base}[{name!r}]{bracket}{key}",
-                expected=error.expected,
-                got=error.got,
-                position=error.position,
-                remedy=error.remedy,
-                remedy_code=error.remedy_code,
-            ) from None
+        parts = {
+            name: None if values is None else _of_every_model(values, name, self.models)
+            for name, values in zip(_WORDS, given, strict=True)
+        }
+        checked = []
+        for name, validator, _ in self._models:
+            own = [None if part is None else part[name] for part in parts.values()]
+            try:
+                checked.append(getattr(validator, form)(y_true, *own, weight))
+            except InputError as error:
+                base, bracket, key = error.field.partition("[")
+                if parts.get(base) is None:
+                    raise
+                raise InputError(
+                    f"{base}[{name!r}]{bracket}{key}",
+                    expected=error.expected,
+                    got=error.got,
+                    position=error.position,
+                    remedy=error.remedy,
+                    remedy_code=error.remedy_code,
+                ) from None
+        return checked
 
     def _expect(self) -> None:
         """Have every model know the new labels of all of them, or raise InputError."""
@@ -833,21 +792,15 @@ class Comparison(MergeableEvaluation):
         return true, predicted, kept, weight
 
     def _joint_batch(self, batches: Sequence[EventBatch]) -> EventBatch:
+        first = batches[0]
         codes: dict[Label, int] = {}
         # Columns of booleans are codes of the labels 0 and 1.
         labels = self._context.plan.task_row.classes
-        luts = [
-            np.array(
-                [codes.setdefault(label, len(codes)) for label in batch.labels or labels or ()],
-                np.int64,
-            )
-            for batch in batches
-        ]
-        predicted = [
-            lut[batch.y_pred.astype(np.int64)]  # type: ignore[union-attr]
-            for lut, batch in zip(luts, batches, strict=True)
-        ]
-        first = batches[0]
+        predicted = []
+        for batch in batches:
+            known = batch.labels or labels or ()
+            own = [codes.setdefault(label, len(codes)) for label in known]
+            predicted.append(np.array(own, np.int64)[batch.y_pred.astype(np.int64)])  # type: ignore[union-attr]
         kept = [np.zeros((len(first), 0))]
         if first.score is not None:
             if self._keeps_scores:
@@ -856,7 +809,7 @@ class Comparison(MergeableEvaluation):
                 losses = [columns_of_losses(batch) for batch in batches]
                 kept += [both[:, which] for which in (0, 1) for both in losses]
         return EventBatch(
-            luts[0][first.y_true.astype(np.int64)],
+            first.y_true.astype(np.int64),
             np.column_stack(predicted),
             np.column_stack(kept),
             first.weight,
@@ -868,8 +821,7 @@ class Comparison(MergeableEvaluation):
     @property
     def total(self) -> ComparisonView:
         """The view of all events, beside those of :meth:`slices`."""
-        views = {name: evaluator.total for name, evaluator in self._evaluators.items()}
-        return ComparisonView(views, self._joint.total, self._context)
+        return ComparisonView(self._views, self._joint_window, self._context)
 
     @locked
     def slices(self) -> dict[SliceKey, ComparisonView]:
@@ -884,34 +836,11 @@ class Comparison(MergeableEvaluation):
             for key in self._joint.in_order()
         }
 
-    def __getitem__(self, model: str) -> View:
-        """A model's view: every metric, report and curve of it."""
-        return self.total[model]
-
-    def difference(
-        self, metric: str, a: str | None = None, b: str | None = None, **options: Any
-    ) -> Difference:
-        """metric(a) − metric(b) with interval and test: :meth:`ComparisonView.difference`.
-
-        >>> c = Comparison(task="multiclass")
-        >>> truth, wrong = ["a", "a", "b", "b"] * 5, ["a", "a", "b", "a"] * 5
-        >>> c.update_many(truth, {"champion": truth, "challenger": wrong})
-        >>> c.difference("f1_macro", level=0.9).value < 0
-        True
-        >>> c.difference("accuracy").method
-        'McNemar exact, Bonett-Price'
-        """
-        return self.total.difference(metric, a, b, **options)
-
-    def differences(self, metric: str, **options: Any) -> list[Difference]:
-        """Every challenger against the first model: :meth:`ComparisonView.differences`."""
-        return self.total.differences(metric, **options)
-
     def report(
         self, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
     ) -> ComparisonReport:
         """Metrics × models with differences: :meth:`ComparisonView.report`."""
-        report = self.total.report(metrics, level=level, **options)
+        report = super().report(metrics, level=level, **options)
         threshold = self.options.get("threshold")
         if isinstance(threshold, dict):
             return replace(report, notes={**report.notes, "threshold": threshold})
@@ -923,12 +852,12 @@ class Comparison(MergeableEvaluation):
     ) -> SliceDifferences:
         """A difference for each slice, flagged by Benjamini and Hochberg's rule.
 
-        Of many slices some differ by chance. Of those flagged at most a share `rate` is
-        expected to: slices whose adjusted p-value is at most `rate`.
+        Of many slices some differ by chance: of the flagged ones, whose adjusted p-value is at
+        most `rate` (between 0 and 1), a share of at most `rate` is expected to.
 
         Args:
             metric: A name of :data:`streameval.metrics.METRICS`.
-            rate: Of false discoveries, between 0 and 1.
+            rate: Of false discoveries.
             options: As of :meth:`difference`.
         """
         if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not 0 < rate < 1:
@@ -940,7 +869,7 @@ class Comparison(MergeableEvaluation):
             for (key, one), p in zip(found.items(), adjusted, strict=True)
         ]
         # nan last; slices of equal p-value in the order of their names.
-        rows.sort(key=lambda row: (math.isnan(p := row.difference.p_value), 0.0 if p != p else p))
+        rows.sort(key=lambda row: (math.isnan(p := row.difference.p_value), p if p == p else 0.0))
         return SliceDifferences(metric, rate, tuple(rows))
 
     @property
@@ -960,7 +889,7 @@ class Comparison(MergeableEvaluation):
         return self._context.plan.keeps | self._joint.total.current().plan.keeps | pairs
 
     def show(self, metrics: Iterable[str] | None) -> None:
-        """As of an evaluator, for every model."""
+        """As :meth:`Evaluator.show`, for every model."""
         for evaluator in self._evaluators.values():
             evaluator.show(metrics)
 
@@ -973,7 +902,7 @@ class Comparison(MergeableEvaluation):
 
     def _follow(self, other: Self, newest: int | None) -> None:
         for name, evaluator in self._evaluators.items():
-            evaluator.follow(other._evaluators[name], newest)
+            evaluator._follow(other._evaluators[name], newest)
         self._joint.follow(other._joint, newest)
 
     # Other comparisons, and files
@@ -990,7 +919,8 @@ class Comparison(MergeableEvaluation):
                 f"paired_scores is {self._paired_scores} here and {other._paired_scores} there"
             )
 
-    def _add(self, other: Self) -> None:
+    def add_events(self, other: Self) -> None:
+        """Add another's events, of whatever shards; raises StateError where they cannot be."""
         pairs = [(one, other._evaluators[name]) for name, one in self._evaluators.items()]
         for mine, theirs in pairs:
             mine.check_events(theirs)
@@ -1050,24 +980,28 @@ class Comparison(MergeableEvaluation):
         if joint.keys() != keys:
             raise StateError(f"joint: expected the parts {', '.join(keys)}")
         new._joint.restore(joint)
+        new._joint_window = new._joint.total
         if any(one.windows.in_order() != new._joint.in_order() for one in new._models):
             raise StateError("joint: expected the slices of the models")
         for key, window in (((), new._joint.total), *new._joint.slices.items()):
-            states = window.current()
-            for model in new._models:
-                own = (model.windows.slices[key] if key else model.windows.total).state_set
-                if own is not None and own.has_whole_weights and states.has_whole_weights:
-                    for name in own.plan.direct:
-                        most, got = states.support("joint"), own.support(name)
-                        if got > most or (got < most and name == "confusion"):
-                            raise StateError(f"joint: expected weight {got} of {name}, got {most}")
-            for name in states.plan.direct:
-                found = getattr(states, name).models
-                if found not in (0, len(names)):
-                    raise StateError(f"{name}: expected {len(names)} models, got {found}")
-            if not new._paired_scores and states.joint.columns().scored.any():
-                raise StateError("joint: expected no scores, as paired_scores is false")
+            new._check_joint(key, window.current())
         return new
+
+    def _check_joint(self, key: SliceKey, joint: StateSet) -> None:
+        """Raise StateError where joint states that were read contradict the models'."""
+        for _, _, windows in self._models:
+            own = (windows.slices[key] if key else windows.total).state_set
+            if own is not None and own.has_whole_weights and joint.has_whole_weights:
+                for name in own.plan.direct:
+                    most, got = joint.support("joint"), own.support(name)
+                    if got > most or (got < most and name == "confusion"):
+                        raise StateError(f"joint: expected weight {got} of {name}, got {most}")
+        for name in joint.plan.direct:
+            found = getattr(joint, name).models
+            if found not in (0, len(self._models)):
+                raise StateError(f"{name}: expected {len(self._models)} models, got {found}")
+        if not self._paired_scores and joint.joint.columns().scored.any():
+            raise StateError("joint: expected no scores, as paired_scores is false")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, self._pickled()
@@ -1088,11 +1022,7 @@ Evaluation: TypeAlias = Evaluator | Comparison
 def evaluation_from_bytes(data: bytes) -> Evaluation:
     """What :meth:`Evaluator.to_bytes` or :meth:`Comparison.to_bytes` wrote; raises StateError.
 
-    Without a provenance, unlike :func:`from_bytes`: for a carrier that delivers each state exactly
-    once, as a store and an engine do, where parts of equal content are usual.
-
-    >>> evaluation_from_bytes(Comparison().to_bytes())
-    <Comparison of champion, challenger>
+    Without a provenance: for a carrier that delivers each state exactly once.
     """
     unpacked = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
     return _type_of(unpacked).from_state(unpacked.data)
@@ -1107,11 +1037,7 @@ def _unpickled(data: bytes, provenance: Any) -> Comparison:
 
 
 def reference_of(evaluation: Evaluation) -> Evaluator:
-    """The evaluator itself, or that of a comparison's first model.
-
-    >>> reference_of(Comparison()).task
-    'binary'
-    """
+    """The evaluator itself, or that of a comparison's first model."""
     return evaluation.reference if isinstance(evaluation, Comparison) else evaluation
 
 
@@ -1131,21 +1057,14 @@ def evaluation_of(unpacked: Unpacked) -> Evaluation:
 
 
 def provenances_of(paths: Iterable[str]) -> list[tuple[str, Provenance]]:
-    """The provenance of the state in each file.
-
-    Raises:
-        StateError: As :func:`load_any`, as far as a file is read.
-
-    Cost:
-        The last bytes of a file that names no shards, the header of one that does. A second file
-        of the same content is read as a whole: it may be empty, and then it is no shard.
-    """
+    """The provenance of the state in each file, of which little is read; raises StateError."""
     result = []
     contents: set[bytes] = set()
     for path in paths:
         data, checksum = read_provenance(path)
         provenance = Provenance.of(Unpacked("", {}, data, checksum), empty=False)
         if not contents.isdisjoint(provenance.contents):
+            # A second file of this content may be empty, and then it is no shard.
             provenance = load_any(path)._provenance
         contents |= provenance.contents
         result.append((path, provenance))
@@ -1163,45 +1082,32 @@ def checked_models(models: object) -> list[str]:
     return names
 
 
-def _known(model: object, models: Iterable[str], field_name: str = "model") -> str:
+def _known(model: object, models: Mapping[str, Any], field_name: str = "model") -> str:
     """A model's name; raises InputError for any other."""
-    names = list(models)
-    if isinstance(model, str) and model in names:
+    if isinstance(model, str) and model in models:
         return model
-    raise InputError(
-        field_name,
-        expected=f"one of the models {', '.join(names)}",
-        got=shown(model),
-        remedy=did_you_mean(model, names) if isinstance(model, str) else "",
-    )
+    expected = f"one of the models {', '.join(models)}"
+    remedy = did_you_mean(model, models) if isinstance(model, str) else ""
+    raise InputError(field_name, expected=expected, got=shown(model), remedy=remedy)
 
 
 def _of_every_model(given: object, field_name: str, models: Sequence[str]) -> dict[str, Any]:
     """An argument's part for each model, in the models' order; raises InputError."""
     parts = given if isinstance(given, Mapping) else named_columns(given)
-    words = _WORDS.get(field_name, "numbers")
-    names = f"{', '.join(models[:-1])} and {models[-1]}"
+    words = f"{_WORDS.get(field_name, 'numbers')} of {', '.join(models[:-1])} and {models[-1]}"
     if parts is None:
         raise InputError(
             field_name,
-            expected=f"a mapping with {words} of {names}",
+            expected=f"a mapping with {words}",
             got=shown(given),
             remedy=f"pass {field_name}={{{models[0]!r}: ..., {models[1]!r}: ...}}",
         )
     for name in parts:
         if name not in models:
-            raise InputError(
-                field_name,
-                expected=f"{words} of {names}",
-                got=shown(name),
-                remedy=did_you_mean(str(name), models),
-            )
-    missing = [name for name in models if name not in parts or parts[name] is None]
-    if missing:
-        found = [name for name in models if name not in missing]
-        raise InputError(
-            field_name,
-            expected=f"{words} of {names}",
-            got=f"{' and '.join(found)} only" if found else "none of them",
-        )
+            remedy = did_you_mean(str(name), models)
+            raise InputError(field_name, expected=words, got=shown(name), remedy=remedy)
+    found = [name for name in models if name in parts and parts[name] is not None]
+    if len(found) < len(models):
+        got = f"{' and '.join(found)} only" if found else "none of them"
+        raise InputError(field_name, expected=words, got=got)
     return {name: parts[name] for name in models}

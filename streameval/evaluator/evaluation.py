@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from streameval.errors import InputError, StateError
 from streameval.evaluator.slices import SlicedWindows, Slicer
 from streameval.evaluator.view import ViewContext, locked
-from streameval.state_files.codec import Unpacked, compressed, unpack_one_of
+from streameval.state_files.codec import Unpacked, compressed, pack, unpack_one_of
 from streameval.state_files.disk import write_atomically
-from streameval.state_files.provenance import FEW_EVENTS, Provenance
+from streameval.state_files.provenance import FEW_EVENTS, Provenance, content_of
 
 
 class MergeableEvaluation:
     """An evaluation whose events are one shard, or several, of a stream.
 
-    Attributes:
-        _kind: The kind of its files.
-        _called: Its class in errors, with an article.
-        _context: That of its views; a comparison's is that of its first model.
-        _windows: The windows of its events; a comparison's are those of its first model.
-        _slicer: Of these windows.
-        _scores_only: Whether no state is kept that counts labels.
-        _provenance: The shards that it holds.
+    A comparison's context and windows are those of its first model.
     """
 
     __slots__ = ()
 
     _kind: ClassVar[str]
+    """The kind of its files."""
     _called: ClassVar[str]
+    """Its class in errors, with an article."""
     _context: ViewContext
     _windows: SlicedWindows
     _slicer: Slicer
     _scores_only: bool
+    """Whether no state is kept that counts labels."""
     _provenance: Provenance
 
     # What each kind has of its own
 
-    def _add(self, other: Self) -> None:
+    def add_events(self, other: Self) -> None:
         """Add another's events, of whatever shards; raises StateError where they cannot be."""
         raise NotImplementedError
 
@@ -72,7 +69,7 @@ class MergeableEvaluation:
         return self._context.plan.probabilities
 
     def _score_missing(self) -> InputError:
-        field = self._context.intake.score_field
+        field = self._context.input.score_field
         return InputError(
             field,
             expected="a score, since only metrics of scores are kept",
@@ -116,7 +113,7 @@ class MergeableEvaluation:
     @property
     @locked
     def retained(self) -> dict[str, Any]:
-        """What the window keeps and the most that it ever will, and how many slices there are.
+        """What the window keeps and the most that it ever will, and the number of slices.
 
         A comparison's is that of one model.
 
@@ -135,7 +132,7 @@ class MergeableEvaluation:
         return self._holds_none()
 
     def _holds_none(self) -> bool:
-        # Called in every merge, so without the lock again and with the first state that says no.
+        # Called in every merge: without the lock again, and up to the first state that says no.
         windows = self._windows
         if windows.timeline is not None:
             # The first number that a window retains is that of the parts with events.
@@ -147,7 +144,7 @@ class MergeableEvaluation:
         return True
 
     def _holds_few(self) -> bool:
-        """Whether the weight of its events is below that of which equal bytes prove nothing."""
+        """Whether equal bytes may be of different events, because these weigh so little."""
         timeline = self._windows.timeline
         if timeline is not None and sum(timeline.counts().values()) >= FEW_EVENTS:
             return False
@@ -168,10 +165,6 @@ class MergeableEvaluation:
             StateError: The two were set up differently (every setting that differs is named),
                 or both hold a shard, or a sequence of one, whose events would count twice.
 
-        Cost:
-            Beside that of the states a few set operations: the content of an evaluator in
-            memory is not compared, see :attr:`provenance`.
-
         >>> from streameval import Evaluator
         >>> shard = Evaluator()
         >>> shard.update(True, True)
@@ -189,7 +182,7 @@ class MergeableEvaluation:
                 self._provenance.check(other._provenance)
             elif other is self:
                 other = self.copy()
-            self._add(other)
+            self.add_events(other)
             self._provenance.add(other._provenance, live=not other._holds_none())
 
     def _check_kind(self, other: Self) -> None:
@@ -205,9 +198,8 @@ class MergeableEvaluation:
         slices count towards ``max_slices``. Merge it before this one counts anything else.
 
         Args:
-            newest: Windows of event time: a moment in microseconds since 1970
-                that the stream has reached, by which events are late. None:
-                the first event decides.
+            newest: Windows of event time: a moment in microseconds since 1970 that the stream
+                has reached. None: the first event decides which events are late.
 
         >>> from streameval import Evaluator
         >>> ev = Evaluator(positive="spam")
@@ -227,11 +219,11 @@ class MergeableEvaluation:
     def provenance(self) -> dict[str, Any]:
         """The shards whose events this holds, so that no merge counts one twice.
 
-        ``contents``: the identities of states that were read and have no name, which are the
-        checksums of their bytes. ``shards``: name, epoch and, in turn, first and end of each
-        sequence. Events that were counted in memory belong to none until they are saved or
-        pickled, which gives them an identity. Before that the same evaluator, its :meth:`copy`
-        and its :meth:`to_bytes` (the newest 64) are refused again, in this process.
+        ``contents``: the checksums of the bytes of states that were read and have no name.
+        ``shards``: name, epoch and, in turn, first and end of each sequence. Saving or pickling
+        gives an identity to events that were counted in memory. Before that, a second merge of
+        the same evaluator, its :meth:`copy` or its newest 64 :meth:`to_bytes` is refused in
+        this process.
 
         >>> from streameval import Evaluator, from_bytes
         >>> ev = Evaluator()
@@ -245,14 +237,7 @@ class MergeableEvaluation:
         return self._provenance.to_data()
 
     def shared_events(self, other: Self) -> str:
-        """What events both are known to hold, in words; empty where none are known.
-
-        >>> from streameval import Evaluator, from_bytes
-        >>> ev = Evaluator()
-        >>> ev.update(True, True)
-        >>> ev.shared_events(from_bytes(ev.to_bytes())), bool(ev.shared_events(ev))
-        ('', True)
-        """
+        """What events both are known to hold, in words; empty where none are known."""
         overlap = self._provenance.overlap(other._provenance)
         return "" if overlap is None or overlap.by_chance else overlap.what
 
@@ -262,9 +247,9 @@ class MergeableEvaluation:
     ) -> None:
         """Name the shard that these events are, for files and merges.
 
-        Two states of one shard merge only where their sequences do not overlap. A newer epoch
-        replaces older ones where states are merged together, for a shard that is evaluated
-        again. Once more with a longer sequence extends it.
+        Two states of one shard merge only where their sequences do not overlap. A newer epoch,
+        of a shard that is evaluated again, replaces older ones where states are merged together.
+        A second call with a longer sequence extends it.
 
         Args:
             shard: A name without blanks, such as ``"eu-1"`` or ``"2026-03-01/part-0007"``.
@@ -299,8 +284,13 @@ class MergeableEvaluation:
             provenance: With the shards that it holds, as :meth:`save` writes them: the bytes are
                 then the same for the same events and shards.
         """
-        known = self._provenance if provenance else Provenance()
-        data = known.pack(self.to_state(), kind=self._kind)
+        state, known = self.to_state(), self._provenance if provenance else Provenance()
+        held = known.to_data()
+        contents, shards = held["contents"], held["shards"]
+        data = b"" if shards or contents[1:] else pack(state, kind=self._kind)
+        # A state that holds one content, unchanged, needs no mention of it.
+        if shards or contents not in ([], [content_of(data).hex()]):
+            data = pack(state, kind=self._kind, provenance=held)
         self._provenance.note_written(data)
         return data
 
@@ -308,10 +298,7 @@ class MergeableEvaluation:
         """Write the state to a file, atomically: a crash leaves the old file or the new one.
 
         Its :attr:`provenance` is written too; without one, the file's checksum becomes its
-        identity.
-
-        Raises:
-            StateError: The file cannot be written.
+        identity. Raises StateError where the file cannot be written.
         """
         data = self.to_bytes(provenance=True)
         write_atomically(path, compressed(data))
@@ -320,12 +307,7 @@ class MergeableEvaluation:
 
     @classmethod
     def from_parts(cls, unpacked: Unpacked, *, in_memory: bool = False) -> Self:
-        """What a file's parts hold, with its provenance; raises StateError.
-
-        Args:
-            unpacked: The parts.
-            in_memory: Whether they are of bytes in memory: few events may have equal ones.
-        """
+        """What the parts of a file, or of bytes in memory, hold; raises StateError."""
         new = cls.from_state(unpacked.data)
         by_chance = in_memory and new._holds_few()
         return new._holding(Provenance.of(unpacked, empty=new.is_empty, by_chance=by_chance))
@@ -346,3 +328,11 @@ class MergeableEvaluation:
         return self.to_bytes() == other.to_bytes()
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def different_settings(
+    mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """The settings that differ, as both have them; None where one has no such setting."""
+    both = {name: (mine.get(name), theirs.get(name)) for name in {**mine, **theirs}}
+    return {name: values for name, values in both.items() if values[0] != values[1]}

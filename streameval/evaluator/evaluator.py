@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
-from streameval.evaluator.evaluation import MergeableEvaluation
+from streameval.evaluator.evaluation import MergeableEvaluation, different_settings
 from streameval.evaluator.options import (
     check_arguments,
     checked_options,
@@ -22,17 +22,8 @@ from streameval.evaluator.options import (
     plan_of,
     replicated,
 )
-from streameval.evaluator.reports import (
-    SliceReport,
-    SliceRow,
-)
-from streameval.evaluator.slices import (
-    SlicedWindows,
-    SliceKey,
-    Slicer,
-    unit_column,
-    unit_value,
-)
+from streameval.evaluator.reports import SliceReport, SliceRow
+from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, unit_column, unit_value
 from streameval.evaluator.track import Track, consume
 from streameval.evaluator.view import Readings, View, ViewContext, compiled_interval, locked
 from streameval.events.event import EventBatch, EventFields
@@ -219,7 +210,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
             task,
             names,
             bins,
-            None if classes is None or TASKS[task].classes is not None else tuple(classes),
+            classes,
             temporal=temporal,
             max_scores=max_scores,
             intervals=intervals,
@@ -238,19 +229,18 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
             "labels": classes,
             "time_unit": time_unit,
         }
-        if bootstrap is not None:
-            self._options["bootstrap"] = bootstrap.to_options()
         self._replicated = bootstrap is not None
         self._slicer = Slicer(slices, max_slices)
         self._options["slices"] = [list(dimension) for dimension in self._slicer.dimensions]
         self._options["max_slices"] = max_slices
-        if max_scores is not None:
-            self._options["max_scores"] = max_scores
-        if intervals:
-            # Written only where set: files of evaluators without it are as before.
-            self._options["intervals"] = True
-        if not probabilities:
-            self._options["probabilities"] = False
+        # Written only where set: files of evaluators without them are as before.
+        later = {
+            "bootstrap": None if bootstrap is None else bootstrap.to_options(),
+            "max_scores": max_scores,
+            "intervals": intervals or None,
+            "probabilities": None if probabilities else False,
+        }
+        self._options |= {name: value for name, value in later.items() if value is not None}
         if not isinstance(spec, Cumulative):
             notes["window"] = window_note(spec)
         self._context = ViewContext(
@@ -619,19 +609,13 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         self._input.learn_from(other._input)
         self._windows.merge(other._windows)
 
-    _add = add_events
-
     def check_events(self, other: Evaluator) -> None:
         """Raise StateError for other settings, or events that cannot be added."""
-        differences = [
-            _difference(name, self._options.get(name), other._options.get(name))
-            for name in {**self._options, **other._options}
-            if self._options.get(name) != other._options.get(name)
-        ]
-        if differences:
+        different = different_settings(self._options, other._options)
+        if different:
             raise StateError(
                 "evaluators that were set up differently cannot be merged: "
-                + "; ".join(differences)
+                + "; ".join(_difference(name, *values) for name, values in different.items())
             )
         self._windows.check_merge(other._windows)
         self._input.check_merge(other._input)
@@ -640,12 +624,9 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         """A new evaluator set up in the same way, without events."""
         return type(self)._blank(self._options)
 
-    def follow(self, other: Evaluator, newest: int | None) -> None:
-        """Take over labels, open slices and timeline of another, without its events."""
+    def _follow(self, other: Evaluator, newest: int | None) -> None:
         self.learn_labels([other])
         self._windows.follow(other._windows, newest)
-
-    _follow = follow
 
     def learn_labels(self, others: Iterable[Evaluator]) -> None:
         """Take over the labels that others know."""
@@ -681,26 +662,10 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
     def restricted(
         self, dimensions: Iterable[tuple[str, ...]], *, labels: bool, scores: bool
     ) -> Iterator[None]:
-        """Within the block, events are counted (or reverted) in a part of the states only.
+        """Within the block, count events in these dimensions and in states of these feeds only.
 
-        For events of a time at which the other parts were not kept yet.
-
-        Args:
-            dimensions: The dimensions in which the event is counted, out of this evaluator's.
-            labels: Whether predicted labels are counted.
-            scores: Whether scores are.
-
-        Raises:
-            StateError: Without labels, where the window is ``Last(n)``, which keeps them.
-
-        >>> ev = Evaluator(slices=("country",))
-        >>> with ev.restricted((), labels=True, scores=False):
-        ...     ev.update(True, score=0.9)
-        >>> ev["accuracy"], len(ev.slices()), ev.wants_scores
-        (1.0, 0, True)
-        >>> ev["roc_auc"]
-        Traceback (most recent call last):
-        streameval.errors.MetricError: roc_auc needs scores: pass score= (or proba=) with ...
+        For events of a time at which the other parts were not kept yet. ``Last(n)`` keeps labels:
+        without them it raises StateError.
         """
         if not labels and self._options["window"]["kind"] == "last":
             raise StateError("Last(n) counts no event without its label")
@@ -736,21 +701,15 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
     def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
         """Add to the notes of reports; None removes a note.
 
-        Args:
-            notes: By name.
-            later: Labels or scores are kept from a later time on than the other: metrics of
-                what was not fed yet are undefined and no error.
+        ``later``: labels or scores are kept from a later time on than the other, so that metrics
+        of what was not fed yet are undefined and no error.
         """
         self._context.later = later
         every = {**self._context.notes, **notes}
         self._context.notes = {key: value for key, value in every.items() if value is not None}
 
     def show(self, metrics: Iterable[str] | None) -> None:
-        """Have reports give these metrics, as ``metrics=`` does; None: the default ones.
-
-        Raises:
-            MetricError: An unknown metric, or one whose states are not kept.
-        """
+        """Have reports give these metrics, or the default ones; MetricError for others."""
         names = None if metrics is None else sorted(set(metrics))
         for name in names or ():
             for state in find(name, self.task).states:
@@ -795,11 +754,6 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         new._input.restore_labels(new._windows.total.current().labels())
         return new
 
-    @property
-    def holds_few(self) -> bool:
-        """Whether the weight of its events is below that of which equal bytes prove nothing."""
-        return self._holds_few()
-
     def __reduce__(self) -> tuple[Callable[[bytes, Any], Evaluator], tuple[bytes, Any]]:
         return _unpickled, self._pickled()
 
@@ -824,11 +778,8 @@ def _with_units(batch: EventBatch, unit: object) -> EventBatch:
 def _difference(name: str, mine: Any, theirs: Any) -> str:
     """How one setting of two evaluators differs, whatever their length."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
-        return ", ".join(
-            _difference(f"{name}.{key}", mine.get(key), theirs.get(key))
-            for key in sorted(mine.keys() | theirs.keys())
-            if mine.get(key) != theirs.get(key)
-        )
+        different = sorted(different_settings(mine, theirs).items())
+        return ", ".join(_difference(f"{name}.{key}", *values) for key, values in different)
     if isinstance(mine, list) and isinstance(theirs, list):
         mine_only, theirs_only = _without(mine, theirs), _without(theirs, mine)
         if mine_only or theirs_only:

@@ -22,9 +22,8 @@ State = TypeVar("State", bound=Any)
 def merge(shards: Iterable[Shard], *, allow_overlap: bool = False) -> Evaluator:
     """One evaluator of all the shards' events; the operands are unchanged.
 
-    The result's bits do not depend on the order of the shards while all weights
-    are whole. A weight that is not makes sums floats, whose last bits depend on
-    the order in which they are added.
+    The result's bits do not depend on the order of the shards while all weights are whole;
+    with others its sums are floats, whose last bits do.
 
     Of a shard with several epochs (:meth:`~Evaluator.name_shard`) the newest counts, and a
     UserWarning names each evaluator that is left out. An iterator has to give the newest first.
@@ -35,9 +34,6 @@ def merge(shards: Iterable[Shard], *, allow_overlap: bool = False) -> Evaluator:
         shards: Evaluators, their bytes, or paths of saved ones. An iterator is read one by one,
             so that ten thousand shards need the memory of about fourteen.
         allow_overlap: Merge all of them, without looking at shards and epochs.
-
-    Cost:
-        Each event's state is merged log₂ n times at most.
 
     Raises:
         StateError: There are none, they were set up differently, or events of one
@@ -120,17 +116,7 @@ def _position(number: int) -> str:
 def merged(
     states: Iterable[tuple[str, State]], *, allow_overlap: bool = False, default: Any = ...
 ) -> State:
-    """The merge of states in their order, as a binary counter adds: equal sizes first.
-
-    Args:
-        states: Each with its name in errors; they are changed.
-        allow_overlap: As of :func:`merge`.
-        default: Returned where there are none.
-
-    Raises:
-        StateError: Two cannot be merged; the error begins with the names of both, or of the first
-            states of the groups that have been merged to them.
-    """
+    """The merge of states, each with its name in errors, as a binary counter adds; changes them."""
     levels: list[tuple[int, str, Any]] = []
     for name, state in states:
         levels.append((0, name, state))

@@ -115,7 +115,7 @@ def plan_of(
     task: TaskName,
     names: list[str] | None,
     bins: int,
-    labels: tuple[Label, ...] | None,
+    declared: list[Label] | None,
     *,
     temporal: bool,
     max_scores: int | None,
@@ -123,6 +123,9 @@ def plan_of(
     probabilities: bool,
 ) -> StatePlan:
     """The states that the named metrics need; None: that all of the task's need."""
+    # Labels that the task has fixed are no part of a plan.
+    fixed = declared is None or TASKS[task].classes is not None
+    labels = None if fixed else tuple(declared or ())
     more: Any = {"labels": labels, "temporal": temporal, "intervals": intervals}
     more["max_scores"] = checked_limit(max_scores)
     more["probabilities"] = probabilities
@@ -162,8 +165,9 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
     """The constructor's options of a saved state, their types checked."""
     options = part_of(data.get("options") if isinstance(data, dict) else data, "options")
     name = options.get("task")
-    known = isinstance(name, str) and name in task_names()
-    task = TASKS[name if known else "binary"]  # another one is refused with the options
+    # An unknown one is refused with the options.
+    names = task_names()
+    task = TASKS[name if isinstance(name, str) and name in names else names[0]]
     types = {**_OPTION_TYPES, **task.options}
     parts = {*_PARTS, *task.parts}
     if set(data) != parts:

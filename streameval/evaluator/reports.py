@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -49,20 +49,12 @@ class SeriesRow(NamedTuple):
 
 
 def number(value: float) -> str:
-    """A value as tables show it: ten digits; JSON has all of them.
-
-    >>> number(0.5), number(1 / 3), number(float("nan"))
-    ('0.5', '0.3333333333', 'nan')
-    """
+    """A value as tables show it: ten digits; JSON has all of them."""
     return f"{value:.10g}"
 
 
 def weight(value: Weight) -> str:
-    """A support as tables show it.
-
-    >>> weight(336776), weight(2.5)
-    ('336776', '2.5')
-    """
+    """A support as tables show it."""
     return str(value) if isinstance(value, int) else f"{value:.12g}"
 
 
@@ -71,32 +63,28 @@ def json_number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-_SUPPORT = frozenset({"support"})
-"""The columns of tables of values that are aligned to the right."""
-
-
 class Tabular:
     """Writes the header and the rows that ``_cells`` returns as text, Markdown and HTML."""
 
     __slots__ = ()
 
+    _right: ClassVar[Sequence[str]] = ("support",)
+    """The columns that text and Markdown align to the right."""
+
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         raise NotImplementedError
 
-    def _right(self, header: Sequence[str]) -> frozenset[str]:
-        """The columns that text and Markdown align to the right."""
-        return frozenset()
-
-    def _table(self) -> Table:
+    def table(self) -> Table:
+        """The rows as cells."""
         header, rows = self._cells()
-        return Table(header, rows, self._right(header))
+        return Table(header, rows, frozenset(self._right))
 
     def __str__(self) -> str:
-        return self._table().to_text()
+        return self.table().to_text()
 
     def to_markdown(self) -> str:
         """A Markdown table."""
-        return self._table().to_markdown()
+        return self.table().to_markdown()
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
@@ -149,13 +137,6 @@ class Report(Tabular):
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         return value_cells({"metric": [row.metric for row in self.rows]}, "value", self.rows)
 
-    def table(self) -> Table:
-        """The rows as cells."""
-        return self._table()
-
-    def _right(self, header: Sequence[str]) -> frozenset[str]:
-        return _SUPPORT
-
 
 _COLUMNS = ("precision", "recall", "f1-score", "support")
 
@@ -179,31 +160,30 @@ class ClassificationReport(Tabular):
     accuracy_interval: Interval | None = None
     digits: int = 4
     """Decimal places of the printed numbers."""
+    _right = _COLUMNS
 
     def to_dict(self) -> dict[str, Any]:
         """As ``sklearn.metrics.classification_report(output_dict=True)``.
 
-        Where intervals were requested, a class and an average have a further key
-        ``intervals``, from a metric to its interval, and there is an ``accuracy_interval``.
+        With intervals, a class and an average have a further key ``intervals``, from a metric to
+        its interval, and there is an ``accuracy_interval``.
         """
 
-        def line(row: Sequence[float], intervals: Sequence[Interval] | None) -> dict[str, Any]:
-            plain: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
-            if intervals is not None:
-                named = zip(_COLUMNS, intervals, strict=False)
-                plain["intervals"] = {name: interval.to_dict() for name, interval in named}
+        def lines(rows: Mapping[Any, Any], intervals: Mapping[Any, Any] | None) -> dict[str, Any]:
+            plain: dict[str, Any] = {}
+            for name, row in rows.items():
+                plain[str(name)] = line = dict(zip(_COLUMNS, row, strict=True))
+                if intervals is not None:
+                    named = zip(_COLUMNS, intervals[name], strict=False)
+                    line["intervals"] = {column: one.to_dict() for column, one in named}
             return plain
 
-        table: dict[str, Any] = {}
-        for label, row in self.rows.items():
-            table[str(label)] = line(row, (self.row_intervals or {}).get(label))
+        table = lines(self.rows, self.row_intervals)
         if self.accuracy is not None:
             table["accuracy"] = self.accuracy
         if self.accuracy_interval is not None:
             table["accuracy_interval"] = self.accuracy_interval.to_dict()
-        for name, row in self.averages.items():
-            table[name] = line(row, (self.average_intervals or {}).get(name))
-        return table
+        return {**table, **lines(self.averages, self.average_intervals)}
 
     def _cells(self, *, beneath: bool = False) -> tuple[list[str], list[list[str]]]:
         """The table; the ends of intervals are beside their numbers, or in lines beneath."""
@@ -213,14 +193,11 @@ class ClassificationReport(Tabular):
             name: str, values: Sequence[float | None], support: Weight, ends: Sequence[str] | None
         ) -> None:
             numbers = ["" if value is None else f"{value:.{self.digits}f}" for value in values]
-            if ends is None:
-                lines.append([name, *numbers, weight(support)])
-            elif beneath:
-                lines.append([name, *numbers, weight(support)])
+            if ends is not None and not beneath:
+                numbers = [f"{n} {end}".strip() for n, end in zip(numbers, ends, strict=True)]
+            lines.append([name, *numbers, weight(support)])
+            if ends is not None and beneath:
                 lines.append(["", *ends, ""])
-            else:
-                both = (f"{n} {end}".strip() for n, end in zip(numbers, ends, strict=True))
-                lines.append([name, *both, weight(support)])
 
         for label, row in self.rows.items():
             add(str(label), row[:3], row[3], self._ends((self.row_intervals or {}).get(label)))
@@ -234,7 +211,7 @@ class ClassificationReport(Tabular):
 
     def table(self, *, beneath: bool = False) -> Table:
         """The rows as cells; the ends of intervals beside their numbers, or in lines beneath."""
-        return Table(*self._cells(beneath=beneath), right=frozenset(_COLUMNS))
+        return Table(*self._cells(beneath=beneath), frozenset(_COLUMNS))
 
     def _ends(self, intervals: Sequence[Interval] | None) -> list[str] | None:
         if intervals is None:
@@ -244,9 +221,6 @@ class ClassificationReport(Tabular):
 
     def __str__(self) -> str:
         return self.table(beneath=True).to_text()
-
-    def _right(self, header: Sequence[str]) -> frozenset[str]:
-        return frozenset(_COLUMNS)
 
 
 class SliceRow(NamedTuple):
@@ -293,29 +267,16 @@ class SliceReport(Tabular):
         rows = (self.total, *self.rows)
         return value_cells({"slice": [slice_name(row.slice) for row in rows]}, self.metric, rows)
 
-    def table(self) -> Table:
-        """The total and the slices as cells."""
-        return self._table()
-
     def __str__(self) -> str:
         tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""
         # Not super(), which knows the class as it was before it had slots.
         return Tabular.__str__(self) + tail
 
-    def _right(self, header: Sequence[str]) -> frozenset[str]:
-        return _SUPPORT
-
 
 def value_cells(
     names: Mapping[str, Sequence[str]], value: str, rows: Sequence[ReportRow | SliceRow | SeriesRow]
 ) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells of a table of values.
-
-    Args:
-        names: The first columns, by their headers.
-        value: The header of the values.
-        rows: All with intervals or none; there is a column of reasons where one has a reason.
-    """
+    """The header and the cells of a table of values: all have intervals, or none."""
     columns = [*names.items(), (value, [number(row.value) for row in rows])]
     intervals = [row.interval for row in rows if row.interval is not None]
     if intervals:

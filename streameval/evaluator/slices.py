@@ -1,11 +1,8 @@
 """Slices: which of them an event belongs to, and the window of each.
 
-An event belongs to one slice for each key, or combination of keys.
-
-Values come from the stream, and a hostile one has a new value in every
-record: beyond ``max_slices`` further values are counted in one slice ``(other)``
-for each dimension, and so is the number of these events. An event without a value
-is counted in the slice ``(missing)``.
+An event belongs to one slice for each dimension: a key, or a combination of keys. Values come
+from the stream, and a hostile one has a new value in every record: beyond ``max_slices`` further
+values are counted in one slice ``(other)`` for each dimension.
 """
 
 from __future__ import annotations
@@ -15,7 +12,9 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from datetime import date
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,6 @@ from streameval.events.values import (
     IntArray,
     Label,
     LabelColumn,
-    Weight,
     canonical_label,
     check_same_length,
     column_array,
@@ -44,16 +42,10 @@ if TYPE_CHECKING:
     from streameval.states.native.native_way import WindowWay
 
 OTHER = "(other)"
-"""The value of the slice of further values, once ``max_slices`` is reached.
-
-An event of this very value is counted in that slice too.
-"""
+"""The value of the slice of further values, and of events of this very value."""
 
 MISSING = "(missing)"
-"""The value of the slice of events without a value: None, NaN, an absent key.
-
-An event of this very text is refused: the two could not be distinguished.
-"""
+"""The value of the slice of events without a value; an event of this very text is refused."""
 
 _SETS = compiled("streameval.states.native.native_sets")
 
@@ -81,8 +73,8 @@ def slice_name(key: SliceKey) -> str:
     """A slice as people write it; the total is ``"total"``.
 
     No two slices have one name: a comma and a blank within a part, and an equals sign within a
-    key, have a backslash before them. A text that reads as a whole number is quoted: only an
-    old state has such a slice, beside that of the number itself.
+    key, have a backslash before them. A text that reads as a whole number is quoted (only an
+    old state has such a slice).
 
     >>> slice_name((("country", "PT"), ("model", 7)))
     'country=PT, model=7'
@@ -93,11 +85,7 @@ def slice_name(key: SliceKey) -> str:
 
 
 def plain_slice_name(key: SliceKey) -> str:
-    """The slice's name without backslashes, which two slices can have: as it was written before.
-
-    >>> plain_slice_name((("city", "Paris, TX"),))
-    'city=Paris, TX'
-    """
+    """The slice's name without backslashes, as older releases wrote it: two slices may share it."""
     return ", ".join(f"{n}={v if slice_value(v) == v else repr(v)}" for n, v in key) or "total"
 
 
@@ -125,9 +113,8 @@ def _escaped(text: str, special: re.Pattern[str]) -> str:
 def slice_value(value: Label) -> Label:
     """The value of a slice in its one form, whatever the carrier's types are.
 
-    A whole number of 64 bits is an ``int`` and every other value a ``str``, so
-    ``7``, ``"7"`` and ``7.0`` are one slice, as a CSV file, JSON and a data
-    frame write it; ``"007"`` is another one.
+    A whole number of 64 bits is an ``int`` and every other value a ``str``: ``7``, ``"7"`` and
+    ``7.0`` are one slice, ``"007"`` is another one.
 
     >>> slice_value("7"), slice_value(7), slice_value("007"), slice_value(2**80)
     (7, 7, '007', '1208925819614629174706176')
@@ -156,21 +143,9 @@ class Slicer:
         dimensions: Names, or tuples of names for combinations:
             ``("country", ("country", "model"))``.
         max_slices: Most slices that are opened, ``(other)`` not counted.
-
-    >>> slicer = Slicer(("country", ("country", "model")), 10)
-    >>> list(map(slice_name, slicer.keys({"country": "PT", "model": 7})))
-    ['country=PT', 'country=PT, model=7']
     """
 
-    __slots__ = (
-        "_rank",
-        "dimensions",
-        "max_slices",
-        "names",
-        "opened",
-        "overflowed",
-        "reserved",
-    )
+    __slots__ = ("_rank", "dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
 
     def __init__(self, dimensions: Iterable[str | Iterable[str]], max_slices: int) -> None:
         expected = "names, or tuples of names for combinations"
@@ -185,12 +160,9 @@ class Slicer:
             if len(set(names)) != len(names) or names in parsed:
                 raise InputError("slices", expected="each name once", got=shown(dimension))
             if set(names) in map(set, parsed):
-                # The same slices over again: one event's values are the same in any order.
-                raise InputError(
-                    "slices",
-                    expected="each combination once, in whichever order",
-                    got=shown(names),
-                )
+                # The same slices again: an event's values are the same in any order.
+                once = "each combination once, in whichever order"
+                raise InputError("slices", expected=once, got=shown(names))
             parsed.append(names)
         if type(max_slices) is not int or not 1 <= max_slices <= 10_000_000:
             raise InputError(
@@ -205,11 +177,6 @@ class Slicer:
         """Assignments of events to an ``(other)`` slice."""
         self.reserved: Set[SliceKey] = frozenset()
         """Slices that are counted in ``opened``, whether they are open or not."""
-
-    def reserve(self, keys: Set[SliceKey], opened: int) -> None:
-        """Count slices that are open elsewhere, ``opened`` of them, as open here."""
-        self.reserved = keys
-        self.opened = opened
 
     def restrict(self, dimensions: Iterable[tuple[str, ...]]) -> None:
         """Assign events to slices of these dimensions only, out of those it was made with."""
@@ -236,10 +203,7 @@ class Slicer:
         return [tuple([pairs[name] for name in names]) for names in self.dimensions]
 
     def admit(self, key: SliceKey, known: Mapping[SliceKey, object], count: int = 1) -> SliceKey:
-        """The slice that takes ``count`` events of this key: itself, or ``(other)``; O(1).
-
-        The caller opens the slice if it is not among the known ones.
-        """
+        """The slice that takes ``count`` events of this key, which the caller opens."""
         # A value "(other)" out of the stream belongs where it says.
         if key in known or key in self.reserved or _is_other(key):
             return key
@@ -250,29 +214,13 @@ class Slicer:
         return other_key(key)
 
     def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
-        """Where an earlier event of this key was counted.
-
-        After a merge of shards of which one had reached ``max_slices``, this may be the other's
-        slice.
-        """
+        """Where an earlier event of this key was counted; after some merges, the other's slice."""
         return key if key in known else other_key(key)
 
     def admit_many(
         self, arrived: Sequence[SliceArrival], known: Mapping[SliceKey, object]
     ) -> tuple[list[SliceKey], Slicer]:
-        """The slice that counts each of some keys of a batch, the same as for single events.
-
-        This slicer is unchanged: the second result has the new values of :attr:`opened` and
-        :attr:`overflowed`, to be assigned when the batch is counted.
-
-        Args:
-            arrived: The keys of the events that are not dropped, of each dimension.
-            known: The slices that are open.
-
-        Returns:
-            In the order of their first events, in which slices are opened, and of one event by
-            dimension: the caller sorts ``arrived`` with :meth:`arrival_order`.
-        """
+        """The slice of each key of a batch, in :meth:`arrival_order`, and the slicer after it."""
         taken: dict[SliceKey, None] = {}
         both = ChainMap(taken, known)  # type: ignore[arg-type]
         after = copy(self)
@@ -285,36 +233,7 @@ class Slicer:
 
     def arrival_order(self, arrival: SliceArrival) -> tuple[int, int]:
         """A sort key: by the first event, then by dimension."""
-        return arrival[0], self._rank[_names(arrival[1])]
-
-    def assign(
-        self, groups: Iterable[SliceRows], kept: IntArray | None, known: Mapping[SliceKey, object]
-    ) -> tuple[list[SliceRows], Slicer]:
-        """The rows of a batch by the slice that counts them; otherwise as :meth:`admit_many`.
-
-        Args:
-            groups: What :meth:`groups` gave.
-            kept: Ascending rows of the events that are not dropped; None: all.
-            known: The slices that are open.
-        """
-        rows_of: dict[SliceKey, IntArray] = {}
-        for key, rows in groups:
-            if kept is not None:
-                rows = np.intersect1d(rows, kept, assume_unique=True)
-            if len(rows):
-                rows_of[key] = rows
-        arrived = sorted(
-            ((int(rows[0]), key, len(rows)) for key, rows in rows_of.items()),
-            key=self.arrival_order,
-        )
-        owners, after = self.admit_many(arrived, known)
-        taken: dict[SliceKey, list[IntArray]] = {}
-        for (_, key, _), owner in zip(arrived, owners, strict=True):
-            taken.setdefault(owner, []).append(rows_of[key])
-        return [
-            (key, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts)))
-            for key, parts in taken.items()
-        ], after
+        return arrival[0], self._rank[tuple(name for name, _ in arrival[1])]
 
     def coded(self, slices: object, length: int) -> list[SliceCodes]:
         """For columns: the slices of each dimension, as codes; raises InputError."""
@@ -346,49 +265,27 @@ class Slicer:
 
     def groups(self, slices: object, length: int) -> Iterator[SliceRows]:
         """For columns: each dimension's slices, with their rows in order; raises InputError."""
-        return self.grouped(self.coded(slices, length))
-
-    def grouped(self, coded: Iterable[SliceCodes]) -> Iterator[SliceRows]:
-        """Each slice of :meth:`coded` columns, with its rows in order."""
-        for codes, key_of in coded:
-            # Of 16 bits numpy's stable sort is by digits, ten times as fast.
-            few = codes.max(initial=0) < 2**15
-            order = np.argsort(codes.astype(np.int16) if few else codes, kind="stable")
-            borders = np.flatnonzero(np.diff(codes[order])) + 1
-            starts = [0, *borders.tolist()]
-            for start, end in zip(starts, [*starts[1:], len(codes)], strict=True):
-                rows = order[start:end]
+        for codes, key_of in self.coded(slices, length):
+            for rows in _rows_by_code(codes):
                 yield key_of(rows[0]), rows
 
     def key_from_state(self, pairs: object) -> SliceKey:
         """A key out of a saved state; raises StateError."""
-        if isinstance(pairs, list):
-            key = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in pairs)
-            names = tuple(pair[0] for pair in key if isinstance(pair, tuple) and len(pair) == 2)
-            if (
-                len(names) == len(key)
-                and names in self.dimensions
-                and all(type(value) in (str, int) for _, value in key)
-            ):
-                return key
+        whole = isinstance(pairs, list) and all(type(p) is list and len(p) == 2 for p in pairs)
+        key = tuple((name, value) for name, value in pairs) if whole else ()  # type: ignore[attr-defined]
+        names = tuple(name for name, _ in key)
+        if names in self.dimensions and all(type(value) in (str, int) for _, value in key):
+            return key
         raise StateError(f"slices: expected a slice of {self.dimensions}, got {shown(pairs)}")
 
 
 def other_key(key: SliceKey) -> SliceKey:
-    """The slice of further values in this one's dimension.
-
-    >>> other_key((("country", "PT"),))
-    (('country', '(other)'),)
-    """
+    """The slice of further values in this one's dimension."""
     return tuple((name, OTHER) for name, _ in key)
 
 
 def _is_other(key: SliceKey) -> bool:
     return all(value == OTHER for _, value in key)
-
-
-def _names(key: SliceKey) -> tuple[str, ...]:
-    return tuple(name for name, _ in key)
 
 
 def _slice_value(value: object, name: str) -> Label | None:
@@ -419,11 +316,7 @@ def _plain_value(value: object, field: str, expected: str) -> Label:
 
 
 def unit_value(value: object) -> Label:
-    """The value of an event's unit, in the one form that slices have; raises InputError.
-
-    >>> unit_value("17"), unit_value(17.0)
-    (17, 17)
-    """
+    """The value of an event's unit, in the one form that slices have; raises InputError."""
     if value is None or is_missing(value):
         raise InputError(
             "unit",
@@ -441,11 +334,7 @@ def unit_column(column: object) -> LabelColumn:
 
 
 def slice_column(column: object, name: str) -> LabelColumn:
-    """Codes of a slice's values; the label None stands for a value that is missing.
-
-    Unlike labels they may be of two kinds, text beside whole numbers. A column
-    that has been through here is returned as it is.
-    """
+    """Codes of a slice's values, None where missing; a column of codes is returned as it is."""
     if isinstance(column, LabelColumn):
         return column
     return _value_column(column, f"slices[{shown(name)}]", lambda value: _slice_value(value, name))
@@ -482,17 +371,6 @@ class SlicedWindows:
 
     They share a timeline, so that a slice's window advances with the stream
     also while the slice has no events.
-
-    Args:
-        spec: What windows there are.
-        plan: What their state sets keep.
-        slicer: Which slices an event belongs to.
-        time_unit: Unit of numeric event times, or None.
-
-    Attributes:
-        needs_time: Whether each event requires its time.
-        total: The window of all events that are not late.
-        slices: The windows of the slices.
     """
 
     __slots__ = (
@@ -527,7 +405,8 @@ class SlicedWindows:
         """Continue another's timeline and open slices, without its events."""
         if self.timeline is not None and newest is not None:
             self.timeline.reach(newest)
-        self._slicer.reserve(other.slices.keys(), other._slicer.opened)
+        # What is open there counts as open here.
+        self._slicer.reserved, self._slicer.opened = other.slices.keys(), other._slicer.opened
 
     def add(self, event: EventFields, event_time: object, slices: object) -> None:
         """Count an event unless it is too late, or raise InputError and change nothing."""
@@ -546,9 +425,7 @@ class SlicedWindows:
                 timeline.admit(moment)
                 return
         for key in keys:
-            window = self.slices.get(key)
-            if window is None:
-                window = self.slices.get(slicer.located(key, self.slices))
+            window = self.slices.get(key) or self.slices.get(other_key(key))
             if window is not None:
                 window.check(event, moment)
         # The last call that can refuse: a new slice can hold what the total accepts.
@@ -562,11 +439,7 @@ class SlicedWindows:
             window.add(event, moment)
 
     def way_of(self, names: tuple[str, ...], values: tuple[object, ...]) -> WindowWay | None:
-        """How compiled code counts an event of these values in the slice of a dimension.
-
-        None where only Python does, or the slice is not open yet; raises InputError for a
-        value of no slice.
-        """
+        """How compiled code counts an event in an open slice; None where only Python does."""
         keys = self._slicer.keys(dict(zip(names, values, strict=True)))
         window = self.slices.get(keys[self._slicer.dimensions.index(names)])
         if window is None or window.compiled_way is None:
@@ -588,9 +461,9 @@ class SlicedWindows:
 
     def add_many(self, batch: EventBatch, event_time: object, slices: object) -> None:
         """Count a batch as its events one by one, or raise InputError and change nothing."""
-        self.prepare_many(batch, event_time, slices)()
+        self.stage_many(batch, event_time, slices)()
 
-    def prepare_many(
+    def stage_many(
         self, batch: EventBatch, event_time: object, slices: object
     ) -> Callable[[], None]:
         """Check a batch, or raise InputError; the result counts it and cannot fail.
@@ -598,175 +471,125 @@ class SlicedWindows:
         Nothing else may be counted in between.
         """
         self._spec.check_weight(batch.weight)
+        # Events of weight 0 are validated and not counted.
         rows = batch.weighing()
-        moments = None
-        if self.needs_time:
-            if event_time is None:
-                raise clock.time_missing()
-            first = 0
-            if self.timeline is not None and self.timeline.latest is None:
-                # Up to the first event that is counted, as one by one.
-                first = 1 if rows is None else int(rows[0]) + 1 if len(rows) else len(batch)
-            moments = clock.event_times(event_time, len(batch), self._time_unit, first=first)
-        coded: list[SliceCodes] = []
-        if self._slicer.dimensions:
-            coded = self._slicer.coded(slices, len(batch))
+        moments = self._moments(event_time, len(batch), rows) if self.needs_time else None
+        coded = self._slicer.coded(slices, len(batch)) if self._slicer.dimensions else []
         if rows is not None:
-            # Validated, and of weight 0: they count for nothing.
             batch, moments = batch.take(rows), None if moments is None else moments[rows]
-            coded = [(codes[rows], _of_rows(key_of, rows)) for codes, key_of in coded]
-            if not len(batch):
-                return lambda: None
-        timeline = self.timeline
-        arrivals = kept = None
+        if not len(batch):
+            return lambda: None
+        timeline, arrivals = self.timeline, None
         if timeline is not None:
             if moments is None:
                 moments = timeline.tick(len(batch))
             arrivals = timeline.arrivals(moments)
-            kept = arrivals.kept
-        count_sets = self._prepare_sets(batch, moments, arrivals, coded)
-        if count_sets is not None:
-            return count_sets
-        groups = list(self._slicer.grouped(coded))
-        parts = [(self.total, slice(None) if kept is None else kept)]
-        assigned, slicer = self._slicer.assign(groups, kept, self.slices)
-        opened: dict[SliceKey, Window] = {}
-        few: list[tuple[Window, IntArray]] = []
-        for key, rows in assigned:
-            window = self.slices.get(key)
-            if window is None:
-                window = opened[key] = self._spec.open(self._plan, timeline)
-            (parts if len(rows) > _FEW else few).append((window, rows))
-        # Whatever can be refused is refused here.
-        counting = [
-            window.prepare(
-                batch if isinstance(rows, slice) else batch.take(rows),
-                None if moments is None else moments[rows],
-            )
-            for window, rows in parts
-        ]
-        singles = self._singles(few, batch, moments)
-        for window, event, moment, weight in singles:
-            window.check((*event[:3], weight, *event[4:]), moment)
+            if arrivals.kept is not None:
+                batch, moments = batch.take(arrivals.kept), moments[arrivals.kept]
+                rows = arrivals.kept if rows is None else rows[arrivals.kept]
+            if not len(batch):
+                return partial(timeline.admit_many, arrivals)
+        placed = self._place(coded, rows)
+        count = self._stage_sets(batch, moments, arrivals, placed)
+        if count is None:
+            count = _stage_rows(batch, moments, placed)
 
-        def count_all() -> None:
+        def commit() -> None:
             if timeline is not None and arrivals is not None:
                 timeline.admit_many(arrivals)
-            self._slicer.opened, self._slicer.overflowed = slicer.opened, slicer.overflowed
-            self.slices |= opened
-            for count in counting:
-                count()
-            for window, event, moment, _ in singles:
-                window.add(event, moment)
+            self._slicer.opened = placed.slicer.opened
+            self._slicer.overflowed = placed.slicer.overflowed
+            self.slices |= placed.opened
+            count()
 
-        return count_all
+        return commit
 
-    def _prepare_sets(
-        self,
-        batch: EventBatch,
-        moments: IntArray | None,
-        arrivals: Arrivals | None,
-        coded: list[SliceCodes],
-    ) -> Callable[[], None] | None:
-        """:meth:`prepare_many` where compiled code sorts the batch; None where it cannot."""
-        plan, timeline, total = self._plan, self.timeline, self.total
-        if (
-            _SETS is None
-            or not plan.sorted
-            or batch.weight is not None
-            or batch.unit is not None
-            or not isinstance(total, SortedWindow)
-            or not total.takes_sets([])
-            or not 0 < len(batch) < 2**32
-        ):
-            return None
-        kept = None
-        width = least = 0
-        if timeline is not None and moments is not None and arrivals is not None:
-            kept, width = arrivals.kept, timeline.width
-            least = timeline.oldest_at(arrivals.latest)
-            if kept is not None:
-                batch, moments = batch.take(kept), moments[kept]
+    def _moments(self, event_time: object, length: int, rows: IntArray | None) -> IntArray:
+        """The events' times; the first event that is counted decides as one by one."""
+        if event_time is None:
+            raise clock.time_missing()
+        first = 0
+        if self.timeline is not None and self.timeline.latest is None:
+            first = 1 if rows is None else int(rows[0]) + 1 if len(rows) else length
+        return clock.event_times(event_time, length, self._time_unit, first=first)
+
+    def _place(self, coded: Iterable[SliceCodes], rows: IntArray | None) -> _Placement:
+        """The window that counts each event of these rows (None: all) in each dimension."""
         arrived: list[tuple[SliceArrival, IntArray, int]] = []
         dimensions: list[tuple[IntArray, IntArray]] = []
-        for codes, key_of in coded if len(batch) else ():
-            if kept is not None:
-                codes = codes[kept]
+        for codes, key_of in coded:
+            if rows is not None:
+                codes = codes[rows]
             if codes.max() > 2 * len(codes):
                 codes = np.unique(codes, return_inverse=True)[1]
             codes = np.ascontiguousarray(codes, dtype=np.int64)
             windows_of = np.zeros(int(codes.max()) + 1, dtype=np.int64)
             dimensions.append((codes, windows_of))
-            for code, first, count in _SETS.occurrences(codes, len(windows_of)):
-                key = key_of(first if kept is None else int(kept[first]))
+            for code, first, count in _occurrences(codes, len(windows_of)):
+                key = key_of(first if rows is None else int(rows[first]))
                 arrived.append(((first, key, count), windows_of, code))
         arrived.sort(key=lambda group: self._slicer.arrival_order(group[0]))
         owners, slicer = self._slicer.admit_many([group[0] for group in arrived], self.slices)
-        opened: dict[SliceKey, Window] = {}
         number_of = {key: n for n, key in enumerate(dict.fromkeys(owners), 1)}
-        windows: list[Any] = [total]
-        for key in number_of:
-            window = self.slices.get(key)
-            if window is None:
-                window = opened[key] = self._spec.open(plan, timeline)
-            windows.append(window)
         for key, (_, windows_of, code) in zip(owners, arrived, strict=True):
             windows_of[code] = number_of[key]
+        opened = {
+            key: self._spec.open(self._plan, self.timeline)
+            for key in number_of
+            if key not in self.slices
+        }
+        known = self.slices
+        windows = [self.total, *((opened if key in opened else known)[key] for key in number_of)]
+        return _Placement(windows, dimensions, opened, slicer)
+
+    def _stage_sets(
+        self,
+        batch: EventBatch,
+        moments: IntArray | None,
+        arrivals: Arrivals | None,
+        placed: _Placement,
+    ) -> Callable[[], None] | None:
+        """Have compiled code sort the batch; None where it cannot. The result counts it."""
+        keeps, timeline, windows = self._plan.keeps, self.timeline, placed.windows
+        if (
+            _SETS is None
+            or not self._plan.sorted
+            or batch.weight is not None
+            or batch.unit is not None
+            or not isinstance(self.total, SortedWindow)
+            or not self.total.takes_sets([])
+            or len(batch) >= 2**32
+        ):
+            return None
+        width = least = 0
+        if timeline is not None and arrivals is not None:
+            width, least = timeline.width, timeline.oldest_at(arrivals.latest)
         sets = _SETS.NativeSets(
             np.ascontiguousarray(batch.y_true),
-            _contiguous(batch.y_pred if "confusion" in plan.keeps else None),
-            _contiguous(batch.score if "index" in plan.keeps else None),
+            _contiguous(batch.y_pred if "confusion" in keeps else None),
+            _contiguous(batch.score if "index" in keeps else None),
             # A copy: places are computed of them, and the array may be the caller's.
             None if moments is None else moments.copy(),
             width,
             least,
             len(windows),
-            dimensions,
+            placed.dimensions,
         )
         spans = sets.spans()
-        if not all(windows[window].takes_sets(numbers) for window, _, numbers in spans):
+        if not all(windows[n].takes_sets(numbers) for n, _, numbers in spans):
             return None
 
-        def count_all() -> None:
-            closed: Set[int] = frozenset()
-            if timeline is not None and arrivals is not None:
-                timeline.admit_many(arrivals)
-                closed = frozenset(filter(timeline.closed, sets.buckets()))
-            self._slicer.opened, self._slicer.overflowed = slicer.opened, slicer.overflowed
-            self.slices |= opened
-            for window, first, numbers in spans:
-                windows[window].add_sets(sets, first, numbers, closed)
+        def count() -> None:
+            # Of the timeline as it is after the batch.
+            buckets = () if timeline is None else filter(timeline.closed, sets.buckets())
+            closed = frozenset(buckets)
+            for n, first, numbers in spans:
+                windows[n].add_sets(sets, first, numbers, closed)
 
-        return count_all
-
-    def _singles(
-        self, few: list[tuple[Window, IntArray]], batch: EventBatch, moments: IntArray | None
-    ) -> list[tuple[Window, EventFields, int | None, Weight]]:
-        """The events of slices of a few events, for which numpy would take longer.
-
-        Each with its window, its moment, and the total weight of its slice in the batch.
-        """
-        if not few:
-            return []
-        taken = np.concatenate([rows for _, rows in few])
-        events = list(batch.take(taken).events())
-        times = [None] * len(taken) if moments is None else moments[taken].tolist()
-        singles: list[tuple[Window, EventFields, int | None, Weight]] = []
-        start = 0
-        for window, rows in few:
-            mine = slice(start, start + len(rows))
-            weight = sum(event[3] for event in events[mine])
-            pairs = zip(events[mine], times[mine], strict=True)
-            singles += [(window, event, moment, weight) for event, moment in pairs]
-            start = mine.stop
-        return singles
+        return count
 
     def remove(self, event: EventFields, event_time: object, slices: object) -> Undo:
-        """Undo one earlier event in each of its windows, or raise InputError and change nothing.
-
-        Returns:
-            The way to restore it.
-        """
+        """Undo one earlier event in each of its windows, or raise InputError and change nothing."""
         moment = self._moment(event_time) if self.needs_time else None
         if self.timeline is not None and moment is None:
             raise InputError(
@@ -785,20 +608,16 @@ class SlicedWindows:
 
         try:
             for key in keys:
-                undone.append(self._remove_from_slice(key, event, moment))
+                window = self.slices.get(self._slicer.located(key, self.slices))
+                if window is None:
+                    got = f"none in {slice_name(key)}"
+                    raise InputError("revert", expected="an event that was counted", got=got)
+                undone.append(window.remove(event, moment))
         except InputError:
             # Not counted in one of its slices, so not an event of this evaluator.
             restore()
             raise
         return restore
-
-    def _remove_from_slice(self, key: SliceKey, event: EventFields, moment: int | None) -> Undo:
-        window = self.slices.get(self._slicer.located(key, self.slices))
-        if window is None:
-            raise InputError(
-                "revert", expected="an event that was counted", got=f"none in {slice_name(key)}"
-            )
-        return window.remove(event, moment)
 
     def check_merge(self, other: SlicedWindows) -> None:
         """Raise StateError where the windows of two shards cannot be merged."""
@@ -860,7 +679,10 @@ class SlicedWindows:
         if type(overflowed) is not int or overflowed < 0:
             raise StateError(f"slices_overflowed: expected a count, got {shown(overflowed)}")
         self._slicer.overflowed = overflowed
-        keys = [self._slice_of(item) for item in saved]
+        for item in saved:
+            if not isinstance(item, dict) or set(item) != {"key", "window"}:
+                raise StateError(f"slices: expected a key and a window, got {shown(item)}")
+        keys = [self._slicer.key_from_state(item["key"]) for item in saved]
         if sorted(keys, key=slice_order) != keys:
             raise StateError("slices: expected them sorted")
         if len(set(keys)) != len(keys):
@@ -868,15 +690,9 @@ class SlicedWindows:
             raise StateError(f"slices: {shown(slice_name(twice))} is there twice")
         for key, item in zip(keys, saved, strict=True):
             self._restore_slice(key, item)
-        if self._slicer.opened > self._slicer.max_slices:
-            raise StateError(
-                f"slices: expected at most {self._slicer.max_slices}, got {self._slicer.opened}"
-            )
-
-    def _slice_of(self, item: object) -> SliceKey:
-        if not isinstance(item, dict) or set(item) != {"key", "window"}:
-            raise StateError(f"slices: expected a key and a window, got {shown(item)}")
-        return self._slicer.key_from_state(item["key"])
+        opened, most = self._slicer.opened, self._slicer.max_slices
+        if opened > most:
+            raise StateError(f"slices: expected at most {most}, got {opened}")
 
     def _restore_slice(self, key: SliceKey, item: Mapping[str, Any]) -> None:
         window = self._spec.restore(part_of(item["window"], "window"), self._plan, self.timeline)
@@ -902,9 +718,80 @@ class SlicedWindows:
         assert self._slicer.opened == len({*named, *reserved}) <= self._slicer.max_slices
 
 
-def _of_rows(key_of: Callable[[int], SliceKey], rows: IntArray) -> Callable[[int], SliceKey]:
-    """:data:`SliceCodes` of these rows of a batch."""
-    return lambda row: key_of(int(rows[row]))
+class _Placement(NamedTuple):
+    """Where the events of a batch are counted."""
+
+    windows: list[Window]
+    """The total's, and those of the slices."""
+    dimensions: list[tuple[IntArray, IntArray]]
+    """Codes of the events' slices, and from a code to the number of the window."""
+    opened: dict[SliceKey, Window]
+    """The windows that are new."""
+    slicer: Slicer
+    """With the counts after the batch."""
+
+
+def _stage_rows(
+    batch: EventBatch, moments: IntArray | None, placed: _Placement
+) -> Callable[[], None]:
+    """Check each window's rows of a batch, or raise InputError; the result counts them."""
+    total, *_ = windows = placed.windows
+    staged = [total.prepare(batch, moments)]
+    few: list[tuple[Window, IntArray]] = []
+    for codes, windows_of in placed.dimensions:
+        numbers = windows_of[codes]
+        for rows in _rows_by_code(numbers):
+            window = windows[numbers[rows[0]]]
+            if len(rows) > _FEW:
+                times = None if moments is None else moments[rows]
+                staged.append(window.prepare(batch.take(rows), times))
+            else:
+                few.append((window, rows))
+    singles = _singles(few, batch, moments) if few else []
+
+    def count() -> None:
+        for count_part in staged:
+            count_part()
+        for window, event, moment in singles:
+            window.add(event, moment)
+
+    return count
+
+
+def _singles(
+    few: list[tuple[Window, IntArray]], batch: EventBatch, moments: IntArray | None
+) -> list[tuple[Window, EventFields, int | None]]:
+    """The events of slices of a few events, for which numpy would take longer, checked."""
+    taken = np.concatenate([rows for _, rows in few])
+    events = iter(batch.take(taken).events())
+    times = iter([None] * len(taken) if moments is None else moments[taken].tolist())
+    singles: list[tuple[Window, EventFields, int | None]] = []
+    for window, rows in few:
+        mine = list(islice(events, len(rows)))
+        weight = sum(event[3] for event in mine)
+        for event, moment in zip(mine, islice(times, len(rows)), strict=True):
+            # Each could be counted with the weight of all.
+            window.check((*event[:3], weight, *event[4:]), moment)
+            singles.append((window, event, moment))
+    return singles
+
+
+def _occurrences(codes: IntArray, most: int) -> list[tuple[int, int, int]]:
+    """(code, its first row, number of its rows) of each code that occurs, ascending."""
+    if _SETS is not None:
+        found: list[tuple[int, int, int]] = _SETS.occurrences(codes, most)
+        return found
+    columns = np.unique(codes, return_index=True, return_counts=True)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _rows_by_code(codes: IntArray) -> list[IntArray]:
+    """The ascending rows of each code that occurs."""
+    # Of 16 bits numpy's stable sort is by digits, ten times as fast.
+    few = codes.max(initial=0) < 2**15
+    order = np.argsort(codes.astype(np.int16) if few else codes, kind="stable")
+    borders = [0, *(np.flatnonzero(np.diff(codes[order])) + 1).tolist(), len(codes)]
+    return [order[start:end] for start, end in pairwise(borders)]
 
 
 def _contiguous(column: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:

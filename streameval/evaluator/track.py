@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from streameval.errors import InputError, shown
-from streameval.evaluator.reports import Report, ReportRow, Tabular, number
+from streameval.evaluator.reports import Report, ReportRow, Table, Tabular, number
 from streameval.events.values import Weight
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
 from streameval.tasks.registry import TaskName
@@ -64,16 +64,14 @@ def consume(
 
 def _arguments(event: object, fields: tuple[str, ...], position: int) -> dict[str, Any]:
     if isinstance(event, Mapping):
-        given = dict(event)
-        unknown = [name for name in given if name not in _ARGUMENTS]
-        if unknown or "y_true" not in given:
+        if not {"y_true"} <= event.keys() <= set(_ARGUMENTS):
             raise InputError(
                 "events",
                 expected=f"y_true and some of {', '.join(_ARGUMENTS[1:])}",
-                got=shown(list(given)),
+                got=shown(list(event)),
                 position=position,
             )
-        return given
+        return dict(event)
     if isinstance(event, (tuple, list)) and len(event) == len(fields):
         return dict(zip(fields, event, strict=True))
     raise InputError(
@@ -127,10 +125,10 @@ class Track(Tabular):
     """Metrics of an evaluator after every so many events, for a stream without times.
 
     Count events through the track, with :meth:`update`, :meth:`update_many` or :meth:`consume`;
-    or count them in the evaluator and call :meth:`tick`. A row is of the evaluator's window at
-    that moment: of all events so far, or, with ``window=Last(every)``, of the events since the
-    row before. Events that were counted before the track was made are in the values and not in
-    its numbers of events; one of weight 0 is in the numbers and not in the values.
+    or count them in the evaluator and call :meth:`tick`. A row reads the evaluator's window at
+    that moment: all events so far, or, with ``window=Last(every)``, the events since the row
+    before. Events counted before the track was made are in the values and not in its numbers of
+    events; events of weight 0 are in the numbers and not in the values.
 
     Args:
         evaluator: What the metrics are read from.
@@ -154,11 +152,9 @@ class Track(Tabular):
             raise InputError("every", expected="a number of events above 0", got=shown(every))
         self._evaluator = evaluator
         self._every = every
-        self._names = (
-            None
-            if metrics is None
-            else [find(name, evaluator.task).name for name in metric_names(metrics)]
-        )
+        self._names: list[str] | None = None
+        if metrics is not None:
+            self._names = [find(name, evaluator.task).name for name in metric_names(metrics)]
         self._events = 0
         self._rows: list[tuple[int, dict[str, ReportRow]]] = []
 
@@ -222,23 +218,17 @@ class Track(Tabular):
             try:
                 got = consume(self._evaluator, ready, names, room)
             except InputError as error:
-                raise error.at(None if error.position is None else counted + error.position) from (
-                    None
-                )
+                position = None if error.position is None else counted + error.position
+                raise error.at(position) from None
             self.tick(got)
             counted += self._events - before
 
-    def _names_now(self) -> list[str]:
-        if self._names is None:
-            evaluator = self._evaluator
-            known = {row.metric for row in evaluator.report()}
-            usual = USUAL_METRICS["folds", evaluator.task]
-            self._names = [name for name in usual if name in known]
-        return self._names
-
     def _row(self) -> tuple[int, dict[str, ReportRow]]:
-        report = self._evaluator.report(self._names_now())
-        return self._events, {row.metric: row for row in report}
+        evaluator = self._evaluator
+        if self._names is None:
+            known = {row.metric for row in evaluator.report()}
+            self._names = [name for name in USUAL_METRICS["folds", evaluator.task] if name in known]
+        return self._events, {row.metric: row for row in evaluator.report(self._names)}
 
     def _all(self) -> Iterator[tuple[int, dict[str, ReportRow]]]:
         """The rows, and one of the events since the last where there are any."""
@@ -276,14 +266,13 @@ class Track(Tabular):
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         columns = self.to_dict()
-        texts = [
-            [str(value) if name == "events" else number(value) for value in values]
-            for name, values in columns.items()
-        ]
-        return list(columns), [list(line) for line in zip(*texts, strict=True)]
+        lines = zip(*columns.values(), strict=True)
+        return list(columns), [[str(events), *map(number, values)] for events, *values in lines]
 
-    def _right(self, header: Sequence[str]) -> frozenset[str]:
-        return frozenset(header)
+    def table(self) -> Table:
+        """The rows as cells."""
+        header, rows = self._cells()
+        return Table(header, rows, frozenset(header))
 
     def __repr__(self) -> str:
         return f"<Track: {self._events} events, a row every {self._every}>"

@@ -78,7 +78,7 @@ from streameval.uncertainty.interval import (
 )
 from streameval.uncertainty.methods import interval
 from streameval.windows.replicated import ReplicatedWindow
-from streameval.windows.window import PaneMark, Window
+from streameval.windows.window import PaneMark, PaneSeries, Window
 
 _Row = TypeVar("_Row")
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
@@ -88,23 +88,22 @@ _CUTS: Mapping[str, str] = {
     f"{rule}_cut" if rule in METRICS else rule: rule for rule in BOUNDED_CUTS
 }
 
+_OF_ORDER = (
+    "it depends on the order of events, which shards do not share: pass temporal=True to the "
+    "Evaluator"
+)
+
 _SHOWN_VALUES = 4
 """Metrics of a representation."""
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
-# From the metric to the method of a compiled way.
+# From the metric to the method of a compiled way; the second ones are of a binary task only.
 _COMPILED: Mapping[str, str] = {
-    "accuracy": "accuracy",
     "balanced_accuracy": "recall_macro",
-    "cohen_kappa": "cohen_kappa",
-    "f1_macro": "f1_macro",
-    "matthews_corrcoef": "matthews_corrcoef",
-    "precision_macro": "precision_macro",
-    "recall_macro": "recall_macro",
-    "roc_auc": "roc_auc",
+    **{name: name for name in ("accuracy", "cohen_kappa", "matthews_corrcoef", "roc_auc")},
+    **{name: name for name in ("f1_macro", "precision_macro", "recall_macro")},
 }
-# The same of a binary task.
 _COMPILED_BINARY: Mapping[str, str] = {
     name: name for name in ("brier_score", "f1", "log_loss", "precision", "recall")
 }
@@ -112,26 +111,21 @@ _COMPILED_BINARY: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class ViewContext:
-    """How metrics of an evaluator are computed: shared by all its views.
-
-    Args:
-        plan: What every state set keeps.
-        intake: Has the labels' names.
-        undefined: The number for undefined values, or None.
-        notes: The notes of reports: settings that the numbers depend on.
-        kept: The metrics that were named as ``metrics=``, or None.
-        later: Labels or scores are kept from a later time on than the other, so that
-            those not fed yet are undefined and no error.
-        cumulative: No event is ever removed from the window.
-    """
+    """How metrics of an evaluator are computed: shared by all its views."""
 
     plan: StatePlan
-    intake: Input
+    input: Input
     undefined: float | None = None
+    """The number for undefined values."""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    """The notes of reports: settings that the numbers depend on."""
     kept: Sequence[str] | None = None
+    """The metrics that were named as ``metrics=``."""
     later: bool = False
+    """Labels or scores are kept from a later time on than the other: what is not fed yet is
+    undefined and no error."""
     cumulative: bool = True
+    """No event is ever removed from the window."""
     readers: dict[str, Callable[[StateSet], float]] = field(default_factory=dict)
     """Metrics without parameters as functions of a state set, made at their first read."""
     estimators: dict[str, Callable[..., float]] = field(default_factory=dict)
@@ -147,14 +141,10 @@ class ViewContext:
 
     def names(self) -> Mapping[Label, Label]:
         """From the labels that a state set counts to the user's, where these differ."""
-        return self.intake.names
+        return self.input.names
 
     def counted(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """A metric's parameters, with labels as the state sets count them.
-
-        Raises:
-            MetricError: Binary: a label that is neither of the two.
-        """
+        """A metric's parameters, with labels as the state sets count them; raises MetricError."""
         counted = dict(params)
         for name in LABEL_PARAMS:
             given = params.get(name)
@@ -162,7 +152,7 @@ class ViewContext:
                 continue
             if name == "labels":
                 given = counted[name] = distinct_labels(given, name)
-            if names := self.intake.names:
+            if names := self.input.names:
                 codes = {label: code for code, label in names.items()}
                 counted[name] = _coded(given, codes, name)
         return counted
@@ -172,12 +162,9 @@ class ViewContext:
         for state in states:
             row = STATES[state]
             if not self.plan.serves(state):
-                how = (
-                    "it depends on the order of events, which shards do not share: pass "
-                    "temporal=True to the Evaluator"
-                    if row.ordered
-                    else f"this evaluator keeps other metrics: add {metric!r} to metrics="
-                )
+                how = f"this evaluator keeps other metrics: add {metric!r} to metrics="
+                if row.ordered:
+                    how = _OF_ORDER
                 raise MetricError(f"{metric} is not kept; {how}")
             if self.later:
                 continue
@@ -201,17 +188,13 @@ class ViewContext:
     def estimator(
         self, metric: Metric, params: Mapping[str, Any], positive: Label | None
     ) -> Callable[..., float]:
-        """The metric as a function of its states; nan where undefined, whatever the evaluator has.
-
-        A number in place of an undefined value is no estimate of anything.
-        """
+        """The metric as a function of its states, nan (never a substitute) where undefined."""
         if params or positive != self.positive:
             return metric.bind(positive=positive, undefined=math.nan, **params)
-        made = self.estimators.get(metric.name)
-        if made is None:
+        if metric.name not in self.estimators:
             made = metric.bind(positive=positive, undefined=math.nan)
             self.estimators[metric.name] = made
-        return made
+        return self.estimators[metric.name]
 
     def bound(
         self, metric: Metric, params: Mapping[str, Any], undefined: float | None = None
@@ -229,7 +212,7 @@ class ViewContext:
         return lambda state_set: function(*[getattr(state_set, state) for state in states])
 
 
-def _coded(given: Any, codes: Mapping[Label, int], name: str) -> Any:
+def _coded(given: Any, codes: Mapping[Label, Label], name: str) -> Any:
     """Labels, or a mapping of mappings by label, with each label's code."""
     if isinstance(given, Mapping):
         return {
@@ -254,7 +237,7 @@ def _titles(
     return titles
 
 
-def _code(label: object, codes: Mapping[Label, int], name: str) -> int:
+def _code(label: object, codes: Mapping[Label, Label], name: str) -> Label:
     code = codes.get(canonical_label(label, name))
     if code is None:
         raise MetricError(f"{name}: expected {' or '.join(map(shown, codes))}, got {shown(label)}")
@@ -262,21 +245,9 @@ def _code(label: object, codes: Mapping[Label, int], name: str) -> int:
 
 
 def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], float] | None:
-    """The metric of this name as a function of nothing, or None where there is none.
+    """The metric's compiled function of the window as it then is, or None.
 
-    It is compiled, with the bits of the metric's own function, and reads the window as it
-    then is. Where it returns nan, the metric itself may have a reason, or a number.
-
-    Args:
-        name: As the registry has it, without parameters and with no number
-            in place of undefined values.
-        window: The events.
-        binary: Whether the task is.
-
-    >>> from streameval.windows import Cumulative
-    >>> window = Cumulative().open(StatePlan.everything("binary"))
-    >>> compiled_reader("kappa_m", window, binary=True) is None
-    True
+    Where it returns nan, the metric itself may have a reason, or a number.
     """
     method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
     if method is None:
@@ -290,15 +261,9 @@ def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], 
 def compiled_interval(
     name: str, level: float, method: str, window: Window
 ) -> Callable[[], Interval | None] | None:
-    """The interval of an AUC as a function of nothing, as :func:`compiled_reader`'s metrics are.
+    """As :func:`compiled_reader`, of DeLong's interval of an AUC where no state is replaced.
 
-    It returns None where the view has to compute it. Only DeLong's, as ``method="auto"``
-    chooses it, of a window whose states are never replaced.
-
-    >>> from streameval.windows import Cumulative
-    >>> window = Cumulative().open(StatePlan.everything("binary"))
-    >>> compiled_interval("accuracy", 0.95, "auto", window) is None
-    True
+    It returns None where the view has to compute the interval.
     """
     if (name, method) != ("roc_auc", "auto") or isinstance(window, ReplicatedWindow):
         return None
@@ -348,16 +313,12 @@ def _states_of(metric: Metric, state_set: StateSet) -> tuple[Any, ...]:
     return tuple([getattr(state_set, state) for state in metric.states])
 
 
-def _value_of(metric: Metric, of_states: Callable[..., float], state_set: StateSet) -> float:
-    return of_states(*_states_of(metric, state_set))
-
-
 def _first_number(
     quick: Callable[[], float],
     of_state_set: Callable[[StateSet], float],
     current: Callable[[], StateSet],
 ) -> float:
-    """What the quick reader returns, or where it has none of such states the metric itself."""
+    """What the quick reader returns, or where that is nan the metric itself."""
     value = quick()
     return value if value == value else of_state_set(current())
 
@@ -392,7 +353,7 @@ class Readings:
     @locked
     def labels(self) -> list[Label]:
         """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        return self._context.intake.labels
+        return self._context.input.labels
 
     @overload
     def value(
@@ -413,8 +374,8 @@ class Readings:
             params: The metric's own, such as ``beta=2`` or ``max_fpr=0.1``.
 
         Returns:
-            A float; ``nan`` (with ``.reason``) where undefined. With
-            ``average=None`` a dict from class to float.
+            A float, ``nan`` (with ``.reason``) where undefined; with ``average=None`` a dict
+            from class to float.
 
         Raises:
             MetricError: An unknown name or parameter, or the evaluator was
@@ -457,8 +418,7 @@ class Readings:
             params: As in :meth:`value`.
 
         Returns:
-            Value, ends, method and number of events; the ends are ``nan``, with a
-            reason, where there is no interval.
+            Value, ends (``nan`` with a reason where there are none), method, number of events.
 
         Raises:
             MetricError: As :meth:`value`, or the metric has no interval of this method.
@@ -502,7 +462,8 @@ class Readings:
         value = self._named(of_states(*states))
         replicates = None
         if isinstance(window, ReplicatedWindow):
-            values = map(functools.partial(_value_of, metric, of_states), window.resampled(pane))
+            resampled = window.resampled(pane)
+            values = (of_states(*_states_of(metric, replicate)) for replicate in resampled)
             replicates = Replicates(window.unit, values)
         support = state_set.support(metric.state)
         whole = isinstance(support, int)
@@ -523,13 +484,13 @@ class Readings:
 
     @locked
     def bounds(self, /, name: str, **params: Any) -> Bounds:
-        """Certain bounds of a value: what it would be if all scores had been kept lies between.
+        """Guaranteed bounds: the value if all scores had been kept lies between them.
 
         Args:
             name: A metric, as in :meth:`value`; or a rule of :meth:`thresholds`, for
                 its criterion (``"youden"``, ``"precision_at_least"``; ``"f1_cut"`` and
                 ``"fbeta_cut"``, since ``f1`` and ``fbeta`` are metrics).
-            params: Those of the metric or rule.
+            params: The metric's or the rule's own.
 
         Returns:
             Two equal numbers where the value is exact: while no score has been coarsened,
@@ -601,9 +562,8 @@ class Readings:
             InputError: The level is not between 0 and 1.
         """
         level = None if intervals is None else checked_level(intervals)
-        context = self._context
-        state_set = self._window.current()
-        if metrics is None and context.kept is not None:
+        context, state_set = self._context, self._window.current()
+        if metrics is None:
             metrics = context.kept
         task = context.plan.task
         calls: list[tuple[Metric, Mapping[str, Any]]]
@@ -635,26 +595,26 @@ class Readings:
         pane: int | None = None,
         params: Mapping[str, Any] = _NO_PARAMS,
     ) -> ReportRow:
-        value = self._named(self._context.bound(metric, params)(state_set))
+        context = self._context
+        value = self._named(context.bound(metric, params)(state_set))
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and state_set.confusion is not None:
-            names = self._context.names()
-            missing = left_out(metric, state_set.confusion, self._context.undefined)
+            names = context.names()
+            missing = left_out(metric, state_set.confusion, context.undefined)
             if missing:
                 some = ", ".join(str(names.get(label, label)) for label in missing[:5])
                 more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
                 reason = f"without the undefined {some}{more}"
-        found = certain = None
+        found = bounds = None
         if level is not None:
             found = self._interval(
                 metric, state_set, level, method, params=params, required=False, pane=pane
             )
         if metric.name in BOUNDED and getattr(state_set, metric.state).level:
-            certain = self._bounds(metric, state_set, params)
+            bounds = self._bounds(metric, state_set, params)
+        support = state_set.support(metric.state)
         name = call_name(metric.name, params)
-        return ReportRow(
-            name, float(value), reason, state_set.support(metric.state), found, certain
-        )
+        return ReportRow(name, float(value), reason, support, found, bounds)
 
     @locked
     def classification_report(
@@ -670,13 +630,12 @@ class Readings:
         Args:
             labels: The classes to report and to average, in this order; None: all. Where
                 some class is left out there is a micro average in place of the accuracy.
-            target_names: What to call the classes, in the order of the rows; None: their labels.
-            digits: Decimal places of the printed numbers.
+            target_names: A name for each class, in the order of the rows; None: the labels.
+            digits: Decimal places of the printed numbers, from 0 to 17.
             intervals: The level of the confidence interval of each number; None: without.
 
         Raises:
-            MetricError: No predicted labels were fed; as many `target_names` as classes are
-                expected, and from 0 to 17 `digits`.
+            MetricError: No predicted labels were fed, or bad `target_names` or `digits`.
             InputError: The level is not between 0 and 1, or a label is twice in `labels`.
 
         >>> from streameval import Evaluator
@@ -691,23 +650,22 @@ class Readings:
         level = None if intervals is None else checked_level(intervals)
         if type(digits) is not int or not 0 <= digits <= 17:
             raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
-        names = self._context.names()
+        context, names = self._context, self._context.names()
         state_set = self._window.current()
-        self._context.require("classification_report", ("confusion",), state_set)
+        context.require("classification_report", ("confusion",), state_set)
         counts: ConfusionCounts = state_set.confusion
-        params = {} if labels is None else self._context.counted({"labels": labels})
+        params = {} if labels is None else context.counted({"labels": labels})
         chosen: list[Label] = params.get("labels", counts.labels)
         every = set(chosen) >= set(counts.labels)
         titles = _titles(chosen, names, target_names)
         task = MulticlassTask.name
         families = ("precision", "recall", "f1")
-        undefined = self._context.undefined
 
         def value(name: str, average: object = ..., **more: Any) -> Any:
-            return find(name, task, average).bind(undefined=undefined, **more)(counts)
+            return find(name, task, average).bind(undefined=context.undefined, **more)(counts)
 
-        columns = [value(family, None, **params) for family in families]
         support = value("support", None)
+        columns = [value(family, None, **params) for family in families]
         rows = {
             title: (*(float(column[label]) for column in columns), support.get(label, 0))
             for label, title in zip(chosen, titles, strict=True)
@@ -728,27 +686,20 @@ class Readings:
         of_classes = [find(family) for family in families]
         # An average of all classes has a formula, whatever their order.
         params = {} if every else params
+        ends = functools.partial(self._interval, state_set=state_set, level=level)
         return replace(
             report,
             row_intervals={
-                title: tuple(
-                    self._interval(metric, state_set, level, positive=label)
-                    for metric in of_classes
-                )
+                title: tuple(ends(metric, positive=label) for metric in of_classes)
                 for label, title in zip(chosen, titles, strict=True)
             },
             average_intervals={
                 f"{average} avg": tuple(
-                    self._interval(
-                        find(f"{family}_{average}", task), state_set, level, params=params
-                    )
-                    for family in families
+                    ends(find(f"{family}_{average}", task), params=params) for family in families
                 )
                 for average in shown_averages
             },
-            accuracy_interval=self._interval(find("accuracy", task), state_set, level)
-            if every
-            else None,
+            accuracy_interval=ends(find("accuracy", task)) if every else None,
         )
 
     @overload
@@ -777,11 +728,10 @@ class Readings:
 
         Returns:
             A frozen object with numpy columns and ``to_dict()``; of several classes with
-            ``average=None`` a dict from class to that.
+            ``average=None`` a dict from class to such an object.
 
         Raises:
-            MetricError: No such curve, a parameter that it does not take, or no
-                scores were fed.
+            MetricError: No such curve, a parameter that it does not take, or no scores were fed.
         """
         curve = _named("curve", name, CURVES)
         task = self._context.plan.task
@@ -794,10 +744,10 @@ class Readings:
 
     @locked
     def one_vs_rest(self, label: Label) -> View:
-        """One class against all others, as the view of a binary task.
+        """One class against all others, as the view of a binary task; O(scores of the class).
 
         Its score is the probability that the events gave to the class, so that it has the
-        curves, cut-points and metrics of scores. Predicted labels are not part of it.
+        curves, cut-points and metrics of scores, and no predicted labels.
 
         Args:
             label: A class of a multi-class task.
@@ -808,9 +758,6 @@ class Readings:
         Raises:
             MetricError: A binary task, or no probabilities were fed.
             InputError: No such class.
-
-        Cost:
-            O(scores of the class's column).
 
         >>> from streameval import Evaluator
         >>> ev = Evaluator(task="multiclass")
@@ -831,8 +778,8 @@ class Readings:
             expected = f"one of {len(known)} classes"
             raise InputError("label", expected=expected, got=shown(label), remedy=near)
         index = scores.one_vs_rest(label)
-        kept = frozenset({"index"})
-        plan = StatePlan(BinaryTask.name, kept, context.plan.bins, max_scores=index.max_scores)
+        bins, most = context.plan.bins, index.max_scores
+        plan = StatePlan(BinaryTask.name, frozenset({"index"}), bins, max_scores=most)
         binary = StateSet(plan)
         binary.index.merge(index)
         of_class = ViewContext(plan, BinaryInput(str(label)), context.undefined)
@@ -843,8 +790,7 @@ class Readings:
         """The cut-point that is best by a rule, such as ``"youden"``.
 
         Raises:
-            MetricError: No such rule, a parameter that it does not take, or no
-                scores were fed.
+            MetricError: No such rule, a parameter that it does not take, or no scores were fed.
         """
         rule = _named("cut-point", name, CUT_POINTS)
         if self._context.positive is None:
@@ -869,16 +815,20 @@ class Readings:
         context = self._context
         row = find(metric, context.plan.task)
         context.require(metric, row.states, self._window.current())
-        panes = self._window.series
-        if panes is None:
-            raise MetricError(
-                "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
-            )
+        panes = self._panes(
+            "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
+        )
         series = []
         for mark in panes.marked():
             value = self._row(row, panes.state_set_from(mark.start), level, pane=mark.start)
             series.append(SeriesRow(iso_time(mark.start), iso_time(mark.end), *value[1:]))
         return series
+
+    def _panes(self, refusal: str) -> PaneSeries:
+        panes = self._window.series
+        if panes is None:
+            raise MetricError(refusal)
+        return panes
 
     @property
     @locked
@@ -897,10 +847,7 @@ class Readings:
 class View(Readings):
     """Metrics, reports and curves of the events in one window.
 
-    Made by an :class:`~streameval.Evaluator`; read-only, and always current.
-
-    Threads:
-        As :class:`~streameval.Evaluator`; they share one lock.
+    Made by an :class:`~streameval.Evaluator`, whose lock it shares; read-only, and always current.
     """
 
     __slots__ = ("_context", "_window")
@@ -915,7 +862,7 @@ class View(Readings):
         context = self._context
         if context.positive is None or not context.plan.serves("confusion"):
             return None
-        return context.intake.threshold
+        return context.input.threshold
 
     @property
     @locked
@@ -934,13 +881,10 @@ class View(Readings):
             return value if value == value else self._named(value)
 
     def shortcut(self, name: str) -> Callable[[], float] | None:
-        """The metric as a function of nothing, for callers that read after every event.
+        """A function that reads a metric of the window as it then is, or None.
 
-        It reads the window as it then is. Where it returns nan, the view has the reason or a
-        newer function. None before the first event, when it is unknown what will be fed.
-
-        Args:
-            name: A metric that this view has answered with a number.
+        The view has answered the metric. Where the function returns nan, the view has the
+        reason or a newer function.
         """
         context, window = self._context, self._window
         of_state_set = context.readers.get(name)
@@ -1001,31 +945,19 @@ class View(Readings):
     ) -> PaneReports:
         """The rows of several metrics for each retained pane, by the pane's start in µs.
 
-        Args:
-            metrics: Names that this evaluator can answer.
-            known: What the last call gave: panes that took no event since then
-                are not computed again.
-            intervals: The level of the confidence interval of each; None: without.
-
-        Raises:
-            MetricError: An unknown metric, or the window is not of panes.
+        Of the panes that took no event since, the rows of the last call, ``known``, are returned.
         """
         context = self._context
         rows = [find(name, context.plan.task) for name in metrics]
-        panes = self._window.series
-        if panes is None:
-            raise MetricError("reports of panes need a window of panes")
+        panes = self._panes("reports of panes need a window of panes")
         reports: PaneReports = {}
         for mark in panes.marked():
-            before = known.get(mark.start)
-            if before is not None and mark.frozen is not None and before[0].frozen is mark.frozen:
-                reports[mark.start] = before
-            else:
-                state_set = panes.state_set_from(mark.start)
-                reports[mark.start] = (
-                    mark,
-                    [self._row(metric, state_set, intervals, pane=mark.start) for metric in rows],
-                )
+            report = known.get(mark.start)
+            if report is None or mark.frozen is None or report[0].frozen is not mark.frozen:
+                states = panes.state_set_from(mark.start)
+                start = mark.start
+                report = mark, [self._row(row, states, intervals, pane=start) for row in rows]
+            reports[mark.start] = report
         return reports
 
     @property
@@ -1044,23 +976,15 @@ class View(Readings):
 
     @locked
     def before(self, length_us: int) -> View:
-        """The window one length before this one, of those of its panes that are retained.
+        """The window one length before this one, of its retained panes, as a view that stays.
 
         Args:
             length_us: The window's length, in microseconds.
 
-        Returns:
-            A view of the events now in these panes; it does not change.
-
         Raises:
             MetricError: The window is not of panes.
-
-        Cost:
-            One merge of the panes.
         """
-        panes = self._window.series
-        if panes is None:
-            raise MetricError("the window before needs a window of panes")
+        panes = self._panes("the window before needs a window of panes")
         marks = panes.marked()
         end = marks[-1].end - length_us if marks else 0
         merged = StateSet(self._context.plan)

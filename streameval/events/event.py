@@ -45,8 +45,8 @@ class EventBatch:
     y_pred: npt.NDArray[Any] | None
     score: FloatArray | None
     weight: IntArray | FloatArray | None
-    labels: tuple[Label, ...] | None = None
-    """What the columns of labels have codes of; None: they have the labels themselves."""
+    labels: tuple[Label, ...] = ()
+    """What the columns of labels have codes of; empty: they have the labels themselves."""
     score_labels: tuple[Label, ...] = ()
     named: BoolArray | None = None
     """Which cells of a multi-class ``score`` the events named; None where they named all.
@@ -80,7 +80,7 @@ class EventBatch:
 
     def true_labels(self) -> npt.NDArray[Any]:
         """The true labels themselves, one for each event."""
-        if self.labels is None:
+        if not self.labels:
             return self.y_true
         labels = np.empty(len(self.labels), dtype=object)
         labels[:] = self.labels
@@ -104,8 +104,8 @@ class EventBatch:
         labels = self.labels
         if column is None:
             return [None] * len(self)
-        if labels is None:
-            return column.tolist()
+        if not labels:
+            return list(column.tolist())
         if column.ndim == 2:
             return [tuple([labels[code] for code in row]) for row in column.tolist()]
         return [labels[code] for code in column.tolist()]
@@ -116,7 +116,7 @@ class EventBatch:
             return [None] * len(self)
         names, rows = self.score_labels, self.score.tolist()
         if self.score.ndim == 1:
-            return rows
+            return list(rows)
         if not names:
             return list(map(tuple, rows))
         if self.named is None:

@@ -50,15 +50,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def duration(value: object, field: str = "duration", *, zero: bool = False) -> int:
-    """A duration in microseconds, out of ``"90s"``, ``"5m"``, ``"1h"``, ``"7d"`` or a timedelta.
-
-    Raises:
-        InputError: Anything else, or a duration that is not above 0
-            (``zero=True`` allows 0).
-
-    >>> duration("5m"), duration("1.5h"), duration(timedelta(days=1))
-    (300000000, 5400000000, 86400000000)
-    """
+    """Microseconds of ``"90s"``, ``"5m"``, ``"1h"``, ``"7d"`` or a timedelta, above 0."""
     amount = -1
     if isinstance(value, timedelta):
         amount = value // _MICROSECOND
@@ -77,11 +69,7 @@ def duration(value: object, field: str = "duration", *, zero: bool = False) -> i
 
 
 def duration_text(amount: int) -> str:
-    """The shortest way to write a duration of so many microseconds.
-
-    >>> duration_text(300_000_000), duration_text(90_000_000), duration_text(0)
-    ('5m', '90s', '0s')
-    """
+    """The shortest way to write so many microseconds: ``"5m"``, ``"90s"``, ``"0s"``."""
     for unit in ("w", "d", "h", "m", "s", "ms"):
         if amount % _UNITS[unit] == 0:
             # "7d" is easier to read than "1w", "90s" than "1.5m".
@@ -92,11 +80,7 @@ def duration_text(amount: int) -> str:
 
 
 def iso_time(moment: int) -> str:
-    """A time in microseconds as ISO 8601, UTC; one before year 1 or after 9999 as its border.
-
-    >>> iso_time(0)
-    '1970-01-01T00:00:00Z'
-    """
+    """A time in microseconds as ISO 8601, UTC; one before year 1 or after 9999 as its border."""
     moment = min(max(moment, EARLIEST), LATEST)
     return (_EPOCH + timedelta(microseconds=moment)).isoformat().replace("+00:00", "Z")
 
@@ -107,18 +91,7 @@ def wall_time() -> int:
 
 
 class ForwardClock:
-    """Seconds since 1970 that never go back: the larger of the last time and the clock's.
-
-    Any number of threads may call it.
-
-    Args:
-        clock: Seconds since 1970.
-
-    >>> times = iter([5.0, 3.0, 6.0])
-    >>> clock = ForwardClock(lambda: next(times))
-    >>> clock(), clock(), clock()
-    (5.0, 5.0, 6.0)
-    """
+    """Seconds since 1970 that never go back, from ``clock`` and from any thread."""
 
     __slots__ = ("_clock", "_last", "_lock")
 
@@ -143,15 +116,6 @@ def unit_remedy(number: Any, unit: str) -> str:
 
     A unit is implausible where it puts the number beyond the year 9999, or into the
     first 60 days of 1970, and another unit puts it between 1990 and 2100.
-
-    Args:
-        number: Finite.
-        unit: The declared unit.
-
-    >>> unit_remedy(1_772_323_200, "ms")
-    'in s it is a time of 2026-03-01: declare that unit'
-    >>> unit_remedy(3_000, "ms"), unit_remedy(1_772_323_200, "s")
-    ('', '')
     """
     moment = _from_number(number, unit)
     if moment < 0 or EARLY_1970 <= moment <= LATEST:
@@ -172,22 +136,10 @@ def event_time(
     *,
     first: bool = False,
 ) -> int:
-    """A moment in microseconds since 1970-01-01 UTC.
+    """A moment in microseconds since 1970-01-01 UTC, or InputError.
 
-    Args:
-        value: A datetime with its time zone, ISO 8601 text with an offset, or
-            (where `unit` is declared) a number since 1970.
-        unit: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` for numbers.
-        first: Whether it is the first time of a stream. Only then a number is
-            refused for an implausible unit (:func:`unit_remedy`): a clock that
-            starts at 0 passes through the range later.
-
-    Raises:
-        InputError: A time without a zone, a number without a unit, or of an
-            implausible one, or anything outside the years 1 to 9999.
-
-    >>> event_time("2026-01-01T00:00:00Z") == event_time(1767225600, "s")
-    True
+    The first time of a stream is refused for an implausible unit (:func:`unit_remedy`) as
+    well: a clock that starts at 0 passes through that range later.
     """
     moment: int | None = None
     remedy = ""

@@ -40,13 +40,7 @@ _LABEL = "a str, int or bool label"
 
 
 def array_of(value: object) -> npt.NDArray[Any] | None:
-    """An array of any library, such as torch and jax, without importing it; None of all else.
-
-    Read by DLPack, or else by ``__array__``. Nothing is copied where that is not needed.
-
-    >>> array_of([1, 2]) is None, array_of(np.float64(0.5)) is None
-    (True, True)
-    """
+    """An array of any library, which is not imported: by DLPack or ``__array__``; else None."""
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, (np.generic, str, bytes, numbers.Number, type)):
@@ -79,17 +73,7 @@ def _scalar(value: object) -> object | None:
 
 
 def canonical_label(value: object, field: str = "label", position: int | None = None) -> Label:
-    """The label as it is stored: a plain ``str``, or a plain ``int``.
-
-    Labels are one when Python says they are equal: ``True``, ``1``,
-    ``np.int64(1)`` and ``1.0`` are all ``1``.
-
-    >>> canonical_label(True), canonical_label(np.str_("cat"))
-    (1, 'cat')
-    >>> canonical_label(0.5)
-    Traceback (most recent call last):
-    streameval.errors.InputError: label: expected a str, int or bool label, got 0.5; ...
-    """
+    """The label as a plain ``str`` or ``int``: ``True`` and ``1.0`` are ``1`` too."""
     if type(value) is str or type(value) is int:
         return value
     if isinstance(value, str):
@@ -118,12 +102,7 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
 
 
 def check_same_kind(known: Label, new: Label, field: str, position: int | None = None) -> None:
-    """Refuse a str beside a number: the usual sign of two sources spelling one label twice.
-
-    >>> check_same_kind(1, "1", "y_pred")
-    Traceback (most recent call last):
-    streameval.errors.InputError: y_pred: expected a number like the label 1, got '1', a str; ...
-    """
+    """Refuse a str beside a number: the usual sign of two sources spelling one label twice."""
     if isinstance(known, str) != isinstance(new, str):
         kind, coercion = ("a str", "str") if isinstance(known, str) else ("a number", "int")
         raise InputError(
@@ -136,11 +115,7 @@ def check_same_kind(known: Label, new: Label, field: str, position: int | None =
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number of Python or numpy, and no bool and no duration.
-
-    >>> is_number(np.int64(1)), is_number(True), is_number(np.timedelta64(1, "s"))
-    (True, False, False)
-    """
+    """Whether it is a number of Python or numpy, and no bool and no duration."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
         value, (bool, np.timedelta64)
     )
@@ -154,14 +129,7 @@ def _float_of(value: Any) -> float:
 
 
 def canonical_score(value: object, field: str = "score", position: int | None = None) -> float:
-    """The score as a finite float; ``-0.0`` becomes ``0.0``.
-
-    >>> canonical_score(np.float32(0.5))
-    0.5
-    >>> canonical_score(float("nan"))
-    Traceback (most recent call last):
-    streameval.errors.InputError: score: expected a finite number, got nan
-    """
+    """The score as a finite float; ``-0.0`` becomes ``0.0``."""
     # A str would convert too, and hide that a column was never parsed.
     if is_number(value) or isinstance(value, Decimal):
         number = _float_of(value)
@@ -175,18 +143,8 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
 def canonical_weight(
     value: object, field: str = "weight", position: int | None = None, *, zero: bool = False
 ) -> Weight:
-    """The weight as a positive ``int``, or as a float where it is not whole.
-
-    Args:
-        value: As it was given.
-        field: Its name in errors.
-        position: Its position in errors.
-        zero: Whether it may be 0: of an event, but not of what a state counts.
-
-    >>> canonical_weight(2.0), canonical_weight(0.5)
-    (2, 0.5)
-    """
-    # What an intake returns comes here again, in each state that counts it.
+    """The weight as a positive ``int``, or a float where it is not whole; ``zero``: it may be 0."""
+    # What an input returns comes here again, in each state that counts it.
     if type(value) is float and 0.0 < value < MAX_WEIGHT and not value.is_integer():
         return value
     if isinstance(value, (int, np.integer)) and is_number(value):
@@ -220,11 +178,7 @@ class LabelColumn(NamedTuple):
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for none: None, NaN, pandas' NA and NaT.
-
-    >>> [is_missing(value) for value in (None, float("nan"), "", 0)]
-    [True, True, False, False]
-    """
+    """Whether a value stands for none: None, NaN, pandas' NA and NaT."""
     if value is None:
         return True
     if type(value) is str or type(value) is int:
@@ -302,11 +256,7 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
 
 
 def _list_array(values: Sequence[object]) -> npt.NDArray[Any]:
-    """Numbers of one type as a typed array; anything else as objects, unconverted.
-
-    ``np.asarray`` alone would turn ``["1", 1]`` into two equal strings and
-    ragged lists into an error about numpy.
-    """
+    """Numbers of one type as a typed array; anything else as objects, unconverted."""
     kinds = set(map(type, values))
     if len(kinds) == 1 and kinds <= {bool, float}:
         return np.asarray(values)
@@ -319,16 +269,7 @@ def _list_array(values: Sequence[object]) -> npt.NDArray[Any]:
 
 
 def label_column(column: object, field: str) -> LabelColumn:
-    """Canonical labels of a column, each distinct one handled once.
-
-    A LabelColumn is returned as it is, so that several evaluators may share
-    the work.
-
-    Cost: about 5 ns an event for integers and booleans, 50 ns for strings.
-
-    >>> label_column(["b", "a", "b"], "y_true").labels
-    ['b', 'a']
-    """
+    """Canonical labels of a column, each distinct one handled once; a LabelColumn as it is."""
     if isinstance(column, LabelColumn):
         return column
     array = column_array(column, field)
@@ -351,16 +292,7 @@ def label_column(column: object, field: str) -> LabelColumn:
 
 
 def factorised(values: Sequence[Any]) -> tuple[list[Any], IntArray]:
-    """The distinct values, in the order of their first occurrence, and each value's index there.
-
-    Raises:
-        TypeError: A value cannot be hashed.
-
-    Cost: 0.05 µs a value, without a Python step for each.
-
-    >>> factorised(["b", "a", "b"])
-    (['b', 'a'], array([0, 1, 0]))
-    """
+    """The distinct values by first occurrence, and each value's index; TypeError without a hash."""
     index: defaultdict[Any, int] = defaultdict(itertools.count().__next__)
     codes = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
     return list(index), codes
@@ -389,11 +321,7 @@ def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
 
 
 def score_column(column: object, field: str = "score") -> FloatArray:
-    """A column of scores as finite float64 without ``-0.0``; a copy is made.
-
-    >>> score_column([0.25, -0.0]).tolist()
-    [0.25, 0.0]
-    """
+    """A column of scores as finite float64 without ``-0.0``; a copy is made."""
     array = column_array(column, field)
     if array.dtype.kind not in "fiu":
         scores = [canonical_score(value, field, n) for n, value in enumerate(array.tolist())]
@@ -410,12 +338,9 @@ def score_column(column: object, field: str = "score") -> FloatArray:
 def weight_column(
     column: object | None, length: int, field: str = "weight", *, zero: bool = False
 ) -> IntArray | FloatArray | None:
-    """A column of weights; None stays None and means that every event weighs 1.
+    """A column of weights, int64 where all are whole; None stays None: every event weighs 1.
 
     ``zero`` is that of :func:`canonical_weight`.
-
-    Returns:
-        int64 when every weight is whole, float64 otherwise.
     """
     if column is None:
         return None
@@ -447,11 +372,7 @@ def weight_column(
 
 
 def named_columns(table: Any) -> dict[Any, Any] | None:
-    """The columns of a data frame by name, of pandas, polars or Arrow; None for anything else.
-
-    Raises:
-        InputError: A name occurs twice.
-    """
+    """The columns of a data frame of pandas, polars or Arrow by name; None for anything else."""
     # An Arrow table's `columns` are the columns themselves.
     given = getattr(table, "column_names", None)
     names = list(getattr(table, "columns", ()) if given is None else given)
@@ -484,11 +405,7 @@ def check_same_length(expected: int, got: int, field: str) -> None:
 
 
 def most_probable(proba: Mapping[Label, float]) -> Label:
-    """The predicted label where no other is given: of equal probabilities the first in order.
-
-    >>> most_probable({"cow": 0.2, "dog": 0.4, "cat": 0.4})
-    'cat'
-    """
+    """The predicted label where no other is given: of equal probabilities the first in order."""
     best = max(proba.values())
     return min(label for label, p in proba.items() if p == best)
 
@@ -509,24 +426,9 @@ SUM_TOLERANCE = 1e-3
 
 
 def check_probabilities(proba: object) -> dict[Label, float]:
-    """One event's probabilities as a new dictionary of canonical labels and floats.
+    """One event's probabilities as a new dictionary of canonical labels and floats, or InputError.
 
-    Args:
-        proba: Mapping label -> probability.
-
-    Raises:
-        InputError: No mapping, or an empty one; a label that is none, or a str
-            beside a number; a probability outside [0, 1]; a sum further than
-            0.001 from 1.
-
-    Cost:
-        About 0.2 µs a label.
-
-    >>> check_probabilities({"cat": 0.7, "dog": 0.3})
-    {'cat': 0.7, 'dog': 0.3}
-    >>> check_probabilities({"cat": 0.7, "dog": 0.7})
-    Traceback (most recent call last):
-    streameval.errors.InputError: proba: expected probabilities that add up to 1, got 1.4; ...
+    Each is in [0, 1], and their sum is within 0.001 of 1.
     """
     if type(proba) is not dict and not isinstance(proba, Mapping):
         raise InputError(

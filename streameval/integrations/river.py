@@ -13,7 +13,7 @@ from streameval.errors import MetricError, MissingExtraError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import find
-from streameval.tasks.registry import TaskName
+from streameval.tasks.registry import TASKS, TaskName, likely_task, task_names
 
 try:
     from river import base as river_base
@@ -23,7 +23,6 @@ except ImportError:
 
 __all__ = ["RiverMetric"]
 
-_TASKS: tuple[TaskName, ...] = ("binary", "multiclass")
 _EVALUATOR_OPTIONS = frozenset(inspect.signature(Evaluator).parameters) - {"metrics"}
 
 
@@ -82,7 +81,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         if "task" in self._options:
             return (self._options["task"],)
         tasks = []
-        for task in _TASKS:
+        for task in task_names():
             try:
                 self._found(task)
             except MetricError:
@@ -111,7 +110,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         if self._undecided and _is_given(y_pred):
             self._undecided = False
             if isinstance(y_pred, Mapping) and not {y_true, *y_pred} <= {0, 1}:
-                self._open("multiclass")
+                self._open(likely_task(False))
         prediction = self._prediction(y_pred)
         if prediction is not None:
             self.evaluator.update(y_true, **prediction, weight=w)
@@ -134,7 +133,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         if not isinstance(y_pred, Mapping):
             # Scores of anomaly detectors, and bools of models without probabilities.
             return {"score": float(y_pred)}
-        if self.evaluator.task == "multiclass":
+        if "score" not in TASKS[self.evaluator.task].fields:
             return {"proba": y_pred}
         # As in River, a class that is missing from the prediction has probability 0.
         return {"score": y_pred.get(self._positive, 0.0)}

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from streameval.errors import MetricError, shown
 from streameval.events.values import Label
-from streameval.metrics.averages import WholeCounts, chosen_labels, whole_cells, whole_counts
+from streameval.metrics.averages import (
+    WholeCounts,
+    check_choice,
+    chosen_labels,
+    pooled_counts,
+    whole_cells,
+    whole_counts,
+)
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.previous_label import PreviousLabel
@@ -21,47 +27,55 @@ def matthews_corrcoef(counts: ConfusionCounts, *, undefined: float | None = None
 
         (c·s − Σ tₖpₖ) / √((s² − Σ pₖ²)·(s² − Σ tₖ²))
 
-    with c correct of s events, tₖ the true and pₖ the predicted count of
-    class k. With two classes it is the phi coefficient.
-
-    Args:
-        counts: The events.
-        undefined: A number to return where a factor is 0.
-
-    Returns:
-        A number in [−1, 1], exactly 1 when every prediction is right;
-        undefined while all events are of one class, or predicted one class.
-
-    Cost:
-        O(1) for each class touched since the last read; O(cells) with
-        weights that are not whole.
+    with c correct of s events, tₖ the true and pₖ the predicted count of class k: the phi
+    coefficient of two classes. In [−1, 1], exactly 1 when every prediction is right; undefined
+    while all events are of one class, or predicted one class. Cost: O(1) for each class touched
+    since the last read; O(cells) with fractional weights.
 
     >>> matthews_corrcoef(ConfusionCounts.from_matrix([[3, 1], [1, 3]], ["cat", "dog"]))
     0.5
     """
-    sums = counts.sums
+    sums: Any = counts.sums
     total = sums.total
-    if type(total) is int:
-        square = total * total
-        spread_true: int = square - sums.true_squared  # type: ignore[assignment]
-        spread_predicted: int = square - sums.predicted_squared  # type: ignore[assignment]
-        if spread_true and spread_predicted:
-            covariance: int = sums.hits * total - sums.true_predicted  # type: ignore[assignment]
-            return _correlation(covariance, spread_true, spread_predicted)
+    if type(total) is not int:
+        sums = _scaled_sums(counts)
+        total = sums.total
+    square = total * total
+    spread_true, spread_predicted = square - sums.true_squared, square - sums.predicted_squared
+    if spread_true and spread_predicted:
+        covariance = sums.hits * total - sums.true_predicted
+        return _correlation(covariance, spread_true, spread_predicted)
     whole = whole_counts(counts)
-    total = whole.total
-    if not total:
+    if not whole.total:
         return undefined_value(NO_EVENTS, undefined)
-    spread_true = total * total - sum(t * t for t in whole.true)
-    spread_predicted = total * total - sum(p * p for p in whole.predicted)
     if not spread_true:
-        only = whole.labels[whole.true.index(total)]
+        only = whole.labels[whole.true.index(whole.total)]
         return undefined_value("every event is truly {}", undefined, only)
-    if not spread_predicted:
-        only = whole.labels[whole.predicted.index(total)]
-        return undefined_value("every event was predicted {}", undefined, only)
-    covariance = sum(whole.correct) * total - _true_predicted(whole)
-    return _correlation(covariance, spread_true, spread_predicted)
+    only = whole.labels[whole.predicted.index(whole.total)]
+    return undefined_value("every event was predicted {}", undefined, only)
+
+
+class _Sums(NamedTuple):
+    """Sums over the classes, in integers up to one common factor."""
+
+    hits: int
+    total: int
+    true_squared: int
+    predicted_squared: int
+    true_predicted: int
+
+
+def _scaled_sums(counts: ConfusionCounts) -> _Sums:
+    """The sums of weights that are not whole, from :func:`whole_counts`."""
+    whole = whole_counts(counts)
+    pairs = list(zip(whole.true, whole.predicted, strict=True))
+    return _Sums(
+        sum(whole.correct),
+        whole.total,
+        sum(t * t for t, _ in pairs),
+        sum(p * p for _, p in pairs),
+        sum(t * p for t, p in pairs),
+    )
 
 
 def _correlation(covariance: int, spread_true: int, spread_predicted: int) -> float:
@@ -72,10 +86,6 @@ def _correlation(covariance: int, spread_true: int, spread_predicted: int) -> fl
     # events. Three roundings below a root cannot lift it above 1.
     value = math.sqrt((covariance / spread_true) * (covariance / spread_predicted))
     return value if covariance >= 0 else -value
-
-
-def _true_predicted(whole: WholeCounts) -> int:
-    return sum(t * p for t, p in zip(whole.true, whole.predicted, strict=True))
 
 
 def cohen_kappa(
@@ -89,54 +99,33 @@ def cohen_kappa(
 
         (p_o − p_e) / (1 − p_e),  p_e = Σ tₖpₖ / s²
 
-    With `weights`, a disagreement is weighted by the distance of the two
-    classes, or its square, in the order of ``counts.labels`` (a closed list as
-    declared, else ascending). This is for ordinal classes.
+    In [−1, 1]; 0 is agreement by chance. Undefined while all events are of one class and
+    predicted that class. Cost: as :func:`matthews_corrcoef`; O(cells) with `weights`.
 
-    Args:
-        counts: The events.
-        weights: None, ``"linear"`` or ``"quadratic"``.
-        labels: The classes that count, in the order of which `weights` takes
-            distances: an event of another class, or predicted so, is left out,
-            as with scikit-learn's ``labels``. None: all.
-        undefined: A number to return where p_e = 1.
-
-    Returns:
-        A number in [−1, 1]; 0 is agreement by chance. Undefined while all
-        events are of one class and predicted that class.
-
-    Raises:
-        MetricError: Other `weights`, or no label in `labels`.
-        InputError: A label twice in `labels`.
-
-    Cost:
-        O(1) for each class touched since the last read; O(cells) with
-        `weights`, or where the events' own weights are not whole.
+    `weights` of ``"linear"`` or ``"quadratic"``, for ordinal classes, weights a disagreement by the
+    distance of the two classes, or its square, in the order of `labels`. These are the classes that
+    count: an event of another class, or predicted so, is left out, as with scikit-learn's
+    ``labels``. None: all, in the order of ``counts.labels`` (a closed list as declared, else
+    ascending). Raises MetricError for other `weights` or no label, InputError for a label twice.
 
     >>> counts = ConfusionCounts.from_matrix([[2, 1, 0], [0, 2, 0], [0, 0, 1]], [1, 2, 3])
-    >>> cohen_kappa(counts)
-    0.7391304347826086
-    >>> cohen_kappa(counts, weights="linear")
-    0.7857142857142857
+    >>> cohen_kappa(counts), cohen_kappa(counts, weights="linear")
+    (0.7391304347826086, 0.7857142857142857)
     """
     if labels is not None:
         counts = _among(counts, chosen_labels(labels))
     if weights is None:
-        sums = counts.sums
+        sums: Any = counts.sums
         total = sums.total
-        if type(total) is int:
-            chance = sums.true_predicted
-            square = total * total
-            if chance != square:
-                return (sums.hits * total - chance) / (square - chance)
-        whole = whole_counts(counts)
-        total = whole.total
-        chance = _true_predicted(whole)
-        if total * total != chance:
-            return (sum(whole.correct) * total - chance) / (total * total - chance)
-        return _no_chance(whole, undefined)
-    if weights not in ("linear", "quadratic"):
-        raise MetricError(f"weights: expected None, 'linear' or 'quadratic', got {shown(weights)}")
+        if type(total) is not int:
+            sums = _scaled_sums(counts)
+            total = sums.total
+        square, chance = total * total, sums.true_predicted
+        if chance != square:
+            share: float = (sums.hits * total - chance) / (square - chance)
+            return share
+        return _no_chance(whole_counts(counts), undefined)
+    check_choice("weights", weights, (None, "linear", "quadratic"))
     whole = whole_counts(counts)
     row = {label: n for n, label in enumerate(whole.labels)}
     square_it = weights == "quadratic"
@@ -190,16 +179,8 @@ def kappa_m(counts: ConfusionCounts, *, undefined: float | None = None) -> float
 
         1 − (1 − accuracy) / (1 − maxₖ tₖ/s)
 
-    Args:
-        counts: The events.
-        undefined: A number to return while all events are of one class.
-
-    Returns:
-        A number of at most 1; 0 for that classifier, without a lower bound.
-        Undefined while all events are of one class.
-
-    Cost:
-        O(classes).
+    At most 1; 0 for that classifier, without a lower bound. Undefined while all events are of
+    one class. Cost: O(classes).
 
     >>> kappa_m(ConfusionCounts.from_matrix([[5, 1], [1, 3]], ["cat", "dog"]))
     0.5
@@ -224,20 +205,10 @@ def kappa_temporal(
 
         1 − (1 − accuracy) / (1 − pₙ)
 
-    with pₙ the share of events whose true label is that of the previous event
-    (an event without a previous one is not counted in pₙ).
-
-    Args:
-        counts: The events.
-        succession: The same events in their order.
-        undefined: A number to return where pₙ is 1 or there is no pair yet.
-
-    Returns:
-        A number of at most 1; 0 for that classifier, without a lower bound.
-        Undefined until some event has another label than the one before.
-
-    Cost:
-        O(1); O(cells) with weights that are not whole.
+    with pₙ the share of events whose true label is that of the previous event, among those that
+    have one; `succession` holds the same events in their order. At most 1; 0 for that classifier,
+    without a lower bound. Undefined until some event has another label than the one before.
+    Cost: O(1); O(cells) with fractional weights.
 
     >>> counts, order = ConfusionCounts(), PreviousLabel()
     >>> for y_true, y_pred in [(0, 0), (0, 0), (1, 0), (0, 0), (0, 0)]:
@@ -246,10 +217,7 @@ def kappa_temporal(
     >>> kappa_temporal(counts, order)
     0.6
     """
-    correct, total = counts.correct, counts.total
-    if type(total) is not int:
-        whole = whole_counts(counts)
-        correct, total = sum(whole.correct), whole.total
+    correct, total = pooled_counts(counts)
     pairs, repeats = succession.pairs, succession.repeats
     if not total:
         return undefined_value(NO_EVENTS, undefined)

@@ -1,15 +1,13 @@
 """One class against the rest, averages over classes, and the integers both are made of.
 
-A :class:`Rule` computes a metric of one class from four counts. The value of
-one class, of each class, and the macro, micro and weighted averages follow
-from it, all in integers that are divided once at the end.
+A :class:`Rule` computes a metric of one class from four counts. The value of one class, of each
+class, and the macro, micro and weighted averages follow from it, all in integers that are divided
+once at the end.
 
-Integer weights are integers already. Fractional weights are floats, each of
-which is an integer times a power of two; scaled to one power they are
-integers again, and a ratio of counts does not depend on the scale. So every
-metric has one formula, in integers: nothing cancels, nothing overflows, and
-a denominator is 0 exactly when no weight is in it. Fading windows need
-this: with one class at weight 1 and another at 1e-18, ``1 - p`` in floats
+Fractional weights are floats, each an integer times a power of two; scaled to one power they are
+integers, and a ratio of counts does not depend on the scale. So every metric has one formula, in
+integers: terms do not cancel or overflow, and a denominator is 0 exactly when no weight is in it.
+Fading windows need this: with one class at weight 1 and another at 1e-18, ``1 - p`` in floats
 would be 0.
 """
 
@@ -24,24 +22,7 @@ from streameval.errors import MetricError, shown
 from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.confusion import ConfusionCounts, distinct_labels
-from streameval.states.confusion_parts.label_sums import FRACTION_BITS
-
-__all__ = [
-    "FRACTION_BITS",
-    "Average",
-    "Rule",
-    "WholeCounts",
-    "averaged",
-    "chosen_labels",
-    "exact_sum",
-    "mean_of_scaled",
-    "one_class_counts",
-    "pooled_counts",
-    "pooled_parts",
-    "undefined_classes",
-    "whole_cells",
-    "whole_counts",
-]
+from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
 
 Average: TypeAlias = Literal["binary", "macro", "micro", "weighted"]
 
@@ -59,10 +40,7 @@ class WholeCounts(NamedTuple):
 
 
 def whole_counts(counts: ConfusionCounts) -> WholeCounts:
-    """Correct, true and predicted weight of each class, in integers.
-
-    Cost:
-        O(classes) with integer weights, O(cells) with others.
+    """Correct, true and predicted weight of each class, in integers; O(classes), else O(cells).
 
     >>> counts = ConfusionCounts()
     >>> counts.update("cat", "cat", 0.5)
@@ -140,9 +118,8 @@ _NEEDS: dict[str, _Need] = {
 class Rule(NamedTuple):
     """One row of the table of class metrics: how the value is computed, and what it means.
 
-    With TP, FP, FN and TN of one class against the rest, the counts are
-    ``correct`` = TP, ``true`` = TP + FN, ``predicted`` = TP + FP and
-    ``total`` = TP + FP + FN + TN.
+    Of one class against the rest, the counts are ``correct`` = TP, ``true`` = TP + FN,
+    ``predicted`` = TP + FP and ``total`` = TP + FP + FN + TN.
     """
 
     name: str
@@ -199,25 +176,6 @@ class Rule(NamedTuple):
                 return _NEEDS[need].reason
         raise AssertionError(f"{self.name} has a value")  # pragma: no cover
 
-    def no_value(
-        self,
-        correct: int,
-        true: int,
-        predicted: int,
-        total: int,
-        label: Label,
-        undefined: float | None,
-    ) -> float:
-        """The value of a class whose denominator is 0."""
-        if not total:
-            return undefined_value(NO_EVENTS, undefined)
-        return undefined_value(self.reason(correct, true, predicted, total), undefined, label)
-
-    @property
-    def uses_total(self) -> bool:
-        """Whether the value depends on true negatives."""
-        return any(need.startswith("others") for need in self.needs)
-
 
 def averaged(
     rule: Rule,
@@ -227,13 +185,7 @@ def averaged(
     undefined: float | None,
     labels: Iterable[object] | None = None,
 ) -> float | dict[Label, float]:
-    """The rule for one class, for each, or averaged over all or over those of `labels`.
-
-    Raises:
-        MetricError: An unknown average, ``"binary"`` without `positive` or with `labels`,
-            or no label in `labels`.
-        InputError: A label twice in `labels`, or none.
-    """
+    """The rule for one class, for each, or averaged over all or over those of `labels`."""
     if average == "binary":
         if labels is not None:
             raise MetricError(
@@ -245,30 +197,30 @@ def averaged(
                 f"{rule.name} is about one class: pass positive=..., "
                 "or use average='macro', 'micro', 'weighted' or None (each class)"
             )
-        return _one_class(rule, counts, positive, undefined)
-    if average not in ("macro", "micro", "weighted", None):
-        raise MetricError(
-            "average: expected 'binary', 'macro', 'micro', 'weighted' or None, "
-            f"got {shown(average)}"
-        )
-    if average == "micro" and labels is None:
-        return _micro(rule, counts, undefined)
-    whole = whole_counts(counts)
-    if labels is not None:
-        whole = _chosen(whole, chosen_labels(labels))
+        found = one_class_counts(counts, positive)
+        numerator, denominator = rule.parts(*found)
+        if denominator:
+            return rule.value(numerator, denominator)
+        return _no_value(rule, *found, positive, undefined)
+    check_choice("average", average, ("binary", "macro", "micro", "weighted", None))
+    chosen = None if labels is None else _chosen(whole_counts(counts), chosen_labels(labels))
+    if average == "micro":
+        return _micro(rule, counts, chosen, undefined)
+    whole = chosen or whole_counts(counts)
     if average is None:
         return _each_class(rule, whole, undefined)
-    if average == "micro":
-        return _micro_of_chosen(rule, whole, undefined)
     return _mean(rule, whole, undefined, by_support=average == "weighted")
 
 
-def chosen_labels(labels: Iterable[object]) -> list[Label]:
-    """The labels of ``labels=``, in its order; raises MetricError or InputError.
+def check_choice(name: str, value: object, choices: tuple[str | None, ...]) -> None:
+    """Raises MetricError where an option is none of its choices."""
+    if not (value is None or isinstance(value, str)) or value not in choices:
+        names = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise MetricError(f"{name}: expected {names}, got {shown(value)}")
 
-    >>> chosen_labels(["dog", "cat"])
-    ['dog', 'cat']
-    """
+
+def chosen_labels(labels: Iterable[object]) -> list[Label]:
+    """The labels of ``labels=``, in its order; raises MetricError or InputError."""
     chosen = distinct_labels(labels, "labels")
     if not chosen:
         raise MetricError("labels: expected at least one label, got none")
@@ -287,22 +239,29 @@ def _chosen(whole: WholeCounts, labels: list[Label]) -> WholeCounts:
     return WholeCounts(labels, *columns, whole.total)
 
 
-def _one_class(
-    rule: Rule, counts: ConfusionCounts, positive: Label, undefined: float | None
+def _each_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> dict[Label, float]:
+    labels, *columns, total = whole
+    values: dict[Label, float] = {}
+    for label, correct, true, predicted in zip(labels, *columns, strict=True):
+        numerator, denominator = rule.parts(correct, true, predicted, total)
+        if denominator:
+            values[label] = rule.value(numerator, denominator)
+        else:
+            values[label] = _no_value(rule, correct, true, predicted, total, label, undefined)
+    return values
+
+
+def _no_value(
+    rule: Rule, c: int, t: int, p: int, s: int, label: Label, undefined: float | None
 ) -> float:
-    found = one_class_counts(counts, positive)
-    numerator, denominator = rule.parts(*found)
-    if denominator:
-        return rule.value(numerator, denominator)
-    return rule.no_value(*found, positive, undefined)
+    """The value of a class whose denominator is 0."""
+    if not s:
+        return undefined_value(NO_EVENTS, undefined)
+    return undefined_value(rule.reason(c, t, p, s), undefined, label)
 
 
 def one_class_counts(counts: ConfusionCounts, label: Label) -> tuple[int, int, int, int]:
-    """Correct, true and predicted weight of a class, and the total, as :func:`whole_counts` has it.
-
-    >>> one_class_counts(ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"]), "cat")
-    (3, 4, 5, 10)
-    """
+    """Correct, true and predicted weight of a class, and the total, in integers."""
     total = counts.total
     if type(total) is int:
         correct, fp, fn, _ = counts.binary(label)
@@ -312,18 +271,6 @@ def one_class_counts(counts: ConfusionCounts, label: Label) -> tuple[int, int, i
         return 0, 0, 0, whole.total
     row = whole.labels.index(label)
     return whole.correct[row], whole.true[row], whole.predicted[row], whole.total
-
-
-def _each_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> dict[Label, float]:
-    labels, *columns, total = whole
-    values: dict[Label, float] = {}
-    for label, correct, true, predicted in zip(labels, *columns, strict=True):
-        numerator, denominator = rule.parts(correct, true, predicted, total)
-        if denominator:
-            values[label] = rule.value(numerator, denominator)
-        else:
-            values[label] = rule.no_value(correct, true, predicted, total, label, undefined)
-    return values
 
 
 def _mean(rule: Rule, whole: WholeCounts, undefined: float | None, *, by_support: bool) -> float:
@@ -349,34 +296,27 @@ def _mean(rule: Rule, whole: WholeCounts, undefined: float | None, *, by_support
     return _no_class(rule, whole, undefined) if value is None else value
 
 
-def _micro_of_chosen(rule: Rule, whole: WholeCounts, undefined: float | None) -> float:
-    """The rule of the classes' counts added up; not all classes, so that FP and FN may differ."""
-    labels, *columns, total = whole
+def _micro(
+    rule: Rule, counts: ConfusionCounts, chosen: WholeCounts | None, undefined: float | None
+) -> float:
+    """The rule of the counts of all classes added up, or of some: FP and FN may differ then."""
+    if chosen is None:
+        correct, total = pooled_counts(counts)
+        parts = pooled_parts(rule, correct, total, len(counts.labels))
+    else:
+        labels, *columns, total = chosen
+        correct, true, predicted = map(sum, columns)
+        parts = rule.parts(correct, true, predicted, total * len(labels))
     if not total:
         return undefined_value(NO_EVENTS, undefined)
-    correct, true, predicted = map(sum, columns)
-    numerator, denominator = rule.parts(correct, true, predicted, total * len(labels))
+    numerator, denominator = parts
     if denominator:
         return rule.value(numerator, denominator)
-    return _no_class(rule, whole, undefined)
-
-
-def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> float:
-    correct, total = pooled_counts(counts)
-    numerator, denominator = pooled_parts(rule, correct, total, len(counts.labels))
-    if denominator:
-        return rule.value(numerator, denominator)
-    if total:
-        return _no_class(rule, whole_counts(counts), undefined)
-    return undefined_value(NO_EVENTS, undefined)
+    return _no_class(rule, chosen or whole_counts(counts), undefined)
 
 
 def pooled_counts(counts: ConfusionCounts) -> tuple[int, int]:
-    """The weight of the correct events and of all, as :func:`whole_counts` has it.
-
-    >>> pooled_counts(ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"]))
-    (7, 10)
-    """
+    """The weight of the correct events and of all, as :func:`whole_counts` has it."""
     correct, total = counts.correct, counts.total
     if type(total) is int:
         return correct, total  # type: ignore[return-value]
@@ -390,33 +330,24 @@ def pooled_parts(
     """Numerator and denominator of a rule's micro average, a function of the accuracy alone."""
     # Pooled over all classes, each event is one true and one predicted label. The
     # number of true negatives depends on the number of classes.
-    pool = total * classes if rule.uses_total else total
-    return rule.parts(correct, total, total, pool)  # type: ignore[arg-type]
+    return rule.parts(correct, total, total, total * classes)  # type: ignore[arg-type]
 
 
 def exact_sum(weights: Collection[Weight]) -> Weight:
-    """The sum of integers, or of floats rounded once: the same in any order.
-
-    >>> exact_sum([1, 2]), exact_sum([0.1] * 10)
-    (3, 1.0)
-    """
+    """The sum of integers, or of floats rounded once: the same in any order."""
     return sum(weights) if all(isinstance(w, int) for w in weights) else math.fsum(weights)
 
 
 def mean_of_scaled(
     scaled: int | float, defined: int, left: int, undefined: float | None
 ) -> float | None:
-    """The mean of values summed in units of 2⁻⁶⁴, or None where nothing has a value.
+    """The mean of values summed in units of 2⁻⁶⁴, or None where no class has a value.
 
     Args:
         scaled: Σ weight · value of the classes that have one.
-        defined: Their weights' sum: for a macro average, how many they are.
-        left: The weights' sum of the classes without a value.
-        undefined: A number to use for each of those; with None or ``nan``
-            the mean leaves them out.
-
-    >>> mean_of_scaled(3 << 63, 2, 2, None), mean_of_scaled(3 << 63, 2, 2, 1.0)
-    (0.75, 0.875)
+        defined: The sum of the weights of these; for a macro average, their number.
+        left: The sum of the weights of the classes without a value.
+        undefined: The value of each of those; with None or ``nan`` the mean leaves them out.
     """
     if undefined is None or undefined != undefined or not left:
         return scaled / (defined << FRACTION_BITS) if defined else None
@@ -432,7 +363,7 @@ def mean_of_scaled(
 
 def _no_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> float:
     """Undefined, because no class has a value: with the reason of the first one."""
-    found = next(_undefined_classes(rule, whole), None)
+    found = next(undefined_classes(rule, whole), None)
     if found is None:
         # Of pooled counts only: each class has a value, and their sums have none.
         return undefined_value("the classes' counts add up to no value", undefined)
@@ -440,12 +371,8 @@ def _no_class(rule: Rule, whole: WholeCounts, undefined: float | None) -> float:
     return undefined_value(reason, undefined, label)
 
 
-def undefined_classes(rule: Rule, counts: ConfusionCounts) -> Iterator[tuple[Label, str]]:
+def undefined_classes(rule: Rule, whole: WholeCounts) -> Iterator[tuple[Label, str]]:
     """The classes without a value, each with the reason (``{}`` for its label)."""
-    return _undefined_classes(rule, whole_counts(counts))
-
-
-def _undefined_classes(rule: Rule, whole: WholeCounts) -> Iterator[tuple[Label, str]]:
     labels, *columns, total = whole
     for label, correct, true, predicted in zip(labels, *columns, strict=True):
         if not rule.parts(correct, true, predicted, total)[1]:

@@ -8,26 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from streameval.events.values import FloatArray
-from streameval.metrics.thresholds import (
-    CurveColumns,
-    class_missing,
-    threshold_column,
-)
+from streameval.metrics.thresholds import CurveColumns, class_missing, threshold_column
 from streameval.metrics.undefined import undefined_value
 from streameval.states.moments import ScoreMoments
 
-__all__ = [
-    "BinormalModel",
-    "BinormalRoc",
-    "binormal_auc",
-    "binormal_model",
-    "binormal_roc",
-]
+__all__ = ["BinormalModel", "BinormalRoc", "binormal_auc", "binormal_model", "binormal_roc"]
 
 _NO_SPREAD = "the scores of both classes are constant, so the two-normal model has no spread"
 _TOO_WIDE = "the scores are so large that their spread is beyond the largest float"
@@ -85,15 +75,14 @@ def binormal_model(moments: ScoreMoments) -> BinormalModel | None:
     >>> binormal_model(moments)
     BinormalModel(mean_positive=4.0, sd_positive=1.0, mean_negative=1.0, sd_negative=0.0)
     """
-    values = [
-        value
-        for positive in (True, False)
-        for value in (moments.mean(positive), moments.variance(positive))
-    ]
-    mean_1, variance_1, mean_0, variance_0 = values
-    if mean_1 is None or variance_1 is None or mean_0 is None or variance_0 is None:
+    if _missing(moments):
         return None
-    return BinormalModel(mean_1, math.sqrt(variance_1), mean_0, math.sqrt(variance_0))
+    numbers: list[Any] = [
+        number
+        for positive in (True, False)
+        for number in (moments.mean(positive), moments.variance(positive))
+    ]
+    return BinormalModel(numbers[0], math.sqrt(numbers[1]), numbers[2], math.sqrt(numbers[3]))
 
 
 def _missing(moments: ScoreMoments) -> str:
@@ -103,16 +92,10 @@ def _missing(moments: ScoreMoments) -> str:
 def binormal_auc(moments: ScoreMoments, *, undefined: float | None = None) -> float:
     """Area under the ROC curve of the two-normal model, Φ((μ₁ − μ₀)/√(σ₁² + σ₀²)).
 
-    Variances are those of the population (divided by n). It is the AUC of
-    normal scores; for any scores exactly, and from their order alone, see
-    :func:`~streameval.metrics.ranking.roc_auc`.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while a class is missing, or
-        where the scores of both are constant or spread beyond every float.
-
-    Cost:
-        O(1), in time and in memory.
+    Variances are those of the population (divided by n). It is the AUC of normal scores; for any
+    scores exactly, and from their order alone, see :func:`~streameval.metrics.ranking.roc_auc`.
+    In [0, 1]; undefined while a class is missing, or where the scores of both are constant or
+    spread beyond every float. Cost: O(1), in time and in memory.
 
     >>> moments = ScoreMoments()
     >>> for positive, score in [(True, 3.0), (True, 5.0), (False, 1.0), (False, 3.0)]:
@@ -138,16 +121,10 @@ class BinormalRoc(CurveColumns):
 
 
 def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = None) -> BinormalRoc:
-    """The ROC curve of the two-normal model.
+    """The ROC curve of the two-normal model; empty, with a reason, where it has no AUC.
 
-    Args:
-        moments: Means and variances of the scores.
-        thresholds: Where to take the points, in the order wanted; when left
-            out, 201 points falling from five deviations above the higher mean
-            to five below the lower one, between ``+inf`` and ``−inf``.
-
-    Returns:
-        Empty, with a reason, while a class is missing or the spread is not finite.
+    The points are at `thresholds`, in the order wanted; by default at 201 that fall from five
+    deviations above the higher mean to five below the lower one, between ``+inf`` and ``−inf``.
 
     >>> moments = ScoreMoments()
     >>> for positive, score in [(True, 3.0), (True, 5.0), (False, 1.0), (False, 3.0)]:
@@ -157,14 +134,13 @@ def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = Non
     ([0.9772, 0.5], [0.5, 0.0228])
     """
     model = binormal_model(moments)
-    nothing = np.zeros(0)
     if model is None:
-        return BinormalRoc(nothing, nothing, nothing, _missing(moments))
+        return BinormalRoc.empty(_missing(moments))
     mean_1, sd_1, mean_0, sd_0 = model
     high = max(mean_1 + 5 * sd_1, mean_0 + 5 * sd_0)
     low = min(mean_1 - 5 * sd_1, mean_0 - 5 * sd_0)
     if not math.isfinite(high - low):
-        return BinormalRoc(nothing, nothing, nothing, _TOO_WIDE)
+        return BinormalRoc.empty(_TOO_WIDE)
     if thresholds is None:
         points = np.concatenate(([math.inf], np.linspace(high, low, 201), [-math.inf]))
     else:

@@ -1,9 +1,8 @@
 """Calibration: observed frequency against predicted probability, in bins.
 
-Binary (:class:`ProbabilitySums`): the probability of the positive class
-against how often the event was positive. Multi-class
-(:class:`ClassProbabilitySums`): the probability of an event's predicted label,
-its *confidence*, against how often that label was the true one.
+Binary (:class:`ProbabilitySums`): the probability of the positive class against how often the event
+was positive. Multi-class (:class:`ClassProbabilitySums`): the probability of an event's predicted
+label, its *confidence*, against how often that label was the true one.
 
 Bins are of equal width, and their number is the state's; of binary scores that are all kept
 (:class:`ScoreIndex`) they may be of equal mass, in any number. A probability on an edge belongs to
@@ -13,26 +12,20 @@ the bin below, as in scikit-learn's ``calibration_curve``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight
-from streameval.metrics.averages import exact_sum
+from streameval.metrics.averages import check_choice, exact_sum
 from streameval.metrics.probability import AnySums, missing_probability, no_probabilities
-from streameval.metrics.thresholds import (
-    Counts,
-    CurveColumns,
-    coarsened,
-    plain,
-)
+from streameval.metrics.thresholds import Counts, CurveColumns, coarsened, plain
 from streameval.metrics.undefined import undefined_value
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import UNIT, sum_units_by_group, total_weight_by_group
 
@@ -53,7 +46,11 @@ Bin: TypeAlias = tuple[int, Weight, Weight, Weight]
 def filled_bins(sums: AnySums) -> list[Bin]:
     """Each bin with events."""
     happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
-    rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
+    return _filled(sums.bin_weights, happened, sums.bin_probability_units)
+
+
+def _filled(*columns: Sequence[Weight]) -> list[Bin]:
+    rows: Any = zip(*columns, strict=True)
     return [(position, *row) for position, row in enumerate(rows) if row[0]]
 
 
@@ -61,9 +58,8 @@ def filled_bins(sums: AnySums) -> list[Bin]:
 class CalibrationCurve(CurveColumns):
     """One row for each bin with events.
 
-    ``observed`` is the observed frequency, ``predicted`` the mean probability,
-    ``weight`` the events of the bin, ``low`` and ``high`` its edges. The first
-    two are scikit-learn's ``prob_true`` and ``prob_pred``.
+    ``observed`` is the observed frequency and ``predicted`` the mean probability, scikit-learn's
+    ``prob_true`` and ``prob_pred``; ``weight`` is of its events, ``low`` and ``high`` its edges.
     """
 
     observed: FloatArray
@@ -76,14 +72,10 @@ class CalibrationCurve(CurveColumns):
 
 
 def calibration_curve(sums: AnySums) -> CalibrationCurve:
-    """The reliability curve: observed frequency against mean probability.
+    """The reliability curve: observed frequency against mean probability in each bin with events.
 
-    Returns:
-        A row for each bin with events; none, and a reason, while there
-        is no event or, binary, while some score lies outside [0, 1].
-
-    Cost:
-        O(bins).
+    Empty, with a reason, while there is no event or, binary, while some score lies outside
+    [0, 1]. Cost: O(bins).
 
     >>> sums = ProbabilitySums(bins=5)
     >>> for positive, probability in [(False, 0.1), (True, 0.125), (True, 0.75)]:
@@ -115,11 +107,7 @@ def expected_calibration_error(sums: AnySums, *, undefined: float | None = None)
 
         ECE = Σ_b (w_b / W) · |observed_b − predicted_b|
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason as :func:`calibration_curve`.
-
-    Cost:
-        O(bins).
+    In [0, 1]; undefined where :func:`calibration_curve` is empty. Cost: O(bins).
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.75)
@@ -156,11 +144,7 @@ def _largest_gap(bins: list[Bin], total: Weight) -> float:
 def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
     """Largest gap between frequency and probability in any bin with events.
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason as :func:`calibration_curve`.
-
-    Cost:
-        O(bins).
+    In [0, 1]; undefined where :func:`calibration_curve` is empty. Cost: O(bins).
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.75)
@@ -176,20 +160,11 @@ def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> fl
 
         √(Σ_b (w_b / W) · (observed_b − predicted_b)²)
 
-    Args:
-        sums: The bins.
-        undefined: A number to return where there is no value.
+    In [0, 1], between the expected and the largest gap; undefined where
+    :func:`calibration_curve` is empty. Cost: O(bins).
 
-    Returns:
-        A fraction in [0, 1], between the expected and the largest gap; nan with a
-        reason as :func:`calibration_curve`.
-
-    Cost:
-        O(bins).
-
-    Source:
-        Kumar, Liang & Ma (2019), Verified uncertainty calibration;
-        torchmetrics' ``calibration_error(norm="l2")``.
+    Source: Kumar, Liang & Ma (2019), Verified uncertainty calibration; torchmetrics'
+    ``calibration_error(norm="l2")``.
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.75)
@@ -214,7 +189,7 @@ def _quantile_bins(
     if not isinstance(bins, (int, np.integer)) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
         raise MetricError(f"bins: expected a whole number from 1 to 10000, got {shown(bins)}")
     scores, positives, negatives = index.groups()
-    weights: WeightArray = positives + negatives  # type: ignore[assignment]
+    weights: Any = positives + negatives
     out = (scores < 0.0) | (scores > 1.0)
     outside = plain(weights[out].sum())
     reason = no_probabilities(plain(weights.sum()) - outside, outside, what) or coarsened(index)
@@ -231,13 +206,11 @@ def _quantile_bins(
     edges = np.minimum(np.searchsorted(running, places, side="right"), len(scores) - 1)
     bin_of = np.searchsorted(edges, np.arange(len(scores)))
     size = int(bins)
-    rows = zip(
+    filled = _filled(
         total_weight_by_group(bin_of, size, weights),
         total_weight_by_group(bin_of, size, positives),
         sum_units_by_group(scores, bin_of, size, weights),
-        strict=True,
     )
-    filled = [(position, *row) for position, row in enumerate(rows) if row[0]]
     at = [position for position, *_ in filled]
     first = np.searchsorted(bin_of, at)
     last = np.searchsorted(bin_of, at, side="right") - 1
@@ -247,24 +220,11 @@ def _quantile_bins(
 def quantile_calibration_curve(index: ScoreIndex, *, bins: int = 10) -> CalibrationCurve:
     """The reliability curve over bins of equal mass: each holds as many events, ties aside.
 
-    Equal to scikit-learn's ``calibration_curve(strategy="quantile")``. Equal
-    scores are in one bin. With weights that are not whole, the bins hold equal
-    weight.
-
-    Args:
-        index: Probabilities.
-        bins: How many, 1 to 10,000; fewer are returned where scores are equal.
-
-    Returns:
-        A row for each bin with events, whose ``low`` and ``high`` are its least
-        and its largest score; none, and a reason, while there is no event, some score
-        lies outside [0, 1], or scores have been coarsened.
-
-    Raises:
-        MetricError: ``bins`` is no such number.
-
-    Cost:
-        O(distinct scores).
+    Equal to scikit-learn's ``calibration_curve(strategy="quantile")``. Equal scores are in one
+    bin, so that there may be fewer than `bins` (1 to 10,000; raises MetricError for another
+    number). With fractional weights the bins hold equal weight. The edges of a bin are its least
+    and its largest score. Empty, with a reason, while there is no event, some score lies outside
+    [0, 1], or scores have been coarsened. Cost: O(distinct scores).
 
     >>> curve = quantile_calibration_curve(
     ...     ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]), bins=2)
@@ -282,34 +242,20 @@ def quantile_calibration_error(
     norm: Literal["l1", "l2", "max"] = "l1",
     undefined: float | None = None,
 ) -> float:
-    """Gap between frequency and probability over bins of equal mass.
+    """Gap between frequency and probability over `bins` of equal mass (1 to 10,000).
 
-    Args:
-        index: Probabilities.
-        bins: How many, 1 to 10,000.
-        norm: ``"l1"``, the mean gap weighted by the bins' events; ``"l2"``, the
-            root of the mean squared gap; ``"max"``, the largest.
-        undefined: A number to return where there is no value.
+    `norm` is ``"l1"``, the mean gap weighted by the bins' events; ``"l2"``, the root of the mean
+    squared gap; or ``"max"``, the largest. Raises MetricError for others. In [0, 1]; undefined
+    where :func:`quantile_calibration_curve` is empty. Cost: O(distinct scores).
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason as :func:`quantile_calibration_curve`.
-
-    Raises:
-        MetricError: ``bins`` or ``norm`` is not one of these.
-
-    Cost:
-        O(distinct scores).
-
-    Source:
-        Nguyen & O'Connor (2015), adaptive binning; bins as scikit-learn's
-        ``calibration_curve(strategy="quantile")``.
+    Source: Nguyen & O'Connor (2015), adaptive binning; bins as scikit-learn's
+    ``calibration_curve(strategy="quantile")``.
 
     >>> index = ScoreIndex([(False, .125), (False, .375), (True, .25), (True, .75)])
     >>> quantile_calibration_error(index, bins=2)
     0.1875
     """
-    if not isinstance(norm, str) or norm not in _NORMS:
-        raise MetricError(f"norm: expected 'l1', 'l2' or 'max', got {shown(norm)}")
+    check_choice("norm", norm, ("l1", "l2", "max"))
     rows, _, _, reason = _quantile_bins(index, bins, "the calibration error")
     if reason:
         return undefined_value(reason, undefined)

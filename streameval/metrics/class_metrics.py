@@ -16,22 +16,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from numbers import Real
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, cast, overload
+from typing import Any, Literal, Protocol, overload
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import Label, Weight, canonical_label
 from streameval.metrics.averages import (
-    FRACTION_BITS,
     Average,
     Rule,
     averaged,
+    check_choice,
     mean_of_scaled,
+    pooled_counts,
     whole_cells,
     whole_counts,
 )
 from streameval.metrics.metric import BINARY, Metric
 from streameval.metrics.undefined import NO_EVENTS, Undefined, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
 
 __all__ = [
     "accuracy",
@@ -66,17 +68,9 @@ _ONE_UNIT = 0.5**FRACTION_BITS
 
 
 def accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
-    """The share of events whose predicted label is the true one.
+    """The share of events whose predicted label is the true one, in [0, 1].
 
-    Args:
-        counts: The events.
-        undefined: A number to return while there are no events.
-
-    Returns:
-        A fraction in [0, 1]; undefined before the first event.
-
-    Cost:
-        O(1).
+    Undefined before the first event. Cost: O(1).
 
     >>> accuracy(ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"]))
     0.875
@@ -84,22 +78,13 @@ def accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> floa
     total = counts.total
     if type(total) is int and total:
         return counts.correct / total
-    whole = whole_counts(counts)
-    return ratio(sum(whole.correct), whole.total, NO_EVENTS, undefined)
+    return ratio(*pooled_counts(counts), NO_EVENTS, undefined)
 
 
 def error_rate(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
-    """The share of events whose predicted label is not the true one: 1 − accuracy.
+    """The share of events whose predicted label is not the true one, in [0, 1]: 1 − accuracy.
 
-    Args:
-        counts: The events.
-        undefined: A number to return while there are no events.
-
-    Returns:
-        A fraction in [0, 1]; undefined before the first event.
-
-    Cost:
-        O(1).
+    Undefined before the first event. Cost: O(1).
 
     >>> error_rate(ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"]))
     0.125
@@ -107,37 +92,23 @@ def error_rate(counts: ConfusionCounts, *, undefined: float | None = None) -> fl
     total = counts.total
     if type(total) is int and total:
         return (total - counts.correct) / total
-    whole = whole_counts(counts)
-    return ratio(whole.total - sum(whole.correct), whole.total, NO_EVENTS, undefined)
+    correct, total = pooled_counts(counts)
+    return ratio(total - correct, total, NO_EVENTS, undefined)
 
 
 _MACRO_DOCSTRING = """The mean {name} of the classes: ``{name}(counts, average="macro")``.
 
-Args:
-    counts: The events.
-    undefined: A number for each class that {without}; without one they are
-        left out of the mean.
-
-Returns:
-    A fraction in [0, 1]; undefined before the first event.
-
-Cost:
-    O(1) for each class touched since the last read.
+In [0, 1]; undefined before the first event. `undefined` is the value of each class that
+{without}; by default the mean leaves them out. Cost: O(1) for each class touched since the
+last read.
 
 >>> {name}_macro(ConfusionCounts.from_matrix([[1, 1], [0, 1]], ["cat", "dog"]))
 {value}
 """
 
 
-def _macro_mean(name: str, classes: str, *, without: str, value: float) -> Callable[..., float]:
-    """The mean of a ratio that :class:`LabelSums` keeps current; read after every event.
-
-    Args:
-        name: The ratio, and the attribute that is its sum.
-        classes: The attribute that is the number of classes with a value.
-        without: What a class without a value is, for the docstring.
-        value: Of the docstring's example.
-    """
+def _macro_mean(name: str, classes: str, without: str, value: float) -> Callable[..., float]:
+    """The mean of a ratio whose sum and number of terms are attributes of :class:`LabelSums`."""
 
     def mean(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
         sums = counts.sums
@@ -152,21 +123,21 @@ def _macro_mean(name: str, classes: str, *, without: str, value: float) -> Calla
         # Never None, as some class has a value.
         return mean_of_scaled(scaled, defined, left, undefined)  # type: ignore[return-value]
 
-    mean.__name__ = mean.__qualname__ = f"{name}_macro"
-    mean.__doc__ = _MACRO_DOCSTRING.format(name=name, without=without, value=value)
-    return mean
+    text = _MACRO_DOCSTRING.format(name=name, without=without, value=value)
+    made: Callable[..., float] = _named(mean, f"{name}_macro", text)
+    return made
 
 
-precision_macro = _macro_mean(
-    "precision", "with_predicted", without="was never predicted", value=0.75
-)
-recall_macro = _macro_mean("recall", "with_true", without="no event has", value=0.75)
-f1_macro = _macro_mean(
-    "f1",
-    "active",
-    without="is neither true nor predicted,\n        possible in a closed list of classes only",
-    value=0.6666666666666666,
-)
+def _named(function: Any, name: str, text: str) -> Any:
+    """A function made from a row, as if it had been written in this module."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return function
+
+
+precision_macro = _macro_mean("precision", "with_predicted", "was never predicted", 0.75)
+recall_macro = _macro_mean("recall", "with_true", "no event has", 0.75)
+f1_macro = _macro_mean("f1", "active", "no event has or was predicted", 0.6666666666666666)
 
 
 # The table. Of a class with c correct, t true and p predicted of s events:
@@ -413,13 +384,7 @@ def _docstring(rule: Rule, params: str = "", raises: str = "") -> str:
 
 
 class ClassMetric(Protocol):
-    """A metric of one class: a number, or with ``average=None`` one for each class.
-
-    ``average="macro"`` is the mean over the classes, ``"micro"`` the value of
-    their counts added up, ``"weighted"`` the mean weighted by support, of all
-    classes or those of ``labels``; ``"binary"`` is about the class ``positive``.
-    ``undefined`` is a number in place of a value whose denominator is 0.
-    """
+    """A metric of one class: a number, or with ``average=None`` one for each class."""
 
     @property
     def __name__(self) -> str: ...
@@ -433,17 +398,12 @@ class ClassMetric(Protocol):
         positive: Label | None = None,
         labels: Iterable[object] | None = None,
         undefined: float | None = None,
+        **own: float,
     ) -> float: ...
 
     @overload
     def __call__(
-        self,
-        counts: ConfusionCounts,
-        *,
-        average: None,
-        positive: Label | None = None,
-        labels: Iterable[object] | None = None,
-        undefined: float | None = None,
+        self, counts: ConfusionCounts, *, average: None, **options: Any
     ) -> dict[Label, float]: ...
 
 
@@ -463,9 +423,8 @@ def class_metric(rule: Rule) -> ClassMetric:
             return fast_macro(counts, undefined=undefined)
         return averaged(rule, counts, average, positive, undefined, labels)
 
-    metric.__name__ = metric.__qualname__ = rule.name
-    metric.__doc__ = _docstring(rule)
-    return cast(ClassMetric, metric)
+    made: ClassMetric = _named(metric, rule.name, _docstring(rule))
+    return made
 
 
 precision = class_metric(PRECISION)
@@ -483,30 +442,18 @@ positive_likelihood_ratio = class_metric(POSITIVE_LIKELIHOOD_RATIO)
 negative_likelihood_ratio = class_metric(NEGATIVE_LIKELIHOOD_RATIO)
 
 
-@overload
-def fbeta(
-    counts: ConfusionCounts,
-    *,
-    beta: float = 1.0,
-    average: Average = "binary",
-    positive: Label | None = None,
-    labels: Iterable[object] | None = None,
-    undefined: float | None = None,
-) -> float: ...
+def _with_docstring(text: str) -> Callable[[Callable[..., Any]], ClassMetric]:
+    """Gives a function its docstring, and the type of a class metric."""
+    return lambda function: _named(function, function.__name__, text)
 
 
-@overload
-def fbeta(
-    counts: ConfusionCounts,
-    *,
-    beta: float = 1.0,
-    average: None,
-    positive: Label | None = None,
-    labels: Iterable[object] | None = None,
-    undefined: float | None = None,
-) -> dict[Label, float]: ...
-
-
+@_with_docstring(
+    _docstring(
+        FBETA,
+        params="beta: A number of at least 0: above 1 favours recall, below 1 precision.\n    ",
+        raises=",\n        or another `beta`",
+    )
+)
 def fbeta(
     counts: ConfusionCounts,
     *,
@@ -521,31 +468,15 @@ def fbeta(
     return averaged(_fbeta_rule(float(beta)), counts, average, positive, undefined, labels)
 
 
-fbeta.__doc__ = _docstring(
-    FBETA,
-    params="beta: Above 1 favours recall, below 1 precision; 1 is F1,\n        "
-    "and 0 and infinity are the limits.\n    ",
-    raises=", or\n        `beta` is not a number of at least 0",
-)
-
-
 @overload
 def support(
-    counts: ConfusionCounts,
-    *,
-    average: Literal["binary"] = "binary",
-    positive: Label | None = None,
-    undefined: float | None = None,
+    counts: ConfusionCounts, *, positive: Label | None = None, undefined: float | None = None
 ) -> float: ...
 
 
 @overload
 def support(
-    counts: ConfusionCounts,
-    *,
-    average: None,
-    positive: Label | None = None,
-    undefined: float | None = None,
+    counts: ConfusionCounts, *, average: None, positive: Label | None = None, undefined: Any = None
 ) -> dict[Label, Weight]: ...
 
 
@@ -558,20 +489,9 @@ def support(
 ) -> float | dict[Label, Weight]:
     """The weight of the events that are truly a class, or of all events.
 
-    Args:
-        counts: The events.
-        average: ``"binary"`` for one number, None for each class's own.
-        positive: The class; None for all classes together.
-        undefined: Ignored: a support always exists. Every metric takes it.
-
-    Returns:
-        A number of at least 0, or a dictionary of them.
-
-    Raises:
-        MetricError: An unknown average; a support has no mean over classes.
-
-    Cost:
-        O(1); O(classes) for each class's own.
+    Of the class `positive`, or of all together; with ``average=None`` a dictionary of each class's
+    own. A number of at least 0, always defined. Raises MetricError for another average, as a
+    support has no mean over classes. Cost: O(1); O(classes) for each class's own.
 
     >>> counts = ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"])
     >>> support(counts, positive="cat"), support(counts), support(counts, average=None)
@@ -580,31 +500,18 @@ def support(
     if average is None:
         labels, _, true, _ = counts.per_class()
         return dict(zip(labels, true, strict=True))
-    if average != "binary":
-        raise MetricError(f"average of support: expected 'binary' or None, got {shown(average)}")
+    check_choice("average of support", average, ("binary", None))
     return float(counts.total if positive is None else counts.true_count(positive))
 
 
 def prevalence_weighted_precision(
     counts: ConfusionCounts, *, undefined: float | None = None
 ) -> float:
-    """Correct over predicted, each class weighted by how often it is true.
+    """Correct over predicted, each class weighted by how often it is true: Σ Cᵢᵢtᵢ / Σ pᵢtᵢ.
 
-        Σ Cᵢᵢtᵢ / Σ pᵢtᵢ
-
-    The ratio of two weighted sums, where ``precision(average="weighted")`` is
-    the weighted mean of ratios.
-
-    Args:
-        counts: The events.
-        undefined: A number to return where the denominator is 0.
-
-    Returns:
-        A fraction in [0, 1]; undefined while no class is both true of some
-        event and predicted for some.
-
-    Cost:
-        O(classes).
+    The ratio of two weighted sums, where ``precision(average="weighted")`` is the weighted mean
+    of ratios. In [0, 1]; undefined while no class is both true of some event and predicted for
+    some. Cost: O(classes).
 
     >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 2]], ["cat", "dog"])
     >>> prevalence_weighted_precision(counts)
@@ -622,21 +529,10 @@ def prevalence_weighted_precision(
 
 
 def prevalence_weighted_recall(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
-    """Correct over true, each class weighted by how often it is true.
+    """Correct over true, each class weighted by how often it is true: Σ Cᵢᵢtᵢ / Σ tᵢ².
 
-        Σ Cᵢᵢtᵢ / Σ tᵢ²
-
-    The ratio of two weighted sums; the weighted mean of recalls is the accuracy.
-
-    Args:
-        counts: The events.
-        undefined: A number to return while there are no events.
-
-    Returns:
-        A fraction in [0, 1]; undefined before the first event.
-
-    Cost:
-        O(classes).
+    The ratio of two weighted sums; the weighted mean of recalls is the accuracy. In [0, 1];
+    undefined before the first event. Cost: O(classes).
 
     >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 4]], ["cat", "dog"])
     >>> prevalence_weighted_recall(counts)
@@ -654,18 +550,8 @@ def prevalence_weighted_recall(counts: ConfusionCounts, *, undefined: float | No
 def balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
     """The mean recall of the classes that some event has.
 
-    The accuracy if every class were equally frequent.
-
-    Args:
-        counts: The events.
-        undefined: A number to return while there are no events. A class that
-            no event has is left out in any case.
-
-    Returns:
-        A fraction in [0, 1]; undefined before the first event.
-
-    Cost:
-        O(1) for each class touched since the last read.
+    The accuracy if they were equally frequent. In [0, 1]; undefined before the first event.
+    Cost: O(1) for each class touched since the last read.
 
     >>> balanced_accuracy(ConfusionCounts.from_matrix([[1, 1], [0, 8]], ["cat", "dog"]))
     0.75
@@ -681,22 +567,11 @@ def adjusted_balanced_accuracy(counts: ConfusionCounts, *, undefined: float | No
 
         (B − 1/K) / (1 − 1/K)
 
-    with B the balanced accuracy and K the number of classes that some event
-    has. Guessing, or always predicting one class, has B = 1/K.
+    with B the balanced accuracy and K the number of classes that some event has. Guessing, or
+    always predicting one class, has B = 1/K. In [−1/(K − 1), 1], so from −1 with two classes; 0
+    for guessing. Undefined while all events are of one class. Cost: as :func:`balanced_accuracy`.
 
-    Args:
-        counts: The events.
-        undefined: A number to return while all events are of one class.
-
-    Returns:
-        A number in [−1/(K − 1), 1], so from −1 with two classes; 0 for
-        guessing. Undefined while all events are of one class.
-
-    Cost:
-        O(1) for each class touched since the last read.
-
-    Source:
-        scikit-learn's ``balanced_accuracy_score(adjusted=True)``.
+    Source: scikit-learn's ``balanced_accuracy_score(adjusted=True)``.
 
     >>> adjusted_balanced_accuracy(ConfusionCounts.from_matrix([[1, 1], [0, 8]], ["cat", "dog"]))
     0.5
@@ -720,38 +595,19 @@ def expected_cost(
     costs: Mapping[Any, Mapping[Any, float]] | None = None,
     undefined: float | None = None,
 ) -> float:
-    """The mean cost of an event, by its true and its predicted class.
+    """The mean cost of an event by its true and its predicted class, Σ C[i][j]·cost[i][j] / s.
 
-        Σ C[i][j]·cost[i][j] / s
+    `costs` maps the true class to a mapping from the predicted class to the cost of such an event,
+    at least 0. A right prediction that is left out costs 0, and a wrong one has no cost. None: 1
+    for each wrong prediction, which is the error rate. Raises MetricError for another mapping. From
+    0 up, in the unit of the costs; undefined before the first event. nan with a reason, whatever
+    `undefined` is, where an event has a wrong prediction without a cost. Cost: O(cells).
 
-    Args:
-        counts: The events.
-        costs: From the true class to a mapping from the predicted class to
-            the cost of such an event, at least 0. A pair that is left out
-            costs 0 where the prediction is right, and has no cost else. None: 1
-            for each wrong prediction, which is the error rate.
-        undefined: A number to return while there are no events.
-
-    Returns:
-        A number of at least 0, in the unit of the costs; undefined before the
-        first event. nan with a reason, whatever `undefined` is, where an event has
-        a wrong prediction without a cost.
-
-    Raises:
-        MetricError: `costs` is no such mapping, or a cost is not a finite number
-            of at least 0.
-
-    Cost:
-        O(cells).
-
-    Source:
-        Elkan (2001), The foundations of cost-sensitive learning.
+    Source: Elkan (2001), The foundations of cost-sensitive learning.
 
     >>> counts = ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["ham", "spam"])
-    >>> expected_cost(counts, costs={"ham": {"spam": 5}, "spam": {"ham": 1}})
-    0.7
-    >>> expected_cost(counts)
-    0.3
+    >>> expected_cost(counts, costs={"ham": {"spam": 5}, "spam": {"ham": 1}}), expected_cost(counts)
+    (0.7, 0.3)
     """
     if costs is None:
         return error_rate(counts, undefined=undefined)
@@ -788,20 +644,10 @@ def _cost_table(costs: object) -> dict[tuple[Label, Label], Fraction]:
 
 
 def geometric_mean(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
-    """The K-th root of the product of the K classes' recalls.
+    """The K-th root of the product of the K classes' recalls, in [0, 1]; 0 if one recall is 0.
 
-    It is 0 if one class has recall 0.
-
-    Args:
-        counts: The events.
-        undefined: A number to return where a class has no recall.
-
-    Returns:
-        A fraction in [0, 1]; undefined before the first event, and while a
-        class that was predicted is true of no event.
-
-    Cost:
-        O(classes).
+    Undefined before the first event, and while a class that was predicted is true of no event.
+    Cost: O(classes).
 
     >>> geometric_mean(ConfusionCounts.from_matrix([[1, 1], [1, 1]], ["cat", "dog"]))
     0.5

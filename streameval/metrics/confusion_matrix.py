@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Label
-from streameval.metrics.averages import chosen_labels
+from streameval.metrics.averages import check_choice, chosen_labels
+from streameval.metrics.thresholds import column_list, quotients
 from streameval.states.confusion import ConfusionCounts
 
 __all__ = ["ConfusionMatrix", "confusion_matrix"]
@@ -29,8 +28,7 @@ class ConfusionMatrix:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan becomes None."""
-        rows = [[None if math.isnan(v) else v for v in row] for row in self.matrix.tolist()]
-        return {"labels": list(self.labels), "matrix": rows}
+        return {"labels": list(self.labels), "matrix": [column_list(row) for row in self.matrix]}
 
 
 def confusion_matrix(
@@ -39,29 +37,14 @@ def confusion_matrix(
     labels: Iterable[object] | None = None,
     normalize: Literal["true", "pred", "all"] | None = None,
 ) -> ConfusionMatrix:
-    """The confusion of all labels or some, in weights or in shares.
+    """The confusion of all labels or some, in weights or in shares: a float64 matrix, (K, K).
 
-    Args:
-        counts: The events.
-        labels: The labels, in the order of rows and columns; other classes are
-            left out, and one never seen has no events. None: all.
-        normalize: ``"true"``, each row over its sum, so that the diagonal is the
-            recall; ``"pred"``, each column over its sum (the precision);
-            ``"all"``, each cell over the sum of all; None, the weights.
-
-    Returns:
-        The labels and a float64 matrix, (K, K). Where a sum is 0 the shares are
-        nan; scikit-learn has 0 there.
-
-    Raises:
-        MetricError: Another `normalize`, or no label in `labels`.
-        InputError: A label twice in `labels`, or more than 10⁸ cells.
-
-    Cost:
-        O(classes²).
-
-    Source:
-        scikit-learn's ``confusion_matrix``.
+    `labels` is the order of rows and columns; other classes are left out, and one never seen has no
+    events. None: all. `normalize` is ``"true"``, each row over its sum, so that the diagonal is the
+    recall; ``"pred"``, each column over its sum (the precision); ``"all"``, each cell over the
+    total; None, the weights. Where a sum is 0 the shares are nan; scikit-learn's
+    ``confusion_matrix`` has 0 there. Raises MetricError for another `normalize` or no label,
+    InputError for a label twice or more than 10⁸ cells. Cost: O(classes²).
 
     >>> counts = ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"])
     >>> confusion_matrix(counts, normalize="true").matrix.tolist()
@@ -69,17 +52,11 @@ def confusion_matrix(
     >>> confusion_matrix(counts, labels=["dog"], normalize="all").matrix.tolist()
     [[1.0]]
     """
-    if normalize not in (None, "true", "pred", "all"):
-        raise MetricError(
-            f"normalize: expected None, 'true', 'pred' or 'all', got {shown(normalize)}"
-        )
+    check_choice("normalize", normalize, (None, "true", "pred", "all"))
     names = counts.labels if labels is None else chosen_labels(labels)
     matrix = counts.to_array(names)
     if normalize is None:
         return ConfusionMatrix(names, matrix.astype(np.float64))
     axis = {"true": 1, "pred": 0, "all": None}[normalize]
     sums = np.broadcast_to(matrix.sum(axis=axis, keepdims=True), matrix.shape)
-    shares = np.full(matrix.shape, math.nan)
-    held = sums != 0
-    shares[held] = (matrix[held] / sums[held]).astype(np.float64)
-    return ConfusionMatrix(names, shares)
+    return ConfusionMatrix(names, quotients(matrix, sums))

@@ -1,13 +1,11 @@
 """Curves over all thresholds: ROC, precision and recall and their gain, detection error trade-off.
 
-An event is predicted positive when ``score >= threshold``. Each curve is a frozen
-record of numpy columns; it unpacks into them in scikit-learn's order, and
-``to_dict`` returns plain lists. An undefined value is nan in its column, and
-``reason`` is its cause.
+An event is predicted positive when ``score >= threshold``. Each curve is a frozen record of numpy
+columns; it unpacks into them in scikit-learn's order, and ``to_dict`` returns plain lists. An
+undefined value is nan in its column, and ``reason`` is its cause.
 
-Precision–recall–gain puts precision and recall on a scale with meaningful
-arithmetic means: Flach & Kull, "Precision-Recall-Gain Curves: PR Analysis Done
-Right", NIPS 2015.
+Precision–recall–gain puts precision and recall on a scale with meaningful arithmetic means: Flach
+& Kull, "Precision-Recall-Gain Curves: PR Analysis Done Right", NIPS 2015.
 """
 
 from __future__ import annotations
@@ -15,13 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Label
+from streameval.metrics.averages import check_choice
 from streameval.metrics.calibration import calibration_curve, quantile_calibration_curve
 from streameval.metrics.score_profiles import gain_curve, score_distribution, threshold_metrics
 from streameval.metrics.thresholds import (
@@ -69,19 +68,9 @@ class RocCurve(CurveColumns):
 def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
     """The ROC curve: (FPR, TPR) at every distinct threshold, descending.
 
-    The first point is (0, 0) at threshold ``+inf``. Equal to scikit-learn's
-    ``roc_curve``, which also drops points by default.
-
-    Args:
-        index: Scores in any unit.
-        drop_intermediate: Leave out collinear points: those in the middle of
-            a run of equal steps.
-
-    Returns:
-        The rates of a class that was not seen are nan.
-
-    Cost:
-        O(distinct scores).
+    The first point is (0, 0) at threshold ``+inf``. Equal to scikit-learn's ``roc_curve``:
+    `drop_intermediate` leaves out collinear points, those in the middle of a run of equal steps.
+    The rates of a class that was not seen are nan. Cost: O(distinct scores).
 
     >>> curve = roc_curve(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     >>> fpr, tpr, threshold = curve
@@ -112,8 +101,8 @@ def _roc_of(groups: ScoreGroups, drop_intermediate: bool) -> RocCurve:
 class PrecisionRecallCurve(CurveColumns):
     """Precision and recall as the threshold rises.
 
-    ``precision`` and ``recall`` end with the point (1, 0), which has no
-    threshold, so ``threshold`` is one shorter, as in scikit-learn.
+    Both end with the point (1, 0), which has no threshold: ``threshold`` is one shorter, as in
+    scikit-learn.
     """
 
     precision: FloatArray
@@ -128,15 +117,9 @@ def precision_recall_curve(
 ) -> PrecisionRecallCurve:
     """Precision and recall at every distinct threshold, ascending.
 
-    Equal to scikit-learn's ``precision_recall_curve``, except that recall is
-    nan, not 1, while no positive was seen.
-
-    Args:
-        index: Scores in any unit.
-        drop_intermediate: Leave out points between two others of the same recall.
-
-    Cost:
-        O(distinct scores).
+    Equal to scikit-learn's ``precision_recall_curve``, except that recall is nan, not 1, while
+    no positive was seen. `drop_intermediate` leaves out points between two others of the same
+    recall. Cost: O(distinct scores).
 
     >>> curve = precision_recall_curve(
     ...     ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
@@ -151,9 +134,8 @@ def precision_recall_curve(
 def _precision_recall_of(groups: ScoreGroups, drop_intermediate: bool) -> PrecisionRecallCurve:
     counts = threshold_counts(groups)
     tp, fp, threshold = counts.tp[1:], counts.fp[1:], counts.threshold[1:]
-    if drop_intermediate and len(tp) > 2:
-        kept = _ends_of_level_runs(tp)
-        tp, fp, threshold = tp[kept], fp[kept], threshold[kept]
+    if drop_intermediate:
+        tp, fp, threshold = _ends_of_level_runs(tp, fp, threshold)
     recall = quotients(tp, counts.positives)
     seen = bool(counts.positives)
     return PrecisionRecallCurve(
@@ -164,10 +146,11 @@ def _precision_recall_of(groups: ScoreGroups, drop_intermediate: bool) -> Precis
     )
 
 
-def _ends_of_level_runs(tp: Counts) -> Counts:
-    """True where tp differs from the point before or after, and at both ends."""
+def _ends_of_level_runs(tp: Counts, *others: Counts) -> list[Counts]:
+    """The rows at which tp differs from that before or after, and both ends."""
     moved = np.diff(tp) != 0
-    return np.concatenate(([True], moved[:-1] | moved[1:], [True]))
+    kept = np.concatenate(([True], moved[:-1] | moved[1:], [True]))[: len(tp)]
+    return [column[kept] for column in (tp, *others)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,18 +167,9 @@ class DetCurve(CurveColumns):
 def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve:
     """The detection error trade-off: FNR against FPR, threshold ascending.
 
-    From the last threshold with FNR 0 to the first (possibly ``+inf``) with
-    FPR 0, as scikit-learn's ``det_curve``.
-
-    Args:
-        index: Scores in any unit.
-        drop_intermediate: Leave out points between two others of the same FNR.
-
-    Returns:
-        The rates of a class that was not seen are nan.
-
-    Cost:
-        O(distinct scores).
+    From the last threshold with FNR 0 to the first (possibly ``+inf``) with FPR 0, as
+    scikit-learn's ``det_curve``. `drop_intermediate` leaves out points between two others of the
+    same FNR. The rates of a class that was not seen are nan. Cost: O(distinct scores).
 
     >>> fpr, fnr, threshold = det_curve(
     ...     ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
@@ -204,9 +178,8 @@ def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve
     """
     counts = threshold_counts(index.groups())
     tp, fp, threshold = counts.tp, counts.fp, counts.threshold
-    if drop_intermediate and len(tp) > 2:
-        kept = _ends_of_level_runs(tp)
-        tp, fp, threshold = tp[kept], fp[kept], threshold[kept]
+    if drop_intermediate:
+        tp, fp, threshold = _ends_of_level_runs(tp, fp, threshold)
     first = int(np.searchsorted(fp, 0, side="right")) - 1
     last = int(np.searchsorted(tp, tp[-1])) + 1
     cut = slice(first, last)
@@ -222,8 +195,8 @@ def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve
 class PrGainCurve(CurveColumns):
     """Recall gain in [0, 1] against precision gain, as the threshold falls.
 
-    Where no threshold gives a recall gain of exactly 0, the curve starts with
-    the crossing of that axis, whose threshold is nan.
+    Where no threshold gives a recall gain of exactly 0, the curve starts with the crossing of
+    that axis, whose threshold is nan.
     """
 
     recall_gain: FloatArray
@@ -234,34 +207,21 @@ class PrGainCurve(CurveColumns):
 
 
 def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
-    """The precision–recall–gain curve.
+    """The precision–recall–gain curve, from a recall gain of 0 (recall = π) on.
 
-    With π the share of positives, a value v of precision or recall becomes
-    the gain (v − π)/((1 − π)·v): 0 if every event is predicted
-    positive, 1 at best. Between two thresholds the curve is a straight line, ties included.
-
-    Args:
-        index: Scores in any unit.
-
-    Returns:
-        The part with recall gain ≥ 0 (recall ≥ π), starting on the axis;
-        precision gain may be negative. Without both classes, and where scores
-        have been coarsened, the curve is empty, with a reason.
-
-    Cost:
-        O(distinct scores).
+    With π the share of positives, a value v of precision or recall becomes the gain
+    (v − π)/((1 − π)·v): 0 if every event is predicted positive, 1 at best; precision gain may be
+    negative. Between two thresholds the curve is a straight line, ties included. Empty, with a
+    reason, without both classes and where scores have been coarsened. Cost: O(distinct scores).
 
     >>> curve = pr_gain_curve(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
-    >>> curve.recall_gain.tolist()
-    [0.0, 0.0, 1.0, 1.0]
-    >>> curve.precision_gain.tolist()
-    [1.0, 0.0, 0.5, 0.0]
+    >>> curve.recall_gain.tolist(), curve.precision_gain.tolist()
+    ([0.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.5, 0.0])
     """
     counts = threshold_counts(index.groups())
     reason = class_missing(counts.positives, counts.negatives) or coarsened(index)
     if reason:
-        nothing = np.zeros(0)
-        return PrGainCurve(nothing, nothing, nothing, reason)
+        return PrGainCurve.empty(reason)
     positives, negatives = counts.positives, counts.negatives
     # recall ≥ π  ⇔  TP·(P + N) ≥ P²
     wide = widened(counts.tp, 2 * positives * (positives + negatives))
@@ -293,12 +253,8 @@ def _crossing(tp: Counts, fp: Counts, row: int, positives: float, negatives: flo
 def pr_gain_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """Area under the precision–recall–gain curve, over recall gain from 0 to 1.
 
-    Returns:
-        At most 1; 0 for a constant score, below 0 for worse. nan with a reason
-        while a class is missing, and once scores have been coarsened.
-
-    Cost:
-        O(distinct scores).
+    At most 1; 0 for a constant score, below 0 for worse. Undefined while a class is missing, and
+    once scores have been coarsened. Cost: O(distinct scores).
 
     >>> pr_gain_auc(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.25
@@ -316,81 +272,44 @@ _Curve = TypeVar("_Curve", RocCurve, PrecisionRecallCurve)
 
 
 def roc_curve_ovr(
-    scores: ClassScores,
-    *,
-    average: CurveAverage | None = "macro",
-    drop_intermediate: bool = True,
+    scores: ClassScores, *, average: CurveAverage | None = "macro", drop_intermediate: bool = True
 ) -> RocCurve | dict[Label, RocCurve]:
     """The ROC curve of several classes: of each against the rest, or an average.
 
-    Args:
-        scores: Scores of every label by true class.
-        average: ``"macro"``, at each FPR the mean of the classes' TPR;
-            ``"weighted"``, weighted by the number of events of the class;
-            ``"micro"``, the curve of all (event, label) cases pooled; None, a dict of
-            label to curve.
-        drop_intermediate: Leave out collinear points, of each class and of ``"micro"``.
+    `average` is ``"macro"``, at each FPR the mean of the classes' TPR; ``"weighted"``, weighted by
+    the number of events of the class; ``"micro"``, the curve of all (event, label) cases pooled;
+    or None for a dict of label to curve. Raises MetricError for another. `drop_intermediate`
+    leaves out collinear points, of each class and of ``"micro"``.
 
-    Returns:
-        The curve. A mean has no thresholds: they are nan. Its area is the
-        mean of the areas, :func:`~streameval.metrics.multiclass.roc_auc_ovr`. Classes
-        without a curve are left out of it; where none has one, it is empty,
-        with a reason.
+    A mean has no thresholds: they are nan. Its area is the mean of the areas,
+    :func:`~streameval.metrics.multiclass.roc_auc_ovr`. Classes without a curve are left out of
+    it; where none has one, it is empty, with a reason. Cost: O(classes · scores), of a mean times
+    the logarithm.
 
-    Raises:
-        MetricError: An unknown average.
-
-    Cost:
-        O(classes · scores), of a mean times the logarithm.
-
-    Source:
-        Fawcett (2006), vertical averaging.
+    Source: Fawcett (2006), vertical averaging.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
     >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
     >>> scores.update("dog", {"cat": 1.0})
-    >>> roc_curve_ovr(scores, average=None)["cat"].tpr.tolist()
-    [0.0, 0.0, 1.0, 1.0]
     >>> curve = roc_curve_ovr(scores)
     >>> curve.fpr.tolist(), curve.tpr.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [0.0, 0.25, 0.25, 0.75, 0.75, 1.0])
     """
-
-    def curve_of(groups: ScoreGroups) -> RocCurve:
-        return _roc_of(groups, drop_intermediate)
-
+    curve_of = partial(_roc_of, drop_intermediate=drop_intermediate)
     return _of_classes(scores, average, curve_of, _mean_roc)
 
 
 def precision_recall_curve_ovr(
-    scores: ClassScores,
-    *,
-    average: CurveAverage | None = "macro",
-    drop_intermediate: bool = False,
+    scores: ClassScores, *, average: CurveAverage | None = "macro", drop_intermediate: bool = False
 ) -> PrecisionRecallCurve | dict[Label, PrecisionRecallCurve]:
     """Precision and recall of several classes: of each against the rest, or an average.
 
-    Args:
-        scores: Scores of every label by true class.
-        average: ``"macro"``, at each recall the mean of the classes' precisions at
-            the highest threshold that reaches it; ``"weighted"``, weighted by
-            the number of events of the class; ``"micro"``, the curve of all (event,
-            label) cases pooled; None, a dict of label to curve.
-        drop_intermediate: Leave out points between two others of the same recall, of
-            each class and of ``"micro"``.
-
-    Returns:
-        The curve. A mean has no thresholds: they are nan. Its steps have the
-        mean of the classes' areas,
-        :func:`~streameval.metrics.multiclass.average_precision_ovr`. Classes without
-        events are left out of it; before the first event it is empty, with a reason.
-
-    Raises:
-        MetricError: An unknown average.
-
-    Cost:
-        As :func:`roc_curve_ovr`.
+    Averages, thresholds and cost are as those of :func:`roc_curve_ovr`; ``"macro"`` is at each
+    recall the mean of the classes' precisions at the highest threshold that reaches it. The steps
+    of a mean have the mean of the classes' areas,
+    :func:`~streameval.metrics.multiclass.average_precision_ovr`. `drop_intermediate` leaves out
+    points between two others of the same recall.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -400,10 +319,7 @@ def precision_recall_curve_ovr(
     >>> curve.recall.tolist(), [round(p, 6) for p in curve.precision.tolist()]
     ([1.0, 0.5, 0.0], [0.583333, 0.75, 1.0])
     """
-
-    def curve_of(groups: ScoreGroups) -> PrecisionRecallCurve:
-        return _precision_recall_of(groups, drop_intermediate)
-
+    curve_of = partial(_precision_recall_of, drop_intermediate=drop_intermediate)
     return _of_classes(scores, average, curve_of, _mean_precision_recall)
 
 
@@ -413,10 +329,7 @@ def _of_classes(
     curve_of: Callable[[ScoreGroups], _Curve],
     mean: Callable[[Sequence[_Curve], FloatArray, str], _Curve],
 ) -> _Curve | dict[Label, _Curve]:
-    if average not in ("macro", "micro", "weighted", None):
-        raise MetricError(
-            f"average: expected 'macro', 'micro', 'weighted' or None, got {shown(average)}"
-        )
+    check_choice("average", average, ("macro", "micro", "weighted", None))
     if average == "micro":
         return curve_of(scores.pooled())
     curves = {label: curve_of(scores.one_vs_rest_groups(label)) for label in scores.classes}
@@ -432,7 +345,7 @@ def _of_classes(
 def _mean_roc(curves: Sequence[RocCurve], shares: FloatArray, reason: str) -> RocCurve:
     """The mean of the TPRs at each FPR of some curve: where one rises, two points."""
     if reason:
-        return RocCurve(np.zeros(0), np.zeros(0), np.zeros(0), reason)
+        return RocCurve.empty(reason)
     grid = np.unique(np.concatenate([curve.fpr for curve in curves]))
     low, high = np.zeros(len(grid)), np.zeros(len(grid))
     for curve, share in zip(curves, shares, strict=True):
@@ -458,7 +371,7 @@ def _mean_precision_recall(
 ) -> PrecisionRecallCurve:
     """The mean of the precisions at each recall of some curve."""
     if reason:
-        return PrecisionRecallCurve(np.zeros(0), np.zeros(0), np.zeros(0), reason)
+        return PrecisionRecallCurve.empty(reason)
     grid = np.unique(np.concatenate([curve.recall[:-1] for curve in curves]))
     grid = grid[grid > 0]
     precision = np.zeros(len(grid))

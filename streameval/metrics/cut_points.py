@@ -46,8 +46,8 @@ __all__ = [
 class CutPoint(NamedTuple):
     """A threshold, its confusion counts (``score >= threshold`` is positive) and its value.
 
-    All six are nan with a reason (:class:`~streameval.metrics.undefined.Undefined`)
-    where no threshold can be chosen.
+    All six are nan with a reason (:class:`~streameval.metrics.undefined.Undefined`) where no
+    threshold can be chosen.
     """
 
     threshold: float
@@ -104,8 +104,7 @@ def _highest_recall(counts: ThresholdCounts, allowed: Counts) -> CutPoint:
 def youden_cut(index: ScoreIndex) -> CutPoint:
     """The threshold with the highest Youden index J = TPR − FPR.
 
-    Cost:
-        O(distinct scores), here and in the cut-points below.
+    Cost: O(distinct scores), here and in the cut-points below.
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> youden_cut(index)
@@ -124,8 +123,7 @@ def closest_cut(index: ScoreIndex) -> CutPoint:
 
     ``value`` is the distance, √((1 − TPR)² + FPR²), from 0 to √2.
 
-    Source:
-        Perkins & Schisterman (2006), The inconsistency of "optimal" cut-points.
+    Source: Perkins & Schisterman (2006), The inconsistency of "optimal" cut-points.
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> closest_cut(index)
@@ -148,13 +146,8 @@ def closest_cut(index: ScoreIndex) -> CutPoint:
 def fbeta_cut(index: ScoreIndex, beta: float = 1.0) -> CutPoint:
     """The threshold with the highest F-beta, (1+β²)·TP / ((1+β²)·TP + β²·FN + FP).
 
-    Args:
-        index: Scores in any unit.
-        beta: Weight of recall against precision, from 0 (the precision alone) to
-            1e100, or infinity (the recall alone).
-
-    Raises:
-        MetricError: ``beta`` is not such a number.
+    `beta` is the weight of recall against precision: from 0 (the precision alone) to 1e100, or
+    infinity (the recall alone). Raises MetricError for another.
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> fbeta_cut(index)
@@ -199,8 +192,7 @@ def mcc_cut(index: ScoreIndex) -> CutPoint:
 
     Undefined where no threshold predicts some events positive and some negative.
 
-    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> cut = mcc_cut(index)
+    >>> cut = mcc_cut(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     >>> cut.threshold, round(cut.value, 6)
     (0.8, 0.57735)
     """
@@ -222,17 +214,10 @@ def mcc_cut(index: ScoreIndex) -> CutPoint:
 
 
 def cost_cut(index: ScoreIndex, c_fp: float = 1, c_fn: float = 1) -> CutPoint:
-    """The threshold with the lowest mean cost, (c_fp·FP + c_fn·FN) / events.
+    """The threshold with the lowest mean cost, (c_fp·FP + c_fn·FN) / events; it may be ``+inf``.
 
-    The minimum may be at ``+inf``, which predicts no event positive.
-
-    Args:
-        index: Scores in any unit.
-        c_fp: Cost of a false positive, at least 0.
-        c_fn: Cost of a false negative, at least 0.
-
-    Raises:
-        MetricError: A cost is not a finite number of at least 0.
+    `c_fp` and `c_fn` are the cost of a false positive and of a false negative. Raises MetricError
+    where one is not a finite number of at least 0.
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> cost_cut(index, c_fp=1, c_fn=5)
@@ -255,14 +240,7 @@ def cost_cut(index: ScoreIndex, c_fp: float = 1, c_fn: float = 1) -> CutPoint:
 def precision_cut(index: ScoreIndex, precision: float = 0.9) -> CutPoint:
     """The threshold with the highest recall of those with at least a given precision.
 
-    ``value`` is the recall.
-
-    Args:
-        index: Scores in any unit.
-        precision: The precision wanted, in [0, 1].
-
-    Raises:
-        MetricError: ``precision`` is not in [0, 1].
+    ``value`` is the recall. Raises MetricError where `precision` is not in [0, 1].
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> precision_cut(index, 0.6)
@@ -286,14 +264,8 @@ def precision_cut(index: ScoreIndex, precision: float = 0.9) -> CutPoint:
 def fpr_cut(index: ScoreIndex, fpr: float = 0.1) -> CutPoint:
     """The threshold with the highest TPR of those with at most a given FPR.
 
-    ``value`` is the true positive rate (TPR). The FPR of threshold ``+inf`` is 0.
-
-    Args:
-        index: Scores in any unit.
-        fpr: The false positive rate allowed, in [0, 1].
-
-    Raises:
-        MetricError: ``fpr`` is not in [0, 1].
+    ``value`` is the true positive rate (TPR). The FPR of threshold ``+inf`` is 0. Raises
+    MetricError where `fpr` is not in [0, 1].
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> fpr_cut(index, 0.5)

@@ -17,21 +17,6 @@ from streameval.events.values import Label, is_number
 from streameval.metrics.averages import Rule
 from streameval.states.registry import STATES
 
-__all__ = [
-    "BINARY",
-    "BOTH",
-    "DIRECTIONS",
-    "FAMILIES",
-    "LABEL_PARAMS",
-    "MULTICLASS",
-    "Metric",
-    "call",
-    "check_parameters",
-    "of_states",
-    "public_name",
-    "undefined_number",
-]
-
 BINARY = frozenset({"binary"})
 MULTICLASS = frozenset({"multiclass"})
 BOTH = BINARY | MULTICLASS
@@ -108,8 +93,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def of_states(function: _Function) -> _Function:
     """The function, raising MetricError where an argument is not the state that it reads.
 
-    The usual mistake is to pass labels and scores, as to scikit-learn's functions.
-    Arguments are checked only after a failure, so a correct call costs no check.
+    The usual mistake is to pass labels and scores, as to scikit-learn's functions. Arguments are
+    checked only after a failure, so a correct call costs no check.
     """
 
     @functools.wraps(function)
@@ -131,7 +116,7 @@ def of_states(function: _Function) -> _Function:
 def _check_call(
     function: Callable[..., Any], states: tuple[Any, ...], options: Mapping[str, Any]
 ) -> None:
-    """Raise MetricError where an argument of a function of states is not such a state."""
+    """Raises MetricError where an argument of a function of states is not such a state."""
     name, signature = function.__name__, inspect.signature(function)
     hints = get_type_hints(function)
     wanted = [
@@ -155,10 +140,9 @@ def _check_call(
 class Metric:
     """A metric's row: name, function, the state that it reads, range and meaning.
 
-    The function takes the state first (then the states of `also`, in that
-    order) and everything else by keyword. It always takes ``undefined=``,
-    returns a float, and returns :class:`~streameval.metrics.undefined.Undefined`
-    where there is no value.
+    The function takes the state first (then the states of `also`, in that order) and everything
+    else by keyword. It always takes ``undefined=``, returns a float, and returns
+    :class:`~streameval.metrics.undefined.Undefined` where there is no value.
 
     >>> row = Metric(
     ...     name="share", function=lambda counts, undefined=None: 0.5, state="confusion",
@@ -166,9 +150,6 @@ class Metric:
     ... )
     >>> row.bind()("any state")
     0.5
-    >>> row.bind(beta=2)
-    Traceback (most recent call last):
-    streameval.errors.MetricError: share takes no parameter 'beta'; it takes none
     """
 
     name: str
@@ -230,18 +211,11 @@ class Metric:
     def bind(
         self, *, positive: Label | None = None, undefined: float | None = None, **params: Any
     ) -> Callable[..., float]:
-        """The metric as a function of its states alone.
+        """The metric as a function of its states alone; parameters are checked once, here.
 
-        Parameters are checked here, once, not at each read of a value.
-
-        Args:
-            positive: The positive class; ignored where the metric has none.
-            undefined: A number in place of an undefined value.
-            **params: The metric's own parameters, such as ``beta=2``.
-
-        Raises:
-            MetricError: A parameter that the metric does not take, or no
-                `positive` where it needs one.
+        `positive` is ignored where the metric has none; `undefined` is a number in place of an
+        undefined value. Raises MetricError for a parameter that the metric does not take, or no
+        `positive` where it needs one.
         """
         check_parameters(self.name, params, self.params)
         function = self.function

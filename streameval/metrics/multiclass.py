@@ -15,14 +15,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Label, Weight
-from streameval.metrics.averages import FRACTION_BITS, exact_sum, mean_of_scaled
+from streameval.metrics.averages import check_choice, exact_sum, mean_of_scaled
 from streameval.metrics.ranking import average_precision_of
-from streameval.metrics.thresholds import coarsened, widened
+from streameval.metrics.thresholds import coarsened, column_list
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.class_scores import ClassScores
-from streameval.states.ranking.score_groups import won_share
+from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
+from streameval.states.ranking.score_groups import auc, twice_wins, won_share
 
 __all__ = [
     "PairwiseAuc",
@@ -48,8 +48,7 @@ class _Share(NamedTuple):
 def _mean(shares: Iterable[_Share], undefined: float | None) -> float | None:
     """The weighted mean of AUCs, or None where none exists.
 
-    Those without pairs count as ``undefined`` when it is a number, and are
-    left out otherwise.
+    An AUC without pairs counts as ``undefined`` when that is a number, and is left out otherwise.
     """
     defined: list[_Share] = []
     left: list[_Share] = []
@@ -69,12 +68,6 @@ def _mean(shares: Iterable[_Share], undefined: float | None) -> float | None:
     return math.fsum(terms) / math.fsum(weights)
 
 
-def _average_option(average: object, allowed: tuple[object, ...]) -> None:
-    if average not in allowed:
-        names = ", ".join(map(repr, allowed[:-1])) + f" or {allowed[-1]!r}"
-        raise MetricError(f"average: expected {names}, got {shown(average)}")
-
-
 def _true_counts(scores: ClassScores) -> dict[Label, Weight]:
     return {label: scores.true_count(label) for label in scores.classes}
 
@@ -92,31 +85,15 @@ def roc_auc_ovr(
 
 
 def roc_auc_ovr(
-    scores: ClassScores,
-    *,
-    average: AucAverage | None = "macro",
-    undefined: float | None = None,
+    scores: ClassScores, *, average: AucAverage | None = "macro", undefined: float | None = None
 ) -> float | dict[Label, float]:
     """AUC of each class against the rest, averaged.
 
-    Equal to scikit-learn's ``roc_auc_score(multi_class="ovr")``.
-
-    Args:
-        scores: Probabilities of every label by true class.
-        average: ``"macro"``, the plain mean; ``"weighted"``, by the number of
-            events of the class; None, a dict of label to AUC.
-        undefined: A number that counts for each class without an AUC; such
-            classes are left out of the mean otherwise.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while no class has an AUC,
-        that is, until events of two classes were seen.
-
-    Raises:
-        MetricError: An unknown average.
-
-    Cost:
-        The first read O(scores), then O(classes); O(scores) once a weight was not whole.
+    `average` is ``"macro"``, the plain mean; ``"weighted"``, by the number of events of the class;
+    or None for a dict of label to AUC. Raises MetricError for another. Equal to scikit-learn's
+    ``roc_auc_score(multi_class="ovr")``. In [0, 1]; undefined until events of two classes were
+    seen. `undefined` is also the AUC of a class that has none; by default the mean leaves it out.
+    Cost: the first read O(scores), then O(classes); O(scores) with fractional weights.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -124,7 +101,7 @@ def roc_auc_ovr(
     >>> roc_auc_ovr(scores)
     1.0
     """
-    _average_option(average, ("macro", "weighted", None))
+    check_choice("average", average, ("macro", "weighted", None))
     scores = scores.whole
     if average == "macro" and undefined is None:
         share = scores.mean_share()
@@ -153,14 +130,7 @@ def _over_rest(scores: ClassScores, label: Label, total: Weight, weight: Weight)
 
 
 def pair_auc(scores: ClassScores, label: Label, other: Label) -> float:
-    """A(label | other): the AUC of two classes in the column of the first; nan without events.
-
-    >>> scores = ClassScores()
-    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
-    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
-    >>> pair_auc(scores, "cat", "dog")
-    1.0
-    """
+    """A(label | other): the AUC of two classes in the column of the first; nan without events."""
     wins, pairs, _ = _over_other(scores, label, other)
     return wins / pairs if pairs else math.nan
 
@@ -206,25 +176,12 @@ def roc_auc_ovo(
 ) -> float:
     """AUC of each pair of classes, averaged (Hand & Till 2001).
 
-    The mean over unordered pairs of ½(A(c|j) + A(j|c)): a perfect ranking
-    gives 1. Equal to scikit-learn's ``roc_auc_score(multi_class="ovo")``.
-
-    Args:
-        scores: Probabilities of every label by true class.
-        average: ``"macro"``, the plain mean; ``"weighted"``, by the number
-            of events of the two classes.
-        undefined: A number that counts for each pair with a class that no
-            event has; such pairs are left out of the mean otherwise.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason until events of two classes
-        were seen.
-
-    Raises:
-        MetricError: An unknown average.
-
-    Cost:
-        O(classes · scores) in all pairs together.
+    The mean over unordered pairs of ½(A(c|j) + A(j|c)): a perfect ranking gives 1. `average` is
+    ``"macro"``, the plain mean, or ``"weighted"``, by the number of events of the two classes.
+    Raises MetricError for another. Equal to scikit-learn's ``roc_auc_score(multi_class="ovo")``.
+    In [0, 1]; undefined until events of two classes were seen. `undefined` is also the AUC of a
+    pair with a class that no event has; by default the mean leaves it out. Cost: O(classes ·
+    scores) in all pairs together.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -232,7 +189,7 @@ def roc_auc_ovo(
     >>> roc_auc_ovo(scores)
     1.0
     """
-    _average_option(average, ("macro", "weighted"))
+    check_choice("average", average, ("macro", "weighted"))
     counts = _true_counts(scores)
     if undefined is None:
         # Pairs without events are left out of the mean: of a long list of classes they are most.
@@ -253,16 +210,10 @@ def roc_auc_ovo(
 def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> float:
     """AUC of all columns pooled: every (event, label) is one case, positive where it is true.
 
-    Equal to scikit-learn's ``roc_auc_score(multi_class="ovr", average="micro")``.
-
-    Declared classes have a case in every event, even where all gave them 0. Of discovered
-    labels, one that was named with 0 only is no class.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason until there are two classes and an event.
-
-    Cost:
-        O(scores).
+    Equal to scikit-learn's ``roc_auc_score(multi_class="ovr", average="micro")``. Declared classes
+    have a case in every event, even where all gave them 0. Of discovered labels, one that was
+    named with 0 only is no class. In [0, 1]; undefined until there are two classes and an event.
+    Cost: O(scores).
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -275,15 +226,8 @@ def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> flo
     if not scores.exact:
         share = won_share((groups.scores, positives), (groups.scores, negatives))
         return share if share == share else _no_two_classes(_true_counts(scores), undefined)
-    totals = [float(np.sum(side, dtype=np.float64)) for side in (positives, negatives)]
-    bound = 4 * totals[0] * totals[1]
-    if not bound:
-        return _no_two_classes(_true_counts(scores), undefined)
-    won, lost = widened(positives, bound), widened(negatives, bound)
-    below = np.cumsum(lost) - lost
-    twice_wins = np.dot(won, 2 * below + lost)
-    pairs = won.sum() * lost.sum()
-    return float(twice_wins / (2 * pairs))
+    value = auc(twice_wins(groups), int(positives.sum()), int(negatives.sum()))
+    return _no_two_classes(_true_counts(scores), undefined) if value is None else value
 
 
 @overload
@@ -299,32 +243,14 @@ def average_precision_ovr(
 
 
 def average_precision_ovr(
-    scores: ClassScores,
-    *,
-    average: AucAverage | None = "macro",
-    undefined: float | None = None,
+    scores: ClassScores, *, average: AucAverage | None = "macro", undefined: float | None = None
 ) -> float | dict[Label, float]:
     """Average precision of each class against the rest, averaged.
 
-    Equal to scikit-learn's ``average_precision_score`` of the classes as
-    indicator columns, except that there a class without events counts as 0.
-
-    Args:
-        scores: Scores of every label by true class.
-        average: ``"macro"``, the plain mean; ``"weighted"``, by the number of
-            events of the class; None, a dict of label to average precision.
-        undefined: A number that counts for each class without events; such
-            classes are left out of the mean otherwise.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason before the first event, and once
-        scores have been coarsened.
-
-    Raises:
-        MetricError: An unknown average.
-
-    Cost:
-        O(classes · scores).
+    `average` is as in :func:`roc_auc_ovr`. Equal to scikit-learn's ``average_precision_score`` of
+    the classes as indicator columns, except that there a class without events counts as 0: here
+    `undefined` is its value, and by default the mean leaves it out. In [0, 1]; undefined before the
+    first event, and once scores have been coarsened. Cost: O(classes · scores).
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -333,7 +259,7 @@ def average_precision_ovr(
     >>> average_precision_ovr(scores, average=None)
     {'cat': 0.5, 'dog': 0.8333333333333333}
     """
-    _average_option(average, ("macro", "weighted", None))
+    check_choice("average", average, ("macro", "weighted", None))
     counts = _true_counts(scores)
     reason = coarsened(scores)
     values: dict[Label, float] = {}
@@ -357,19 +283,9 @@ def average_precision_ovr(
 def average_precision_micro(scores: ClassScores, *, undefined: float | None = None) -> float:
     """Average precision of all columns pooled: every (event, label) is one case.
 
-    Equal to scikit-learn's ``average_precision_score(average="micro")``; the classes are
-    those of :func:`roc_auc_micro`.
-
-    Args:
-        scores: Scores of every label by true class.
-        undefined: A number to return where there is no value.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason before the first event, and once
-        scores have been coarsened.
-
-    Cost:
-        O(scores).
+    Equal to scikit-learn's ``average_precision_score(average="micro")``; the classes are those of
+    :func:`roc_auc_micro`. In [0, 1]; undefined before the first event, and once scores have been
+    coarsened. Cost: O(scores).
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -386,9 +302,9 @@ def average_precision_micro(scores: ClassScores, *, undefined: float | None = No
 class PairwiseAuc:
     """AUC of every ordered pair of classes.
 
-    ``auc[a, b]`` is A(labels[a] | labels[b]): how well the probability of
-    labels[a] separates its events from those of labels[b]. The diagonal, and the
-    rows and columns of a class without events, are nan.
+    ``auc[a, b]`` is A(labels[a] | labels[b]): how well the probability of labels[a] separates its
+    events from those of labels[b]. The diagonal, and the rows and columns of a class without
+    events, are nan.
     """
 
     labels: list[Label]
@@ -396,15 +312,13 @@ class PairwiseAuc:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan becomes None."""
-        rows = [[None if math.isnan(v) else v for v in row] for row in self.auc.tolist()]
-        return {"labels": list(self.labels), "auc": rows}
+        return {"labels": list(self.labels), "auc": [column_list(row) for row in self.auc]}
 
 
 def roc_auc_pairs(scores: ClassScores) -> PairwiseAuc:
     """The table behind :func:`roc_auc_ovo`: A(c|j) of every ordered pair of classes.
 
-    Cost:
-        O(classes · scores), and classes² cells.
+    Cost: O(classes · scores), and classes² cells.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})

@@ -1,9 +1,8 @@
 """Quality of probabilities: log loss, Brier score, their D², and top-k accuracy.
 
-Functions of :class:`ProbabilitySums` (binary: the probability of the positive
-class) or of :class:`ClassProbabilitySums` (multi-class: a probability for each
-label). The sums are integers in units of 2⁻⁶⁰, so a value does not depend on
-the order of the events.
+Functions of :class:`ProbabilitySums` (binary: the probability of the positive class) or of
+:class:`ClassProbabilitySums` (multi-class: a probability for each label). The sums are integers in
+units of 2⁻⁶⁰, so a value does not depend on the order of the events.
 """
 
 from __future__ import annotations
@@ -37,14 +36,7 @@ AnySums: TypeAlias = ProbabilitySums | ClassProbabilitySums
 
 
 def missing_probability(sums: AnySums, what: str) -> str:
-    """Why a metric of probabilities has no value; empty when it has one.
-
-    >>> sums = ProbabilitySums()
-    >>> sums.update(True, 1.5)
-    >>> sums.update(True, 0.5)
-    >>> missing_probability(sums, "log loss")
-    '1 of 2 scores lies outside [0, 1]; log loss needs probabilities'
-    """
+    """Why a metric of probabilities has no value; empty when it has one."""
     if isinstance(sums, ClassProbabilitySums) and not sums.probabilities and sums.weight:
         return (
             f"the scores are no probabilities, as probabilities=False says, and {what} needs them"
@@ -54,11 +46,7 @@ def missing_probability(sums: AnySums, what: str) -> str:
 
 
 def no_probabilities(weight: Weight, outside: Weight, what: str) -> str:
-    """The same for scores of which `outside` are no probabilities, and `weight` are.
-
-    >>> no_probabilities(3, 0, "log loss")
-    ''
-    """
+    """The same for scores of which `outside` are no probabilities, and `weight` are."""
     if outside:
         lie = "lies" if outside == 1 else "lie"
         share = f"{_spelled(outside)} of {_spelled(weight + outside)} scores"
@@ -71,25 +59,20 @@ def _spelled(weight: Weight) -> str:
 
 
 def _mean(units: str, sums: AnySums, what: str, undefined: float | None) -> float:
-    reason = missing_probability(sums, what)
-    if reason:
-        return undefined_value(reason, undefined)
-    sums = sums.whole
-    return float(getattr(sums, units) / (sums.weight * UNIT))
+    whole = sums.whole
+    weight = whole.weight
+    # Read after every event: a reason is looked for where there is one.
+    if weight and (not sums.outside if isinstance(sums, ProbabilitySums) else sums.probabilities):
+        return float(getattr(whole, units) / (weight * UNIT))
+    return undefined_value(missing_probability(sums, what), undefined)
 
 
 def log_loss(sums: AnySums, *, undefined: float | None = None) -> float:
     """Mean of −ln(probability given to the true class), in nats.
 
-    Probabilities are clipped to [ε, 1 − ε] with ε = 2⁻⁵², as scikit-learn's
-    ``log_loss`` clips, so one event adds at most about 36.
-
-    Returns:
-        A number from 0 up; nan with a reason while there is no event or,
-        binary, while some score lies outside [0, 1].
-
-    Cost:
-        O(1).
+    Probabilities are clipped to [ε, 1 − ε] with ε = 2⁻⁵², as scikit-learn's ``log_loss`` clips,
+    so one event adds at most about 36. From 0 up; undefined while there is no event or, binary,
+    while some score lies outside [0, 1]. Cost: O(1).
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.8)
@@ -103,15 +86,9 @@ def log_loss(sums: AnySums, *, undefined: float | None = None) -> float:
 def brier_score(sums: AnySums, *, undefined: float | None = None) -> float:
     """Mean squared distance between probabilities and outcomes.
 
-    Binary: mean of (p − y)², in [0, 1]. Multi-class: mean over events of
-    Σ_k (p_k − y_k)² over the labels, in [0, 2]: scikit-learn's
-    ``brier_score_loss`` in its default scale for three or more classes.
-
-    Returns:
-        nan with a reason in the cases of :func:`log_loss`.
-
-    Cost:
-        O(1).
+    Binary: mean of (p − y)², in [0, 1]. Multi-class: mean over events of Σ_k (p_k − y_k)² over
+    the labels, in [0, 2]: scikit-learn's ``brier_score_loss`` in its default scale for three or
+    more classes. Undefined in the cases of :func:`log_loss`. Cost: O(1).
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.75)
@@ -129,25 +106,14 @@ def normalized_entropy(
 
         NE = log loss / H,  H = −Σ (tₖ/s)·ln(tₖ/s)
 
-    H is the entropy of the true classes: unlike the log loss, NE can be
-    compared between streams whose classes are not equally frequent.
+    H is the entropy of the true classes: unlike the log loss, NE can be compared between streams
+    whose classes are not equally frequent. Multi-class, `counts` has these, of the same events.
+    From 0 up, 1 for predicting the frequencies; undefined in the cases of :func:`log_loss`, while
+    all events are of one class, and, multi-class, where some event without probabilities was
+    counted. Cost: O(bins), multi-class O(classes).
 
-    Args:
-        sums: The losses.
-        counts: Multi-class: the same events, of which the true classes count.
-        undefined: A number to return where there is no value.
-
-    Returns:
-        A number from 0 up, 1 for predicting the frequencies; nan with a reason
-        in the cases of :func:`log_loss`, while all events are of one class,
-        and, multi-class, where some event without probabilities was counted.
-
-    Cost:
-        O(bins), multi-class O(classes).
-
-    Source:
-        He et al. (2014), Practical lessons from predicting clicks on ads at
-        Facebook; torcheval's ``BinaryNormalizedEntropy``.
+    Source: He et al. (2014), Practical lessons from predicting clicks on ads at Facebook;
+    torcheval's ``BinaryNormalizedEntropy``.
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.8)
@@ -165,20 +131,10 @@ def d2_log_loss_score(
 
         D² = 1 − log loss / H = 1 − NE
 
-    Args:
-        sums: The losses.
-        counts: Multi-class: the same events, of which the true classes count.
-        undefined: A number to return where there is no value.
+    At most 1; 0 for predicting the frequencies, negative for worse. Arguments, undefined values
+    and cost are those of :func:`normalized_entropy`.
 
-    Returns:
-        At most 1; 0 for predicting the frequencies, negative for worse. nan with
-        a reason in the cases of :func:`normalized_entropy`.
-
-    Cost:
-        As :func:`normalized_entropy`.
-
-    Source:
-        scikit-learn's ``d2_log_loss_score``; McFadden's pseudo-R².
+    Source: scikit-learn's ``d2_log_loss_score``; McFadden's pseudo-R².
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.8)
@@ -186,8 +142,7 @@ def d2_log_loss_score(
     >>> round(d2_log_loss_score(sums), 12)
     0.678071905113
     """
-    share = _of_baseline("the log loss", sums.log_loss_units, _entropy, sums, counts, None)
-    return _removed(share, undefined)
+    return _removed(normalized_entropy(sums, counts), undefined)
 
 
 def d2_brier_score(
@@ -197,23 +152,11 @@ def d2_brier_score(
 
         D² = 1 − Brier / (1 − Σ (tₖ/s)²)
 
-    Binary, the denominator is half of that, as the Brier score is. Also called
-    the Brier skill score.
+    Binary, the denominator is half of that, as the Brier score is. Also called the Brier skill
+    score. At most 1; 0 for predicting the frequencies, negative for worse. Arguments, undefined
+    values and cost are those of :func:`normalized_entropy`.
 
-    Args:
-        sums: The losses.
-        counts: Multi-class: the same events, of which the true classes count.
-        undefined: A number to return where there is no value.
-
-    Returns:
-        At most 1; 0 for predicting the frequencies, negative for worse. nan with
-        a reason in the cases of :func:`normalized_entropy`.
-
-    Cost:
-        As :func:`normalized_entropy`.
-
-    Source:
-        scikit-learn's ``d2_brier_score``.
+    Source: scikit-learn's ``d2_brier_score``.
 
     >>> sums = ProbabilitySums()
     >>> sums.update(True, 0.75)
@@ -221,8 +164,8 @@ def d2_brier_score(
     >>> d2_brier_score(sums)
     0.75
     """
-    spread = _half_spread if isinstance(sums, ProbabilitySums) else _spread
-    share = _of_baseline("the Brier score", sums.brier_units, spread, sums, counts, None)
+    parts = 2 if isinstance(sums, ProbabilitySums) else 1
+    share = _of_baseline("the Brier score", sums.brier_units, _spread, sums, counts, None, parts)
     return _removed(share, undefined)
 
 
@@ -233,8 +176,9 @@ def _of_baseline(
     sums: AnySums,
     counts: ConfusionCounts | None,
     undefined: float | None,
+    parts: int = 1,
 ) -> float:
-    """The mean of a loss over that of predicting the class frequencies."""
+    """The mean of a loss over that of predicting the class frequencies, one of so many parts."""
     if reason := missing_probability(sums, what):
         return undefined_value(reason, undefined)
     if isinstance(sums, ProbabilitySums):
@@ -254,7 +198,7 @@ def _of_baseline(
             return undefined_value("some events have no probabilities", undefined)
         if len(true) < 2:
             return undefined_value("every event is truly {}", undefined, held_labels[0])
-    return units / (sums.weight * UNIT) / baseline(true, exact_sum(true))
+    return units / (sums.weight * UNIT) / (baseline(true, exact_sum(true)) / parts)
 
 
 def _removed(share: float, undefined: float | None) -> float:
@@ -284,30 +228,14 @@ def _spread(true: list[Weight], total: Weight) -> float:
     return math.fsum(share * rest for share, rest in _with_rest(true, total))
 
 
-def _half_spread(true: list[Weight], total: Weight) -> float:
-    return _spread(true, total) / 2
-
-
 def top_k_accuracy(
     sums: ClassProbabilitySums, k: int = 2, *, undefined: float | None = None
 ) -> float:
-    """Share of events whose true label is among the k most probable.
+    """Share of events whose true label is among the k most probable, in [0, 1].
 
-    Of equal probabilities the label that sorts later ranks higher, as in
-    scikit-learn's ``top_k_accuracy_score``.
-
-    Args:
-        sums: Where the true labels ranked.
-        k: At least 1.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while no event was counted.
-
-    Raises:
-        MetricError: ``k`` is not a whole number above 0.
-
-    Cost:
-        O(distinct ranks).
+    Of equal probabilities the label that sorts later ranks higher, as in scikit-learn's
+    ``top_k_accuracy_score``. Undefined before the first event. Raises MetricError where `k` is not
+    a whole number above 0. Cost: O(distinct ranks).
 
     >>> sums = ClassProbabilitySums()
     >>> sums.update("cat", {"cat": 0.5, "dog": 0.25, "fox": 0.25})

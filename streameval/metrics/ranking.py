@@ -9,9 +9,8 @@ nan with a reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from streameval.metrics.averages import exact_sum
 from streameval.metrics.cut_points import precision_cut
 from streameval.metrics.thresholds import (
     Counts,
+    ThresholdCounts,
     class_missing,
     coarsened,
     number_option,
@@ -49,28 +49,16 @@ __all__ = [
 ]
 
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
 def roc_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """Area under the ROC curve of the scores seen so far, exactly.
 
-    The probability that a random positive outscores a random negative, a tie
-    counting one half:
+    The probability that a random positive outscores a random negative, a tie counting one half:
 
         AUC = (#{s⁺ > s⁻} + ½ #{s⁺ = s⁻}) / (P · N)
 
-    Pairs are counted in integers and divided once, so the value does not
-    depend on arrival or merge order.
-
-    Args:
-        index: Scores in any unit; only their order matters.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while P or N is 0.
-
-    Cost:
-        O(1) once the index keeps its wins current (after the first read).
+    Pairs are counted in integers and divided once, so the value does not depend on arrival or
+    merge order. Scores may be in any unit; only their order matters. In [0, 1]; undefined while P
+    or N is 0. Cost: O(1) once the index keeps its U statistic current (after the first read).
 
     >>> roc_auc(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.75
@@ -80,13 +68,9 @@ def roc_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
 
 
 def gini(index: ScoreIndex, *, undefined: float | None = None) -> float:
-    """Gini coefficient of the ranking, 2·AUC − 1: wins minus losses over all pairs.
+    """Gini coefficient of the ranking, 2·AUC − 1: pairs won minus pairs lost, over all pairs.
 
-    Returns:
-        A fraction in [−1, 1], 0 for random scores; nan with a reason while a class is missing.
-
-    Cost:
-        As :func:`roc_auc`.
+    In [−1, 1], 0 for random scores; undefined while a class is missing. Cost: as :func:`roc_auc`.
 
     >>> gini(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.5
@@ -100,12 +84,8 @@ def gini(index: ScoreIndex, *, undefined: float | None = None) -> float:
 def ks(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """Kolmogorov–Smirnov distance: the largest ``|TPR − FPR|`` over all thresholds.
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason while a class is missing.
-
-    Cost:
-        By the compiled index, of whole weights: 10 to 70 µs among 10⁶ scores. Else O(distinct
-        scores) at each read.
+    In [0, 1]; undefined while a class is missing. Cost: by the compiled index, of whole weights, 10
+    to 70 µs among 10⁶ scores; else O(distinct scores) at each read.
 
     >>> ks(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.5
@@ -119,16 +99,12 @@ def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> f
 
         AP = Σ (R_n − R_{n−1}) · P_n   over the distinct scores, descending
 
-    This is the step form (scikit-learn's ``average_precision_score``), not
-    the trapezoid, which is optimistic. The sum is rounded once.
+    This is the step form (scikit-learn's ``average_precision_score``), not the trapezoid, which is
+    optimistic. The sum is rounded once. In [0, 1]; undefined while no positive was seen.
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason while no positive was seen.
-
-    Cost:
-        O(distinct scores) time at each read; no copy of the curve is held. A term is
-        p·TP / (TP + FP): one event changes the precision at every lower score, each by
-        another factor, so that no sum of a part can be kept.
+    Cost: O(distinct scores) time at each read; no copy of the curve is held. A term is
+    p·TP / (TP + FP): one event changes the precision at every lower score, each by another
+    factor, so that no sum of a part can be kept.
 
     >>> average_precision(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.8333333333333333
@@ -176,23 +152,15 @@ def _running_on(before: Weight, weights: Counts) -> Counts:
 def eleven_point_average_precision(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """Mean interpolated precision at the recall levels 0, 0.1, …, 1.
 
-    At each level, the highest precision of any threshold whose recall
-    reaches the level.
+    At each level, the highest precision of any threshold whose recall reaches the level. In
+    [0, 1]; undefined while no positive was seen, and once scores have been coarsened. Cost:
+    O(distinct scores).
 
-    Returns:
-        A fraction in [0, 1]; nan with a reason while no positive was seen,
-        and once scores have been coarsened.
-
-    Cost:
-        O(distinct scores).
-
-    >>> eleven_point_average_precision(ScoreIndex([(False, .1), (False, .4), (True, .35),
-    ...                                            (True, .8)]))
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> eleven_point_average_precision(index)
     0.8484848484848485
     """
-    if not index.positives:
-        return _needs_both(index, undefined)
-    if reason := coarsened(index):
+    if reason := _no_positive(index) or coarsened(index):
         return undefined_value(reason, undefined)
     counts = threshold_counts(index.groups())
     tp, fp = counts.tp[1:], counts.fp[1:]
@@ -212,23 +180,15 @@ def _tenths(whole: Weight, tenth: int) -> Weight:
 def break_even(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """The value at which precision equals recall.
 
-    They are equal where as many events are predicted positive as are positive.
-    Inside a group of equal scores the counts are interpolated linearly, as the
-    ROC curve interpolates ties.
-
-    Returns:
-        A fraction in [0, 1]; nan with a reason while no positive was seen,
-        and once scores have been coarsened.
-
-    Cost:
-        O(distinct scores).
+    They are equal where as many events are predicted positive as are positive. Inside a group of
+    equal scores the counts are interpolated linearly, as the ROC curve interpolates ties. In
+    [0, 1]; undefined while no positive was seen, and once scores have been coarsened. Cost:
+    O(distinct scores).
 
     >>> break_even(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.5
     """
-    if not index.positives:
-        return _needs_both(index, undefined)
-    if reason := coarsened(index):
+    if reason := _no_positive(index) or coarsened(index):
         return undefined_value(reason, undefined)
     counts = threshold_counts(index.groups())
     positives = counts.positives
@@ -245,18 +205,11 @@ def break_even(index: ScoreIndex, *, undefined: float | None = None) -> float:
 def equal_error_rate(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """The error rate of the point of the ROC curve where FPR and FNR are equal.
 
-    Between two thresholds the curve is a straight line, ties included. (Where
-    no threshold has equal rates, some take the mean of the two nearest ones.)
+    Between two thresholds the curve is a straight line, ties included. (Where no threshold has
+    equal rates, some take the mean of the two nearest ones.) In [0, 1], 0 for a perfect ranking
+    and ½ for a constant score; undefined while a class is missing. Cost: O(distinct scores).
 
-    Returns:
-        A fraction in [0, 1], 0 for a perfect ranking and ½ for a constant
-        score; nan with a reason while a class is missing.
-
-    Cost:
-        O(distinct scores).
-
-    Source:
-        Brümmer & de Villiers (2011), The BOSARIS toolkit.
+    Source: Brümmer & de Villiers (2011), The BOSARIS toolkit.
 
     >>> equal_error_rate(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.5
@@ -276,117 +229,96 @@ def equal_error_rate(index: ScoreIndex, *, undefined: float | None = None) -> fl
     return float((first * above - last * before) / ((above - before) * Fraction(negatives)))
 
 
-_AT_LEAST = """The highest {value} of the thresholds that reach a {rate}.
-{note}
-Args:
-    index: Scores in any unit.
-    min_{option}: The {option} wanted, in [0, 1].
-    undefined: A number to return {undefined}.
-
-Returns:
-    A fraction in [0, 1]; nan with a reason {undefined}.
-
-Raises:
-    MetricError: ``min_{option}`` is not in [0, 1].
-
-Cost:
-    O(distinct scores).
-
-Source:
-    torchmetrics' ``binary_{source}.
-
->>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
->>> {name}(index, {least[0]}), {name}(index, {least[1]})
-{values}
-"""
+_RATES: Mapping[str, Callable[[ThresholdCounts], tuple[Counts, Counts | Weight]]] = {
+    "precision": lambda counts: (counts.tp, counts.tp + counts.fp),
+    "recall": lambda counts: (counts.tp, counts.positives),
+    "sensitivity": lambda counts: (counts.tp, counts.positives),
+    "specificity": lambda counts: (counts.negatives - counts.fp, counts.negatives),
+}
+"""From the rates that a metric ``<value>_at_<rate>`` is of to their quotients."""
 
 
-def _best_at_least(value: str, rate: str, **texts: Any) -> Callable[[_Function], _Function]:
-    """Gives the docstring to a function that returns the best `value` where `rate` is reached."""
-
-    def documented(function: _Function) -> _Function:
-        texts.setdefault("note", "")
-        names = {"name": function.__name__, "option": rate.split()[0]}
-        function.__doc__ = _AT_LEAST.format(value=value, rate=rate, **names, **texts)
-        return function
-
-    return documented
-
-
-@_best_at_least(
-    "precision",
-    "recall",
-    undefined="while no positive was seen",
-    source="precision_at_fixed_recall``",
-    least=(0.5, 0.6),
-    values=(1.0, 0.6666666666666666),
-)
 def precision_at_recall(
     index: ScoreIndex, min_recall: float = 0.9, *, undefined: float | None = None
 ) -> float:
-    least = _share_option("min_recall", min_recall)
-    if not index.positives:
-        return _needs_both(index, undefined)
-    counts = threshold_counts(index.groups())
-    tp, fp = counts.tp[1:], counts.fp[1:]
-    reached = quotients(tp, counts.positives) >= least
-    return float(quotients(tp[reached], tp[reached] + fp[reached]).max())
+    """The highest precision of the thresholds whose recall is at least `min_recall`.
+
+    In [0, 1]; undefined while no positive was seen. Raises MetricError where `min_recall` is not
+    in [0, 1]. Cost: O(distinct scores), here and in the three below.
+
+    Source: torchmetrics' ``binary_precision_at_fixed_recall``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> precision_at_recall(index, 0.5), precision_at_recall(index, 0.9)
+    (1.0, 0.6666666666666666)
+    """
+    return _best_at(index, "precision", "recall", min_recall, undefined)
 
 
-@_best_at_least(
-    "recall",
-    "precision",
-    undefined="while no positive was seen, and\n        where no threshold reaches the precision",
-    source="recall_at_fixed_precision``, which returns 0\n"
-    "        where no threshold reaches the precision",
-    least=(0.9, 0.6),
-    values=(0.5, 1.0),
-    note="\nThe value of the cut-point ``precision_at_least``.\n",
-)
 def recall_at_precision(
     index: ScoreIndex, min_precision: float = 0.9, *, undefined: float | None = None
 ) -> float:
+    """The highest recall of the thresholds whose precision is at least `min_precision`.
+
+    The value of the cut-point ``precision_at_least``. In [0, 1]; undefined while no positive was
+    seen, and where no threshold reaches the precision. Errors: as :func:`precision_at_recall`.
+
+    Source: torchmetrics' ``binary_recall_at_fixed_precision``, which then returns 0.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> recall_at_precision(index, 0.5), recall_at_precision(index, 0.9)
+    (1.0, 0.5)
+    """
     cut = precision_cut(index, _share_option("min_precision", min_precision))
     return undefined_value(cut.reason, undefined) if cut.reason else cut.value
 
 
-@_best_at_least(
-    "sensitivity (TPR)",
-    "specificity (1 − FPR)",
-    undefined="while a class is missing",
-    source="sensitivity_at_specificity``",
-    least=(0.5, 0.9),
-    values=(1.0, 0.5),
-)
 def sensitivity_at_specificity(
     index: ScoreIndex, min_specificity: float = 0.9, *, undefined: float | None = None
 ) -> float:
-    return _rate_at_rate(index, "min_specificity", min_specificity, undefined)
+    """The highest sensitivity (TPR) of thresholds of a specificity of `min_specificity` or more.
+
+    In [0, 1]; undefined while a class is missing. Errors: as :func:`precision_at_recall`.
+
+    Source: torchmetrics' ``binary_sensitivity_at_specificity``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> sensitivity_at_specificity(index, 0.5), sensitivity_at_specificity(index, 0.9)
+    (1.0, 0.5)
+    """
+    return _best_at(index, "sensitivity", "specificity", min_specificity, undefined)
 
 
-@_best_at_least(
-    "specificity (1 − FPR)",
-    "sensitivity (TPR)",
-    undefined="while a class is missing",
-    source="specificity_at_sensitivity``",
-    least=(0.5, 0.9),
-    values=(1.0, 0.5),
-)
 def specificity_at_sensitivity(
     index: ScoreIndex, min_sensitivity: float = 0.9, *, undefined: float | None = None
 ) -> float:
-    return _rate_at_rate(index, "min_sensitivity", min_sensitivity, undefined)
+    """The highest specificity of thresholds of a sensitivity (TPR) of `min_sensitivity` or more.
+
+    In [0, 1]; undefined while a class is missing. Errors: as :func:`precision_at_recall`.
+
+    Source: torchmetrics' ``binary_specificity_at_sensitivity``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> specificity_at_sensitivity(index, 0.5), specificity_at_sensitivity(index, 0.9)
+    (1.0, 0.5)
+    """
+    return _best_at(index, "specificity", "sensitivity", min_sensitivity, undefined)
 
 
-def _rate_at_rate(index: ScoreIndex, option: str, least: float, undefined: float | None) -> float:
-    """The highest rate of one class among thresholds where that of the other reaches `least`."""
-    least = _share_option(option, least)
-    if not index.positives * index.negatives:
+def _best_at(
+    index: ScoreIndex, value: str, rate: str, least: float, undefined: float | None
+) -> float:
+    """The highest value of the thresholds at which a rate is at least `least`."""
+    least = _share_option(f"min_{rate}", least)
+    if not (index.positives and (index.negatives or value == "precision")):
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
-    rates = (counts.tp, counts.positives), (counts.negatives - counts.fp, counts.negatives)
-    (best, total), reached = rates if option == "min_specificity" else rates[::-1]
-    return plain(best[quotients(*reached) >= least].max()) / total
+    reached = quotients(*_RATES[rate](counts)) >= least
+    above, below = _RATES[value](counts)
+    if isinstance(below, np.ndarray):
+        # A threshold that predicts no event positive has no precision.
+        return float(np.nanmax(quotients(above[reached], below[reached])))
+    return plain(above[reached].max()) / below
 
 
 def _share_option(name: str, value: object) -> float:
@@ -405,38 +337,18 @@ def partial_roc_auc(
 ) -> float:
     """Area under the ROC curve on an interval of the false or of the true positive rate.
 
-    By default over FPR from 0 to 0.1. With ``min_tpr`` or ``max_tpr`` the area
-    is between the curve and FPR = 1 at a TPR in that interval: specificity,
-    integrated over sensitivity. Standardised as McClish (1989), so that 0.5 is
-    random and 1 perfect for any interval: ½(1 + (A − C)/(M − C)), with C the area
-    of the diagonal and M the interval's length. From 0 this is scikit-learn's
-    ``roc_auc_score(max_fpr=x)``.
+    Over FPR from `min_fpr` (0 unless given) to `max_fpr` (0.1 unless given, 1 with `min_fpr`; at 1
+    the value is the AUC). With `min_tpr` or `max_tpr` the area is between the curve and FPR = 1 at
+    a TPR in that interval: specificity, integrated over sensitivity. Standardised as McClish
+    (1989), so that 0.5 is random and 1 perfect for any interval: ½(1 + (A − C)/(M − C)), with C the
+    area of the diagonal and M the interval's length; ``mcclish=False`` gives the plain area A. From
+    0 this is scikit-learn's ``roc_auc_score(max_fpr=x)``. The standardised value is below 0.5 for a
+    ranking worse than random, and may be below 0 on an interval that does not start at 0. Undefined
+    while a class is missing. Raises MetricError where an end is not in [0, 1], the interval is
+    empty, or an end of each rate is given. Cost: O(distinct scores).
 
-    Args:
-        index: Scores in any unit.
-        max_fpr: The upper end, above 0 and at most 1; 0.1 unless given, and 1
-            with ``min_fpr``. At 1 the value is the AUC.
-        min_fpr: The lower end, at least 0 and below ``max_fpr``; 0 unless given.
-        min_tpr: The lower end of the TPR; 0 unless given.
-        max_tpr: The upper end of the TPR; 1 unless given.
-        mcclish: False gives the plain area A.
-        undefined: A number to return while a class is missing.
-
-    Returns:
-        A fraction; nan with a reason while a class is missing. The
-        standardised value is below 0.5 for a ranking worse than random, and may be
-        below 0 on an interval that does not start at 0.
-
-    Raises:
-        MetricError: An end is not in [0, 1], the interval is empty, or an end
-            of each rate is given.
-
-    Cost:
-        O(distinct scores).
-
-    Source:
-        McClish (1989), Analyzing a portion of the ROC curve; intervals and
-        sensitivity as in Robin et al. (2011), pROC.
+    Source: McClish (1989), Analyzing a portion of the ROC curve; intervals and sensitivity as in
+    Robin et al. (2011), pROC.
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> partial_roc_auc(index, 0.5), partial_roc_auc(index, 0.5, mcclish=False)
@@ -504,6 +416,10 @@ def _area_to(tp: Counts, fp: Counts, limit: Fraction) -> Fraction:
         step = Fraction(plain(fp[last + 1])) - Fraction(plain(fp[last]))
         area += rest * (2 * low + (high - low) * rest / step)
     return area / 2
+
+
+def _no_positive(index: ScoreIndex) -> str:
+    return "" if index.positives else class_missing(index.positives, index.negatives)
 
 
 def _needs_both(index: ScoreIndex, undefined: float | None) -> float:

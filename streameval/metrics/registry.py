@@ -16,7 +16,7 @@ from typing import Any, Literal
 from streameval.errors import MetricError, listed, shown
 from streameval.events.values import Label
 from streameval.metrics import agreement, class_metrics, multiclass, probability, ranking
-from streameval.metrics.averages import undefined_classes
+from streameval.metrics.averages import undefined_classes, whole_counts
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import (
     expected_calibration_error,
@@ -31,27 +31,13 @@ from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.tasks.registry import TASKS, one_of_tasks, task_names
 
-__all__ = [
-    "METRICS",
-    "ROWS",
-    "USUAL_METRICS",
-    "compute",
-    "find",
-    "call_name",
-    "left_out",
-    "metric_calls",
-    "metric_names",
-    "shown_metrics",
-    "task_metrics",
-]
-
-USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
-    {
-        (use, task.name): tuple(names.split())
-        for task in TASKS.values()
-        for use, names in task.usual.items()
-    }
-)
+_USUAL = {
+    # A use that a task has no names for has those of its reports.
+    (use, task.name): tuple(task.usual.get(use, task.usual["report"]).split())
+    for task in map(TASKS.__getitem__, task_names())
+    for use in ("report", "slices", "folds", "representation", "single")
+}
+USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(_USUAL)
 """The metrics of each (use, task) where the caller names none, in the order of reports."""
 
 
@@ -67,26 +53,27 @@ def _row(
     return Metric(name=name, function=function, state=state, definition=definition, **fields)
 
 
+_cells_row = functools.partial(_row, family="confusion")
 _rank_row = functools.partial(_row, state="index", tasks=BINARY)
 _support_row = functools.partial(
-    _row,
-    class_metrics.support,
-    high=math.inf,
-    direction="none",
-    params=("average",),
-    family="none",
+    _row, class_metrics.support, high=math.inf, direction="none", params=("average",), family="none"
 )
 
 
+def _at_row(function: Callable[..., float], value: str, rate: str, *synonyms: str) -> Metric:
+    option = f"min_{function.__name__.partition('_at_')[2]}"
+    definition = f"highest {value} at a {rate} of at least {option}"
+    return _rank_row(function, definition, params=(option,), synonyms=synonyms)
+
+
 def _kappa_row(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
-    return _row(
+    return _cells_row(
         functools.partial(agreement.cohen_kappa, weights=weights),
         f"cohen_kappa where an error counts by its {distance} in label order",
         name=f"cohen_kappa_{weights}",
         low=-1.0,
         params=("labels",),
         fixed=MappingProxyType({"weights": weights}),
-        family="confusion",
     )
 
 
@@ -187,18 +174,16 @@ ROWS: tuple[Metric, ...] = tuple(
             direction="down",
             synonyms=("misclassification", "zero_one_loss"),
         ),
-        _row(
+        _cells_row(
             class_metrics.balanced_accuracy,
             "mean recall of the classes that some event has",
             rule=class_metrics.RECALL,
             average="macro",
-            family="confusion",
         ),
-        _row(
+        _cells_row(
             class_metrics.adjusted_balanced_accuracy,
             "balanced accuracy beyond guessing: (B - 1/K) / (1 - 1/K)",
             low=-1.0,
-            family="confusion",
         ),
         _row(
             class_metrics.expected_cost,
@@ -219,34 +204,30 @@ ROWS: tuple[Metric, ...] = tuple(
         *class_rows(class_metrics.fpr, class_metrics.FPR),
         *class_rows(class_metrics.fnr, class_metrics.FNR),
         *class_rows(class_metrics.npv, class_metrics.NPV),
-        _row(
+        _cells_row(
             class_metrics.geometric_mean,
             "K-th root of the product of the K classes' recalls",
             synonyms=("g_mean", "gmean"),
-            family="confusion",
         ),
-        _row(
+        _cells_row(
             agreement.matthews_corrcoef,
             "correlation of the true and the predicted class",
             low=-1.0,
             synonyms=("mcc", "phi"),
-            family="confusion",
         ),
-        _row(
+        _cells_row(
             agreement.cohen_kappa,
             "agreement beyond chance: (p_o - p_e) / (1 - p_e)",
             low=-1.0,
             params=("weights", "labels"),
-            family="confusion",
             synonyms=("kappa",),
         ),
         _kappa_row("linear", "distance"),
         _kappa_row("quadratic", "squared distance"),
-        _row(
+        _cells_row(
             agreement.kappa_m,
             "accuracy beyond always predicting the most frequent class",
             low=-math.inf,
-            family="confusion",
         ),
         _row(
             agreement.kappa_temporal,
@@ -259,15 +240,13 @@ ROWS: tuple[Metric, ...] = tuple(
         class_row(class_metrics.markedness, class_metrics.MARKEDNESS),
         class_row(class_metrics.positive_likelihood_ratio, class_metrics.POSITIVE_LIKELIHOOD_RATIO),
         class_row(class_metrics.negative_likelihood_ratio, class_metrics.NEGATIVE_LIKELIHOOD_RATIO),
-        _row(
+        _cells_row(
             class_metrics.prevalence_weighted_precision,
             "correct over predicted, each class counting as often as it is true",
-            family="confusion",
         ),
-        _row(
+        _cells_row(
             class_metrics.prevalence_weighted_recall,
             "correct over true, each class counting as often as it is true",
-            family="confusion",
         ),
         _support_row("weight of the positive events", tasks=BINARY, needs_positive=True),
         _support_row("weight of all events", tasks=MULTICLASS),
@@ -309,28 +288,10 @@ ROWS: tuple[Metric, ...] = tuple(
             direction="down",
             synonyms=("eer",),
         ),
-        _rank_row(
-            ranking.precision_at_recall,
-            "highest precision at a recall of at least min_recall",
-            params=("min_recall",),
-            synonyms=("precision_at_fixed_recall",),
-        ),
-        _rank_row(
-            ranking.recall_at_precision,
-            "highest recall at a precision of at least min_precision",
-            params=("min_precision",),
-            synonyms=("recall_at_fixed_precision",),
-        ),
-        _rank_row(
-            ranking.sensitivity_at_specificity,
-            "highest TPR at a specificity of at least min_specificity",
-            params=("min_specificity",),
-        ),
-        _rank_row(
-            ranking.specificity_at_sensitivity,
-            "highest specificity at a TPR of at least min_sensitivity",
-            params=("min_sensitivity",),
-        ),
+        _at_row(ranking.precision_at_recall, "precision", "recall", "precision_at_fixed_recall"),
+        _at_row(ranking.recall_at_precision, "recall", "precision", "recall_at_fixed_precision"),
+        _at_row(ranking.sensitivity_at_specificity, "TPR", "specificity"),
+        _at_row(ranking.specificity_at_sensitivity, "specificity", "TPR"),
         _row(
             binormal_auc,
             "Φ((μ₁ − μ₀)/√(σ₁² + σ₀²)), the AUC if the scores of each class are normal",
@@ -385,13 +346,12 @@ ROWS: tuple[Metric, ...] = tuple(
 """Every row, in the order of reports. A name may occur twice, once for each task."""
 
 
-_OF_TASK: Mapping[str, Mapping[str, Metric]] = {
+_OF_TASK: dict[str, dict[str, Metric]] = {
     task: {row.name: row for row in ROWS if task in row.tasks} for task in task_names()
 }
 
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {**{row.name: row for row in ROWS}, **_OF_TASK[task_names()[0]]}
-)
+_METRICS = {row.name: row for row in (*ROWS, *_OF_TASK[task_names()[0]].values())}
+METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
 # For the hint in an error only: a value has one name.
@@ -399,27 +359,17 @@ _SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in
 
 
 def find(name: str, task: str | None = None, average: object = ...) -> Metric:
-    """The row of a name.
+    """The row of a `name`, as :data:`METRICS` spells it, in a task or (None) in either.
 
-    Args:
-        name: As :data:`METRICS` spells it, or with `average` a family's name.
-        task: ``"binary"`` or ``"multiclass"``; None for either.
-        average: ``"binary"``, ``"macro"``, ``"micro"``, ``"weighted"``; None
-            for a row whose function returns a dictionary of every class's
-            value. By default the name includes the average.
-
-    Raises:
-        MetricError: No such metric (near spellings are named), or not in this
-            task (alternatives are named).
+    With `average` the name is a family's, and None is for a row whose function returns a dictionary
+    of every class's value; by default the name includes the average. Raises MetricError where there
+    is no such metric (near spellings are named), or not in this task (alternatives are named).
 
     >>> find("fbeta", "multiclass", "weighted").name
     'fbeta_weighted'
     >>> find("f1", "multiclass")
     Traceback (most recent call last):
     streameval.errors.MetricError: f1 is about one class: in a multi-class task use f1_macro, ...
-    >>> find("mcc")
-    Traceback (most recent call last):
-    streameval.errors.MetricError: no metric is called 'mcc'; did you mean matthews_corrcoef?
     """
     if not isinstance(name, str) or name not in METRICS:
         raise MetricError(_unknown(name))
@@ -494,22 +444,12 @@ def _either(names: list[str]) -> str:
 
 
 def metric_names(metrics: object) -> list[str]:
-    """Names of metrics as a list; a single name is a list of one.
-
-    Raises:
-        InputError: `metrics` is neither.
-
-    >>> metric_names("f1"), metric_names(("f1", "accuracy"))
-    (['f1'], ['f1', 'accuracy'])
-    """
+    """Names of metrics as a list; a single name is a list of one. Raises InputError for neither."""
     return [metrics] if isinstance(metrics, str) else listed(metrics, "metrics", "a list of names")
 
 
 def metric_calls(metrics: object) -> list[tuple[str, Mapping[str, Any]]]:
-    """Names of metrics, or names with parameters, each as a pair of the two.
-
-    Raises:
-        InputError: `metrics` is neither such a list nor a name.
+    """Names of metrics, or names with parameters, each as a pair of the two; raises InputError.
 
     >>> metric_calls(["accuracy", ("fbeta", {"beta": 2})])
     [('accuracy', {}), ('fbeta', {'beta': 2})]
@@ -521,20 +461,12 @@ def metric_calls(metrics: object) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def call_name(name: str, params: Mapping[str, Any]) -> str:
-    """A metric with its parameters, as reports name it.
-
-    >>> call_name("accuracy", {}), call_name("partial_roc_auc", {"max_fpr": 0.1})
-    ('accuracy', 'partial_roc_auc:max_fpr=0.1')
-    """
+    """A metric with its parameters, as reports name it: ``partial_roc_auc:max_fpr=0.1``."""
     return ":".join([name, *(f"{key}={value}" for key, value in params.items())])
 
 
 def task_metrics(task: str) -> list[Metric]:
-    """Every row of a task, in the order of reports.
-
-    >>> "fbeta" in [row.name for row in task_metrics("binary")]
-    True
-    """
+    """Every row of a task, in the order of reports."""
     return list(_rows_of(task).values())
 
 
@@ -550,16 +482,10 @@ def shown_metrics(task: str) -> list[Metric]:
 def left_out(
     metric: Metric | str, counts: ConfusionCounts, undefined: float | None = None
 ) -> list[Label]:
-    """The classes that a mean over classes leaves out, because they have no value.
+    """The classes that a mean over classes leaves out, because they have no value; O(classes).
 
-    Args:
-        metric: A row or its name; empty for one that is no such mean.
-        counts: The events.
-        undefined: The mean's ``undefined=``, if any: such a number is the value
-            of those classes, which are then not left out.
-
-    Cost:
-        O(classes).
+    Empty for a `metric` (a row or its name) that is no such mean, and where `undefined`, the
+    mean's own, is a number: it is then the value of those classes.
 
     >>> counts = ConfusionCounts.from_matrix([[1, 0], [1, 0]], ["cat", "dog"])
     >>> left_out("precision_macro", counts), left_out("recall_macro", counts)
@@ -575,7 +501,7 @@ def left_out(
     # ``undefined=`` is about the whole.
     if row.name != "balanced_accuracy" and undefined is not None and undefined == undefined:
         return []
-    labels = [label for label, _ in undefined_classes(rule, counts)]
+    labels = [label for label, _ in undefined_classes(rule, whole_counts(counts))]
     if row.fixed.get("average") == "weighted":
         # A class without weight contributes nothing to a weighted mean.
         return [label for label in labels if counts.true_count(label)]
@@ -590,27 +516,15 @@ def compute(
     average: object = ...,
     **params: Any,
 ) -> float:
-    """A metric of states by its name.
+    """A metric of states by its name; for repeated reads call ``find(name).bind(...)`` once.
 
-    For repeated reads of one value call ``find(name).bind(...)`` once.
-
-    Args:
-        name: As :data:`METRICS` spells it.
-        *states: The state that the metric reads; two for ``kappa_temporal``.
-        positive: The positive class, for metrics of one class.
-        undefined: A number in place of an undefined value.
-        average: As in :func:`find`.
-        **params: The metric's own parameters.
-
-    Raises:
-        MetricError: An unknown name or parameter, or another state.
+    `states` are those that the metric reads, two for ``kappa_temporal``; `positive` is the class of
+    metrics of one class, `undefined` a number in place of an undefined value, and `average` as in
+    :func:`find`. Raises MetricError for an unknown name or parameter, or another state.
 
     >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 1]], ["cat", "dog"])
     >>> compute("f1", counts, positive="cat"), compute("f1_macro", counts)
     (0.6666666666666666, 0.6666666666666666)
-    >>> compute("roc_auc", counts)
-    Traceback (most recent call last):
-    streameval.errors.MetricError: roc_auc is a function of ScoreIndex, got ConfusionCounts
     """
     row = find(name, None, average)
     for task, rows in _OF_TASK.items():

@@ -41,9 +41,9 @@ __all__ = [
 class GainCurve(CurveColumns):
     """Cumulative gain and lift as the threshold falls; columns of one length.
 
-    ``share`` is the share of all events predicted positive, ``gain`` the share of the
-    positive events among them (the recall), and ``lift`` the quotient of the two: how many
-    times more positives than in as many events drawn at random. At a share of 0 the lift is nan.
+    ``share`` is the share of all events predicted positive, ``gain`` the share of the positive
+    events among them (the recall), and ``lift`` the quotient of the two: how many times more
+    positives than in as many events drawn at random. At a share of 0 the lift is nan.
     """
 
     share: FloatArray
@@ -57,14 +57,8 @@ class GainCurve(CurveColumns):
 def gain_curve(index: ScoreIndex) -> GainCurve:
     """The cumulative gain, or capture, curve, and the lift, at every distinct threshold.
 
-    Args:
-        index: Scores in any unit.
-
-    Returns:
-        The first point is (0, 0) at threshold ``+inf``. nan while no positive was seen.
-
-    Cost:
-        O(distinct scores).
+    The first point is (0, 0) at threshold ``+inf``. nan while no positive was seen. Cost:
+    O(distinct scores).
 
     >>> curve = gain_curve(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     >>> curve.share.tolist(), curve.gain.tolist()
@@ -91,8 +85,8 @@ def gain_curve(index: ScoreIndex) -> GainCurve:
 class ThresholdMetrics(CurveColumns):
     """Metrics at every distinct score as the threshold, ascending; columns of one length.
 
-    ``share`` is the share of the events predicted positive. A metric without a denominator
-    at a threshold is nan there.
+    ``share`` is the share of the events predicted positive. A metric without a denominator at a
+    threshold is nan there.
     """
 
     threshold: FloatArray
@@ -108,13 +102,8 @@ class ThresholdMetrics(CurveColumns):
 def threshold_metrics(index: ScoreIndex) -> ThresholdMetrics:
     """Precision, recall, specificity and F1 at every distinct threshold.
 
-    Each is the metric of that name of the events classified by the threshold.
-
-    Args:
-        index: Scores in any unit.
-
-    Cost:
-        O(distinct scores).
+    Each is the metric of that name of the events classified by the threshold. Cost: O(distinct
+    scores).
 
     >>> curve = threshold_metrics(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     >>> curve.threshold.tolist(), curve.recall.tolist()
@@ -168,17 +157,9 @@ def score_distribution(
 ) -> ScoreDistribution:
     """How many events of each class have a score in each of some bins of equal width.
 
-    Args:
-        index: Scores in any unit.
-        bins: How many, 1 to 10,000.
-        limits: The outer edges; scores beyond them are in no bin. By default 0 and 1 where all
-            scores are between them, else the lowest and the highest score.
-
-    Raises:
-        MetricError: ``bins`` is no such number, or the limits do not ascend.
-
-    Cost:
-        O(distinct scores).
+    Scores beyond the outer edges, `limits`, are in no bin. By default these are 0 and 1 where all
+    scores are between them, else the lowest and the highest score. Raises MetricError where `bins`
+    is not from 1 to 10,000, or the limits do not ascend. Cost: O(distinct scores).
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> histogram = score_distribution(index, bins=2)

@@ -1,8 +1,7 @@
 """Counts at every threshold of a score, which curves and cut-points are computed from.
 
-An event is predicted positive when ``score >= threshold``. Curves and
-cut-points follow from two running counts: true and false positives as the
-threshold falls through the distinct scores.
+An event is predicted positive when ``score >= threshold``. Both follow from two running
+counts: true and false positives as the threshold falls through the distinct scores.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,23 +21,6 @@ from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
 
-__all__ = [
-    "CurveColumns",
-    "ThresholdCounts",
-    "ThresholdTable",
-    "class_missing",
-    "coarsened",
-    "column_list",
-    "number_option",
-    "pair_lead",
-    "plain",
-    "quotients",
-    "threshold_column",
-    "threshold_counts",
-    "threshold_table",
-    "widened",
-]
-
 Counts = npt.NDArray[Any]
 """int64 while the weights are whole, else float64; Python ints where int64 overflows."""
 
@@ -46,10 +28,7 @@ _INT64_END = 2**63
 
 
 class ThresholdCounts(NamedTuple):
-    """Running counts as the threshold falls; row 0 is above every score and counts nothing.
-
-    ``threshold`` is ``+inf`` and then the distinct scores, descending.
-    """
+    """Running counts as the threshold falls: at ``+inf``, which counts no event, and each score."""
 
     threshold: FloatArray
     tp: Counts
@@ -61,11 +40,8 @@ class ThresholdCounts(NamedTuple):
 def widened(counts: Counts, bound: Weight) -> Counts:
     """The counts in a type that holds results as large as ``bound`` exactly.
 
-    A product of two counts overflows int64 long before the counts do; Python
-    ints in an object array are slower, and exact.
-
-    >>> widened(np.array([3]), 2**70).dtype
-    dtype('O')
+    A product of two counts overflows int64 long before the counts do; Python ints in an object
+    array are slower, and exact.
     """
     if counts.dtype.kind != "i" or bound < _INT64_END:
         return counts
@@ -77,22 +53,19 @@ def quotients(numerators: Counts, denominators: Counts | Weight) -> FloatArray:
 
     >>> quotients(np.array([1, 0]), np.array([2, 0])).tolist()
     [0.5, nan]
-    >>> quotients(np.array([2**70, 1], dtype=object), 0).tolist()
-    [nan, nan]
     """
     if numerators.dtype.kind != "O":
         result = np.full(np.shape(numerators), math.nan)
         np.true_divide(numerators, denominators, out=result, where=np.not_equal(denominators, 0))
         return result
-    below = np.broadcast_to(np.asarray(denominators, dtype=object), np.shape(numerators))
-    pairs = zip(numerators.tolist(), below.tolist(), strict=True)
-    return np.array([a / b if b else math.nan for a, b in pairs], dtype=np.float64)
+    below = np.broadcast_to(np.asarray(denominators, dtype=object), numerators.shape)
+    pairs = zip(numerators.flat, below.flat, strict=True)
+    flat = np.array([a / b if b else math.nan for a, b in pairs], dtype=np.float64)
+    return flat.reshape(numerators.shape)
 
 
 def threshold_counts(groups: ScoreGroups) -> ThresholdCounts:
-    """The running counts of score groups.
-
-    Cost: O(distinct scores).
+    """The running counts of score groups; O(distinct scores).
 
     >>> index = ScoreIndex([(False, 0.1), (True, 0.4), (True, 0.9)])
     >>> counts = threshold_counts(index.groups())
@@ -111,12 +84,7 @@ def _running(weights: Counts) -> Counts:
 
 
 def threshold_blocks(index: ScoreIndex) -> Iterator[ThresholdCounts]:
-    """The rows of :func:`threshold_counts` a block at a time, in memory that does not grow.
-
-    >>> index = ScoreIndex([(False, 0.1), (True, 0.4), (True, 0.9)])
-    >>> [counts.tp.tolist() for counts in threshold_blocks(index)]
-    [[0, 1, 2, 2]]
-    """
+    """The rows of :func:`threshold_counts` a block at a time, in memory that does not grow."""
     if not index.exact:
         # The totals are the last of the running sums, which are rounded.
         yield threshold_counts(index.groups())
@@ -152,11 +120,7 @@ def pair_lead(counts: ThresholdCounts) -> Counts:
 
 
 def class_missing(positives: Weight, negatives: Weight) -> str:
-    """Why a metric of two classes has no value; empty when both were seen.
-
-    >>> class_missing(3, 0)
-    'no negative event has been seen'
-    """
+    """Why a metric of two classes has no value; empty when both were seen."""
     if not positives and not negatives:
         return NO_EVENTS
     if not positives:
@@ -165,11 +129,7 @@ def class_missing(positives: Weight, negatives: Weight) -> str:
 
 
 def coarsened(index: ScoreIndex | ClassScores) -> str:
-    """Why a value without certain bounds has none; empty while every score is kept.
-
-    >>> coarsened(ScoreIndex([(True, 0.5)], max_scores=1024))
-    ''
-    """
+    """Why a value without guaranteed bounds has none; empty while every score is kept."""
     if not index.level:
         return ""
     return (
@@ -181,15 +141,7 @@ def coarsened(index: ScoreIndex | ClassScores) -> str:
 def number_option(
     name: str, value: object, expected: str, *, low: float, high: float, above: bool = False
 ) -> float:
-    """A metric's numeric option; raises MetricError where it is not in its range.
-
-    Args:
-        above: Whether ``low`` itself is rejected.
-
-    >>> number_option("beta", -1, "a number above 0", low=0, high=float("inf"), above=True)
-    Traceback (most recent call last):
-    streameval.errors.MetricError: beta: expected a number above 0, got -1
-    """
+    """A metric's numeric option, from `low`, or `above` it, to `high`; raises MetricError."""
     if is_number(value):
         number = int(value) if isinstance(value, (int, np.integer)) else float(value)
         if (low < number if above else low <= number) and number <= high:
@@ -207,11 +159,7 @@ def threshold_column(thresholds: Iterable[float]) -> FloatArray:
 
 
 def column_list(column: Counts) -> list[Any]:
-    """A column as a list for JSON: nan and infinity become None.
-
-    >>> column_list(np.array([float("inf"), 0.5]))
-    [None, 0.5]
-    """
+    """A column as a list for JSON: nan and infinity become None."""
     if column.dtype.kind != "f":
         return list(column.tolist())
     return [value if math.isfinite(value) else None for value in column.tolist()]
@@ -223,6 +171,12 @@ class CurveColumns:
     __slots__ = ()
     _name: ClassVar[str]
     """What ``to_dict`` calls the curve."""
+
+    @classmethod
+    def empty(cls, reason: str) -> Self:
+        """The curve without points, and why."""
+        columns = [field.name for field in fields(cls) if field.name != "reason"]  # type: ignore[arg-type]
+        return cls(**dict.fromkeys(columns, np.zeros(0)), reason=reason)  # type: ignore[call-arg]
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
@@ -245,8 +199,8 @@ class CurveColumns:
 class ThresholdTable(CurveColumns):
     """Counts and rates at some thresholds, a row each; unpacks into its columns.
 
-    ``tp``, ``fp``, ``fn`` and ``tn`` are weights of events; ``tpr`` and ``fpr``
-    are fractions, nan (with ``reason``) while their class has not been seen.
+    ``tp``, ``fp``, ``fn`` and ``tn`` are weights of events; ``tpr`` and ``fpr`` are fractions, nan
+    (with ``reason``) while their class has not been seen.
     """
 
     threshold: FloatArray
@@ -264,20 +218,11 @@ class ThresholdTable(CurveColumns):
 
 
 def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None) -> ThresholdTable:
-    """The four counts and both rates at each threshold.
+    """The four counts and both rates at each threshold (``score >= threshold`` is positive).
 
-    An event is predicted positive when ``score >= threshold``.
-
-    Args:
-        index: Scores in any unit.
-        thresholds: The thresholds to show, in the order wanted, infinity
-            allowed; every distinct score, ascending, when left out.
-
-    Raises:
-        MetricError: A threshold is nan or not a number.
-
-    Cost:
-        O(distinct scores) and O(log) more for each threshold given.
+    `thresholds` are in the order wanted, infinity allowed; by default every distinct score,
+    ascending. Raises MetricError where one is nan or not a number. Cost: O(distinct scores) and
+    O(log) more for each threshold given.
 
     >>> index = ScoreIndex([(True, 0.8), (False, 0.6), (True, 0.6), (False, 0.1)])
     >>> table = threshold_table(index, [0.5, 0.7])

@@ -20,13 +20,9 @@ __all__ = ["NO_EVENTS", "Undefined", "ratio", "reason_of", "undefined_value"]
 class Undefined(float):
     """``nan`` with a reason in words.
 
-    It is a float in every other respect: it compares, adds and prints as
-    ``nan`` does, and survives copying and pickling.
-
-    Args:
-        reason: Why there is no value; a clause without a full stop. With
-            `labels`, one ``{}`` in it for each of them.
-        labels: The classes that the reason names.
+    It is a float in every other respect: it compares, adds and prints as ``nan`` does, and survives
+    copying and pickling. `reason` is a clause without a full stop, with one ``{}`` for each of the
+    classes that it names, `labels`.
 
     >>> value = Undefined("no event was predicted {}", "cat")
     >>> value, value == value, value.reason
@@ -49,11 +45,7 @@ class Undefined(float):
         return self._text.format(*map(shown, self.labels)) if self.labels else self._text
 
     def renamed(self, names: Mapping[Label, Label]) -> Undefined:
-        """The same with other class names, for callers that count under substitute labels.
-
-        >>> Undefined("no event was predicted {}", 1).renamed({1: "fraud"}).reason
-        "no event was predicted 'fraud'"
-        """
+        """The same with other class names, for callers that count under substitute labels."""
         return Undefined(self._text, *(names.get(label, label) for label in self.labels))
 
     def __reduce__(self) -> tuple[type[Undefined], tuple[Label, ...]]:
@@ -66,18 +58,7 @@ NO_EVENTS = "no event has been counted yet"
 
 
 def undefined_value(reason: str, undefined: float | None = None, *labels: Label) -> float:
-    """The value of a metric whose denominator is 0.
-
-    Args:
-        reason: Why, in words, with one ``{}`` for each of `labels`.
-        undefined: The caller's number; None and ``nan`` both mean "none".
-        labels: The classes that the reason names.
-
-    >>> undefined_value("no event is positive").reason
-    'no event is positive'
-    >>> undefined_value("no event is positive", 1)
-    1.0
-    """
+    """The caller's number, or with None or ``nan`` an :class:`Undefined` of this reason."""
     # nan is the one number that is not equal to itself.
     if undefined is None or undefined != undefined:
         return Undefined(reason, *labels)
@@ -91,15 +72,7 @@ def ratio(
     undefined: float | None = None,
     *labels: Label,
 ) -> float:
-    """``numerator / denominator`` in one division, or undefined when the latter is 0.
-
-    Two Python integers of any size are divided with one rounding.
-
-    >>> ratio(1, 3, "no event is positive")
-    0.3333333333333333
-    >>> ratio(0, 0, "no event is positive").reason
-    'no event is positive'
-    """
+    """``numerator / denominator`` in one division, or undefined when the latter is 0."""
     if denominator:
         return numerator / denominator
     return undefined_value(reason, undefined, *labels)

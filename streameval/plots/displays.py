@@ -62,6 +62,7 @@ from streameval.plots.picture import (
     thinned,
 )
 from streameval.states.confusion import ConfusionCounts
+from streameval.tasks.registry import TASKS
 from streameval.uncertainty.calibration import calibration_band
 from streameval.uncertainty.interval import checked_level
 from streameval.uncertainty.proportions import distribution_gap
@@ -217,7 +218,7 @@ def _parts(
     source: Source, name: str | None, classes: Iterable[Label] | None, what: str
 ) -> list[tuple[str, Source]]:
     """The name of each line, and what it is drawn of."""
-    if source.task == "binary":
+    if _has_positive(source):
         if classes is not None:
             raise InputError(
                 "classes",
@@ -320,13 +321,18 @@ def _share_axis(label: str) -> Axis:
     return Axis(label, (-0.01, 1.01))
 
 
+def _has_positive(source: Source) -> bool:
+    """Whether its scores are of one label, the positive one."""
+    return TASKS[source.task].positive is not None
+
+
 def _legend_title(source: Source) -> str:
-    return "" if source.task == "binary" else "class against the rest"
+    return "" if _has_positive(source) else "class against the rest"
 
 
 def _positive(source: Source) -> str:
     """The positive class for the labels of axes, where it has a name."""
-    if source.task != "binary" or source.labels[1] in (0, 1):
+    if not _has_positive(source) or source.labels[1] in (0, 1):
         return ""
     return f" (positive: {one_line(source.labels[1])})"
 
@@ -681,7 +687,7 @@ class CalibrationDisplay(_CurvesDisplay[CalibrationCurve]):
         columns = ("predicted", "observed")
         marks: list[Mark] = []
         curves: dict[str, CalibrationCurve] = {}
-        by_class = evaluator.task != "binary" and classes is not None
+        by_class = not _has_positive(evaluator) and classes is not None
         if by_class:
             found = _curves(evaluator, kind, columns, name, classes, params)
         else:
@@ -699,7 +705,7 @@ class CalibrationDisplay(_CurvesDisplay[CalibrationCurve]):
                 marks.append(_bin_whiskers(part, curve, level, color))
         ends = np.array([0.0, 1.0])
         marks.append(Line(ends, ends, "Perfectly calibrated", MUTED, "dotted"))
-        whose = "" if evaluator.task == "binary" or by_class else " of the predicted label"
+        whose = "" if _has_positive(evaluator) or by_class else " of the predicted label"
         picture = Picture(
             "Calibration",
             _share_axis(f"Mean predicted probability{whose}{_positive(evaluator)}"),
@@ -915,7 +921,7 @@ class ScoreDistributionDisplay(Display):
 
 def _one_class(source: Source, label: Label | None) -> Source:
     """What is drawn where only one score fits into a picture."""
-    if source.task == "binary":
+    if _has_positive(source):
         return source
     if label is None:
         raise InputError(

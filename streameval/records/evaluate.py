@@ -27,6 +27,7 @@ from streameval.records.parts import counted_in_parts, processes
 from streameval.records.request import CALL, MAX_SLICES, Dimensions, Request, checked_proba
 from streameval.records.sources import check_layout, column_names, find_sources, read_source
 from streameval.records.tables import find_table, probability_block, read_columns
+from streameval.tasks.registry import task_names
 from streameval.windows.replicated import Bootstrap
 from streameval.windows.window import WindowSpec
 
@@ -41,7 +42,6 @@ _OF_FILES = (
 _DATA = "data"
 _BLOCK = "proba"
 
-_TASKS = ("auto", "binary", "multiclass")
 _MAX_COUNT = 2**62 - 1
 
 
@@ -189,7 +189,7 @@ def evaluate(
         negative=negative,
         labels=None if labels is None else tuple(listed(labels, "labels", "a list of labels")),
         threshold=threshold,
-        task=_one_of("task", task, _TASKS),
+        task=_one_of("task", task, ("auto", *task_names())),
         metrics=None if metrics is None else tuple(metric_names(metrics)),
         window=None if window is None else known_window(window),
         slices=() if by is None else _dimensions(by, max_slices),
@@ -465,7 +465,7 @@ def from_counts(
         score=None if score is None else "score",
         y_pred=None if y_pred is None else "y_pred",
         weight="count",
-        task=_one_of("task", task, _TASKS),
+        task=_one_of("task", task, ("auto", *task_names())),
         positive=positive,
         labels=None if labels is None else tuple(listed(labels, "labels", "a list of labels")),
         threshold=threshold,

@@ -30,7 +30,7 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import SLICE, ColumnPattern, EventColumns, arguments
 from streameval.records.json_record import split_path
 from streameval.records.sources import find_sources, read_source
-from streameval.tasks.registry import TaskName
+from streameval.tasks.registry import TASKS, TaskName, likely_task
 
 Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
 """A column; ``PREFIX*SUFFIX``; label -> column; or columns in the order of ``labels``."""
@@ -253,10 +253,10 @@ class PartCounter:
             )
         slices = Slicer(by, 1)
         binary = score is not None or {"positive", "threshold"} & set(options)
-        evaluator = Evaluator(task or ("binary" if binary else "multiclass"), slices=by, **options)
-        if evaluator.task == "multiclass" and score is not None:
+        evaluator = Evaluator(task or likely_task(binary), slices=by, **options)
+        if score is not None and "score" not in TASKS[evaluator.task].fields:
             remedy = "name probabilities with proba="
-            raise OptionError.conflicts("score", 'task="multiclass"', remedy=remedy)
+            raise OptionError.conflicts("score", f'task="{evaluator.task}"', remedy=remedy)
         _check_shared(evaluator, options.get("window"), time)
         if proba is not None and not isinstance(proba, (str, Mapping)):
             proba = _in_order(proba, evaluator.options["labels"])
@@ -390,11 +390,10 @@ class PartCounter:
             )
         wanted: dict[str, Wanted] = {}
         unit = self.evaluator().options["time_unit"]
+        held = TASKS[self.evaluator().task].fields
         for use, field in self.columns.paths.items():
-            kind = _KINDS.get(use, "slice")
-            if use == "proba":
-                kind = "probability" if self.evaluator().task == "binary" else "probabilities"
-            elif use.startswith("proba["):
+            kind = held.get(use) or _KINDS.get(use, "slice")
+            if use.startswith("proba["):
                 kind = "number"
             elif use == "event_time":
                 kind = "time"

@@ -179,6 +179,8 @@ class Feed:
         request = self.request
         if self._apart is None or not request.predicted or request.labels is not None:
             return
+        if request.task_fields["y_true"] != "label":
+            return
         true, predicted = self._apart
         paths = [(predicted, path) for path in request.predicted]
         for labels, path in [(true, request.y_true), *paths]:

@@ -14,7 +14,8 @@ from streameval.errors import InputError, MetricError, OptionError, listed, show
 from streameval.metrics.registry import find
 from streameval.records.chunk import Kind, Wanted
 from streameval.records.event_columns import ColumnPattern
-from streameval.tasks.registry import TaskName
+from streameval.tasks.registry import TASKS, TaskName, likely_task
+from streameval.tasks.task import FieldKind
 from streameval.windows.kinds import KINDS, kind_of, window_forms
 from streameval.windows.last import LAST
 from streameval.windows.replicated import Bootstrap
@@ -150,15 +151,10 @@ class Request:
         if self.utc and self.time is None:
             remedy = f"add {option('time', 'FIELD')}"
             raise OptionError.requires(self.wording.where("utc"), option("time"), remedy=remedy)
-        if self.task == "multiclass":
-            binary = (
-                ("score", self._has("score")),
-                ("positive", self.positive is not None),
-                ("negative", self.negative is not None),
-            )
-            for name, given in binary:
-                if given:
-                    task = option("task", "multiclass" if self.wording.command else '"multiclass"')
+        if not self.binary:
+            for name in ("score", "positive", "negative"):
+                if self._has(name):
+                    task = option("task", self.task if self.wording.command else f'"{self.task}"')
                     raise OptionError.conflicts(option(name), task)
         self._check_scores()
         self._check_window()
@@ -248,7 +244,15 @@ class Request:
     @property
     def kind(self) -> TaskName:
         """The task as an evaluator names it."""
-        return "binary" if self.binary else "multiclass"
+        if self.task != "auto":
+            return self.task
+        labelled = self.positive is not None or self.negative is not None
+        return likely_task(labelled or self._has("score"))
+
+    @property
+    def task_fields(self) -> Mapping[str, FieldKind]:
+        """How the task's events are held, by their arguments."""
+        return TASKS[self.kind].fields
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -281,11 +285,8 @@ class Request:
 
     @property
     def binary(self) -> bool:
-        """Whether the task is binary: declared, or because of a score or of one of its labels."""
-        if self.task != "auto":
-            return self.task == "binary"
-        labelled = self.positive is not None or self.negative is not None
-        return self._has("score") or labelled
+        """Whether the task has a positive label, which its scores are of."""
+        return TASKS[self.kind].positive is not None
 
     @property
     def _scored(self) -> bool:
@@ -376,12 +377,11 @@ class Request:
             if name == "proba" and self.proba_fields:
                 fields += [Wanted(column, "number") for column in self.proba_fields]
             elif name == "proba" and path is not None:
-                one = "probability" if self.binary else kind
-                fields.append(Wanted(path, one, shares=self.shares))
+                fields.append(Wanted(path, self.task_fields.get(name, kind), shares=self.shares))
             elif path is not None and kind == "time":
                 fields.append(Wanted(path, kind, self.time_unit, self.utc))
             elif path is not None:
-                fields.append(Wanted(path, kind))
+                fields.append(Wanted(path, self.task_fields.get(name, kind)))
         for of_model in self.models.values():
             fields += [Wanted(path, _KINDS[name]) for name, path in of_model.items()]
         # A label that is sliced by is read once.

@@ -40,6 +40,7 @@ from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
 from streameval.service.store.begins import Begins, note_begins
 from streameval.service.store.positions import ReadPartition
+from streameval.tasks.registry import TASKS, task_names
 from streameval.uncertainty.differences import Side, sides
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
@@ -95,7 +96,7 @@ Late: TypeAlias = Annotated[
     ),
 ]
 Kind: TypeAlias = Literal["records", "predictions", "labels"]
-Task: TypeAlias = Annotated[str, note(enum=["binary", "multiclass"])]
+Task: TypeAlias = Annotated[str, note(enum=list(task_names()))]
 
 
 class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -701,13 +702,14 @@ class SnapshotBuilder:
             share = _COMPARED_SHARE / len(self._compared)
             compared.refresh(self._clock, share, now, force=False)
         first = self._evaluator(next(iter(self._given)))
+        task = self._settings.evaluator.task
         totals = {window: part.value for window, part in self._totals.items()}
         joined = None if join is None else msgspec.convert(join, Join)
         return Snapshot(
             sequence=sequence,
             at=iso_time(now),
-            task=self._settings.evaluator.task,
-            positive=first.labels[1] if self._settings.evaluator.task == "binary" else None,
+            task=task,
+            positive=None if TASKS[task].positive is None else first.labels[1],
             labels=list(first.labels),
             level=self._level,
             windows=[

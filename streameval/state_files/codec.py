@@ -1,18 +1,12 @@
 """States as bytes: a fixed first part, a header, the arrays, a checksum.
 
-Files and rows of a store hold these bytes compressed (:func:`compressed`); what is said of
-the bytes of a state is about the uncompressed ones.
-
-:func:`pack` and :func:`unpack` do not depend on evaluators; they carry the
-plain structure that the states' ``to_state`` returns. The bytes are a function
-of the content alone. The specification, complete enough to read and write
-such files without this module, is docs/state-format.md.
+The bytes are a function of the content alone. Files and rows of a store hold them compressed
+(:func:`compressed`). The specification, complete enough to read and write such files without
+this module, is docs/state-format.md.
 
 The header is one canonical JSON text. A value has exactly one written form, so a text
 is accepted only if writing its value gives the same bytes again. That one comparison
-rejects repeated keys, blanks, unsorted keys and other spellings of a number. Values that
-JSON does not have are written as a string that begins with one ``$``; a string that
-itself begins with ``$`` gets a second one.
+rejects repeated keys, blanks, unsorted keys and other spellings of a number.
 """
 
 from __future__ import annotations
@@ -36,18 +30,15 @@ from streameval.errors import StateError, shown
 Path: TypeAlias = list[str | int]
 """Keys and indices from the header's root to a value."""
 
+# From a kind to what reads it, for errors.
 _READERS = {
     "comparison": "streameval.Comparison.load or from_bytes",
     "evaluator": "streameval.load or from_bytes",
 }
-"""From a kind to what reads it, for errors."""
 
 MAX_HEADER_BYTES = 2**28
-"""Most bytes of header text."""
-
 MAX_VALUES = 10_000_000
 """Most values in a header: three bytes of JSON can cost 72 bytes of Python objects."""
-
 MAX_DEPTH = 64
 """Most lists and dicts inside one another."""
 
@@ -65,7 +56,6 @@ FIRST_PART_BYTES = _FIRST_PART.size
 _CONTENT_LENGTH = struct.Struct("<Q")
 _STREAM_BEGIN = FIRST_PART_BYTES + _CONTENT_LENGTH.size
 _FEW_BYTES = 1 << 12
-"""Fewer bytes are not compressed."""
 _VERSION_END = 20
 CHECKSUM_BYTES = 32
 _DTYPES = {
@@ -96,9 +86,7 @@ class Unpacked(NamedTuple):
 
 
 def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None = None) -> bytes:
-    """The bytes of a state.
-
-    Equal data gives equal bytes, whatever the order of the dicts' keys.
+    """The bytes of a state: equal for equal data, whatever the order of the dicts' keys.
 
     Args:
         data: ``None``, bool, int of any size, finite float, str, list, dict
@@ -107,14 +95,8 @@ def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None =
         kind: The kind of data, e.g. ``"evaluator"``, which :func:`unpack` requires.
         provenance: A structure like the data, about where it is from; None: none.
 
-    Returns:
-        The content of a state file.
-
     Raises:
         StateError: A value that has no written form; the message says where.
-
-    Cost:
-        One copy of the arrays and one SHA-256 of the result.
 
     >>> unpack(pack({"total": 3}, kind="example"), kind="example")
     {'total': 3}
@@ -141,10 +123,8 @@ def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None =
         position += _rounded_up(plain.nbytes)
         return reference
 
-    parts_of_header = {"data": data, "kind": kind}
-    if provenance is not None:
-        parts_of_header["provenance"] = provenance
-    header = encode_header(written(parts_of_header, add_array, []))
+    about = {} if provenance is None else {"provenance": provenance}
+    header = encode_header(written({"data": data, "kind": kind, **about}, add_array, []))
     total = FIRST_PART_BYTES + _rounded_up(len(header)) + position + CHECKSUM_BYTES
     version = 1 if provenance is None else FORMAT
     parts: list[Any] = [_FIRST_PART.pack(MAGIC, version, len(header), total)]
@@ -159,14 +139,10 @@ def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None =
 
 
 def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]:
-    """The state that :func:`pack` packed.
+    """The state that :func:`pack` packed, of the expected kind.
 
     Every length is compared with the bytes present before it is used, and
     the bytes are accepted only if packing the result gives them again.
-
-    Args:
-        data: The whole content of a state file.
-        kind: The expected kind.
 
     Returns:
         The data. Arrays are read-only; where ``data`` is immutable they are
@@ -174,9 +150,6 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
 
     Raises:
         StateError: The bytes are invalid in any way; nothing else is raised.
-
-    Cost:
-        One SHA-256 of the data; memory for the header's values, not for arrays.
 
     >>> unpack(b"PK", kind="example")
     Traceback (most recent call last):
@@ -186,11 +159,7 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
 
 
 def unpack_one_of(data: bytes | bytearray | memoryview, kinds: Sequence[str]) -> Unpacked:
-    """As :func:`unpack`, of a state of one of several kinds: all parts of it.
-
-    >>> unpack_one_of(pack({"total": 3}, kind="example"), ("example", "other"))[:3]
-    ('example', {'total': 3}, None)
-    """
+    """As :func:`unpack`, of a state of one of several kinds: all parts of it."""
     try:
         view = memoryview(data).cast("B")
     except (TypeError, ValueError):
@@ -205,18 +174,12 @@ def unpack_one_of(data: bytes | bytearray | memoryview, kinds: Sequence[str]) ->
 
 
 def unpack_provenance(header: bytes, version: int) -> Any:
-    """The provenance that a header of this format names; None where it names none.
-
-    Raises:
-        StateError: The header is invalid.
-    """
-    tree = _header_tree(memoryview(header), version)
-    return resolved(tree["provenance"], _refuse_array, ["provenance"]) if version > 1 else None
+    """The provenance that a header of this format names, or None; raises StateError."""
+    return _provenance_of(_header_tree(memoryview(header), version))
 
 
 def _unpack(view: memoryview, kinds: Sequence[str]) -> Unpacked:
     header_length = check_first_part(view[:FIRST_PART_BYTES], len(view))
-    version = format_of(view)
     checksum_at = len(view) - CHECKSUM_BYTES
     computed = hashlib.sha256(view[:checksum_at]).digest()
     stored = bytes(view[checksum_at:])
@@ -228,7 +191,7 @@ def _unpack(view: memoryview, kinds: Sequence[str]) -> Unpacked:
     header_end = FIRST_PART_BYTES + header_length
     area = _ArrayArea(view, FIRST_PART_BYTES + _rounded_up(header_length), checksum_at)
     _check_padding(view, header_end, area.start)
-    tree = _header_tree(view[FIRST_PART_BYTES:header_end], version)
+    tree = _header_tree(view[FIRST_PART_BYTES:header_end], format_of(view))
     found: str = resolved(tree["kind"], _refuse_array, ["kind"])
     if found not in kinds or not found:
         expected = " or ".join(map(shown, kinds))
@@ -239,37 +202,25 @@ def _unpack(view: memoryview, kinds: Sequence[str]) -> Unpacked:
         raise StateError(
             f"bytes {area.position} to {area.end} belong to no array that the header names"
         )
-    provenance = None
-    if version > 1:
-        provenance = resolved(tree["provenance"], _refuse_array, ["provenance"])
-    return Unpacked(found, result, provenance, stored, len(view))
+    return Unpacked(found, result, _provenance_of(tree), stored, len(view))
+
+
+def _provenance_of(tree: dict[str, Any]) -> Any:
+    held = tree.get("provenance")
+    return None if held is None else resolved(held, _refuse_array, ["provenance"])
 
 
 def compressed(data: bytes, *, least: int = _FEW_BYTES) -> bytes:
-    """What :func:`pack` gave, for a file: compressed, or as it is where that saves little.
-
-    The arrays' bytes are regrouped: the lowest bytes of all 8-byte numbers, then the next ones. So
-    the upper bytes of counts, which are mostly zero, are next to each other.
-
-    Args:
-        data: The bytes of a state.
-        least: Bytes from which on they are compressed; by default a page of a disk.
-
-    Cost:
-        3 ns a byte. What is looked for is runs of one byte: to look for longer matches takes
-        twice the time, and saves a hundredth.
-
-    >>> packed = pack({"counts": np.arange(10_000)}, kind="example")
-    >>> len(compressed(packed)) < len(packed) // 5, decompressed(compressed(packed)) == packed
-    (True, True)
-    """
+    """What :func:`pack` gave, compressed from ``least`` bytes on where that saves enough."""
     if len(data) < least:
         return data
     view = memoryview(data)
     (_, _, header_length, _) = _FIRST_PART.unpack(view[:FIRST_PART_BYTES])
     arrays = FIRST_PART_BYTES + _rounded_up(header_length)
+    # Runs of one byte only: to look for longer matches takes twice the time, and saves a hundredth.
     compressor = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, 9, zlib.Z_RLE)
     stream = compressor.compress(view[:arrays])
+    # The lowest bytes of all 8-byte numbers, then the next: the upper ones are mostly zero.
     stream += compressor.compress(_regrouped(view[arrays:-CHECKSUM_BYTES], 8))
     stream += compressor.flush()
     total = _STREAM_BEGIN + len(stream) + CHECKSUM_BYTES
@@ -286,14 +237,9 @@ def _regrouped(area: memoryview, rows: int) -> bytes:
 
 
 def decompressed(data: bytes | memoryview, *, limit: int | None = None) -> bytes | memoryview:
-    """The bytes that :func:`compressed` was given; others as they are, not checked.
+    """The bytes that :func:`compressed` was given, at most ``limit``; raises StateError.
 
-    Args:
-        data: All bytes of a file.
-        limit: Most bytes; None: the machine's memory.
-
-    Raises:
-        StateError: They are damaged, or declare more bytes than the limit.
+    Other bytes are returned as they are, not checked. None: no more than the machine's memory.
     """
     view = memoryview(data)
     if format_of(view) != COMPRESSED or view[: len(MAGIC)] != MAGIC:
@@ -319,10 +265,7 @@ def decompressed(data: bytes | memoryview, *, limit: int | None = None) -> bytes
 
 
 def _inflated(stream: memoryview, length: int) -> bytes:
-    """So many bytes out of a stream of zlib; raises StateError where it has others.
-
-    Memory: no more than that, whatever the stream holds.
-    """
+    """So many bytes out of a stream of zlib, whatever it holds; raises StateError."""
     inflater = zlib.decompressobj()
     try:
         content = inflater.decompress(stream, max(length, 1))
@@ -343,15 +286,9 @@ def _damaged(why: str) -> StateError:
 
 
 def inflated_header(file: BinaryIO) -> tuple[bytes, int]:
-    """The header of a state in a compressed file, and the state's format.
+    """The header (of format 1 none) and the format of a state in a compressed file.
 
-    Nothing else is read, or verified. A header without provenance, in format 1, is not read.
-
-    Args:
-        file: Read from behind its first part.
-
-    Raises:
-        StateError: The file is damaged.
+    The file is read from behind its first part, as far as needed; raises StateError.
     """
     inflater = zlib.decompressobj()
     file.read(_CONTENT_LENGTH.size)
@@ -403,11 +340,7 @@ def format_of(first: bytes | memoryview) -> int:
 
 
 def check_first_part(first: bytes | memoryview, size: int) -> int:
-    """The header's length, from the first 32 bytes of ``size``; ``first`` may be cut shorter.
-
-    Raises:
-        StateError: Another magic, a newer format, or lengths that contradict the size.
-    """
+    """The header's length, from the first 32 bytes (or fewer) of ``size``; raises StateError."""
     start = bytes(first[: len(MAGIC)])
     if not start:
         raise StateError("is empty")
@@ -431,16 +364,13 @@ def check_first_part(first: bytes | memoryview, size: int) -> int:
             f"ends after {size} bytes, within its first part of {FIRST_PART_BYTES}: it is cut off"
         )
     _, _, header_length, total = _FIRST_PART.unpack(first)
+    promise = f"bytes; its first part promises {total}"
     if size < total:
-        raise StateError(f"ends after {size} bytes; its first part promises {total}: it is cut off")
+        raise StateError(f"ends after {size} {promise}: it is cut off")
     if size > total:
-        raise StateError(
-            f"has {size} bytes; its first part promises {total}: {size - total} bytes too many"
-        )
-    if (
-        version != COMPRESSED
-        and _rounded_up(header_length) > size - FIRST_PART_BYTES - CHECKSUM_BYTES
-    ):
+        raise StateError(f"has {size} {promise}: {size - total} bytes too many")
+    room = size - FIRST_PART_BYTES - CHECKSUM_BYTES
+    if version != COMPRESSED and _rounded_up(header_length) > room:
         raise StateError(
             f"byte {_VERSION_END}: a header of {header_length} bytes does not fit into the {size}"
         )
@@ -449,8 +379,6 @@ def check_first_part(first: bytes | memoryview, size: int) -> int:
 
 class _ArrayArea:
     """The arrays' part of a file, read in order, each byte once."""
-
-    __slots__ = ("end", "position", "start", "view")
 
     def __init__(self, view: memoryview, start: int, end: int) -> None:
         self.view = view
@@ -513,19 +441,14 @@ def _check_content(array: npt.NDArray[Any], path: Path) -> None:
     else:
         return
     if not good:
-        bad = ~np.isfinite(array) if expected == "finite floats" else array > 1
-        position = int(np.argmax(bad))
+        position = int(np.argmax(~np.isfinite(array) if array.dtype.kind == "f" else array > 1))
         raise StateError(
             f"{spelled(path)}[{position}]: expected {expected}, got {shown(array[position].item())}"
         )
 
 
 def spelled(path: Path) -> str:
-    """The path of a value, as a message shows it.
-
-    >>> spelled(["data", "slices", 3, "odd key"])
-    "$.data.slices[3]['odd key']"
-    """
+    """The path of a value as messages show it, such as ``$.data.slices[3]['odd key']``."""
     return "$" + "".join(
         f".{step}"
         if isinstance(step, str) and step.isascii() and step.isidentifier() and len(step) < 60
@@ -535,10 +458,7 @@ def spelled(path: Path) -> str:
 
 
 def written(value: object, add: Callable[[npt.NDArray[Any], Path], str], path: Path) -> object:
-    """The JSON tree of a value; dicts are sorted by their written keys.
-
-    ``add`` adds an array to the file and returns its reference; ``path`` is scratch space.
-    """
+    """The JSON tree of a value, whose arrays ``add`` turns into references; ``path`` is scratch."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -584,11 +504,7 @@ def written(value: object, add: Callable[[npt.NDArray[Any], Path], str], path: P
 
 
 def resolved(value: Any, take: Callable[[str, Path], npt.NDArray[Any]], path: Path) -> Any:
-    """The value of a JSON tree; its lists and dicts are changed, not copied.
-
-    ``take`` returns the array for the part of a reference behind ``$array:``; ``path`` is
-    scratch space.
-    """
+    """The value of a JSON tree, which is changed in place; ``take`` returns the arrays."""
     if isinstance(value, str):
         if not value.startswith("$"):
             return value
@@ -622,12 +538,7 @@ def encode_header(tree: object) -> bytes:
 
 
 def parse_header(view: memoryview, start: int) -> Any:
-    """The JSON tree of a header's bytes, which begin at byte ``start`` of the file.
-
-    Raises:
-        StateError: Too large, too deep, not JSON, or not in its one written
-            form; the message gives the byte.
-    """
+    """The JSON tree of a header's bytes, which begin at byte ``start``; raises StateError."""
     _check_size(len(view))
     text = bytes(view)
     _check_extent(text)
@@ -723,22 +634,20 @@ def _written_text(text: str) -> str:
 def _resolved_text(text: str, path: Path) -> str | int:
     if text.startswith("$$"):
         return text[1:]
+    if not text.startswith(("$int:", "$text:")):
+        raise StateError(
+            f"{spelled(path)}: expected '$$', '$int:', '$text:' or '$array:' "
+            f"where a text begins with '$', got {shown(text)}"
+        )
     value: str | int
     try:
         if text.startswith("$int:"):
             value = int(text.removeprefix("$int:"), 16)
             again = _written_int(value)
-        elif text.startswith("$text:"):
+        else:
             value = bytes.fromhex(text.removeprefix("$text:")).decode("utf-8", "surrogatepass")
             again = _written_text(value)
-        else:
-            raise StateError(
-                f"{spelled(path)}: expected '$$', '$int:', '$text:' or '$array:' "
-                f"where a text begins with '$', got {shown(text)}"
-            )
-    except ValueError as error:
-        if isinstance(error, StateError):
-            raise
+    except ValueError:
         again = None
     if again != text:
         raise StateError(f"{spelled(path)}: {shown(text)} is not in its one written form")

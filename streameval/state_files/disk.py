@@ -10,9 +10,9 @@ import io
 import os
 import secrets
 import stat
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, BinaryIO, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
 
 from streameval.errors import InputError, StateError, shown
 from streameval.state_files.codec import (
@@ -36,15 +36,11 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     A new file is written beside the old one, flushed to the disk, and renamed
     over it; then the directory is flushed to the disk. A link is followed:
     its target is replaced and the link stays. The permissions of an old file
-    are kept.
-
-    On Linux the new file has no name until it is complete, so that a killed
-    process leaves no file. Where the file system does not support that, a
-    kill may leave one ``.streameval-*.tmp``, which may be deleted.
+    are kept. Where the file system supports no nameless files, a kill may leave
+    one ``.streameval-*.tmp``, which may be deleted.
 
     Raises:
-        StateError: The file cannot be written; path and reason are named, the
-            old file is whole and no other file is left.
+        StateError: The file cannot be written; the old file is whole.
     """
     name = _name(path)
     try:
@@ -61,14 +57,10 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 def read_file(
     path: str | os.PathLike[str], *, kind: str, max_bytes: int | None = None
 ) -> dict[str, Any]:
-    """The state in a file.
+    """The state in a file; raises StateError, which names the file.
 
     The first 32 bytes and the size are checked before anything else is
     read, so that a foreign or absurdly large file costs nothing.
-
-    Raises:
-        StateError: The file cannot be read or is invalid; the message names it,
-            the error and its position.
     """
     return read_one_of(path, (kind,), max_bytes=max_bytes).data
 
@@ -78,21 +70,14 @@ def read_one_of(
 ) -> Unpacked:
     """As :func:`read_file`, of a state of one of several kinds: all parts of it."""
     limit = memory_bytes() if max_bytes is None else max_bytes
-
-    def parts() -> Unpacked:
+    with _reading(path):
         return unpack_one_of(decompressed(_content(path, limit), limit=limit), kinds)
-
-    return _reading(path, parts)
 
 
 def read_provenance(path: str | os.PathLike[str]) -> tuple[Any, bytes]:
     """The provenance in a file, or None, and the checksum; nothing else is read or verified."""
-
-    def parts() -> tuple[Any, bytes]:
-        with open(path, "rb", opener=_open_without_waiting) as file:
-            return _provenance(file, *_first_part(file))
-
-    return _reading(path, parts)
+    with _reading(path), open(path, "rb", opener=_open_without_waiting) as file:
+        return _provenance(file, *_first_part(file))
 
 
 def provenance_in(data: bytes) -> Any:
@@ -114,14 +99,12 @@ def _provenance(file: BinaryIO, first: bytes, length: int) -> tuple[Any, bytes]:
     return provenance, file.read(CHECKSUM_BYTES)
 
 
-_Parts = TypeVar("_Parts")
-
-
-def _reading(path: str | os.PathLike[str], read: Callable[[], _Parts]) -> _Parts:
-    """What ``read`` returns; its errors as a StateError that names the file."""
+@contextmanager
+def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise errors of the block as a StateError that names the file."""
     name = _name(path)
     try:
-        return read()
+        yield
     except StateError as error:
         raise StateError(f"{name}: {error}") from None
     except (OSError, ValueError) as error:
@@ -171,17 +154,13 @@ def _replace(target: str, data: bytes, mode: int | None) -> None:
 
 
 def _write_nameless(directory: str, temporary: str, data: bytes, mode: int | None) -> bool:
-    """Write a file that gets its name when it is complete; False where that is not supported.
-
-    Until then it disappears with its process.
-    """
+    """Write a file that gets its name when it is complete; False where that is not supported."""
     if not hasattr(os, "O_TMPFILE"):
         return False
     try:
         descriptor = os.open(directory, os.O_WRONLY | os.O_TMPFILE, 0o666)
     except OSError:
-        # Not supported, or another error, which writing by name will raise.
-        return False
+        return False  # not supported, or an error that writing by name will raise
     with open(descriptor, "wb") as file:
         _fill(file, data, mode)
         try:
@@ -215,14 +194,11 @@ def _sync_directory(directory: str) -> None:
     """Flush the rename to the disk."""
     if not hasattr(os, "O_DIRECTORY"):  # not on Windows
         return
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync(directory)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
-    finally:
-        os.close(descriptor)
 
 
 def _mode(target: str) -> int | None:

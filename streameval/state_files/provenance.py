@@ -4,12 +4,11 @@ A shard has a name, given by ``name_shard``, with an epoch and a sequence of pos
 identity of 16 bytes: the checksum of the bytes it was read from or written to, or random bytes
 where it was pickled before it had another. Events that never left their evaluator are protected
 by the identity of that object, within one process.
-
-An event costs nothing here, a merge a few set operations, a shard some bytes.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 import warnings
 from bisect import bisect_left, bisect_right
@@ -20,7 +19,7 @@ from typing import Any, ClassVar, NamedTuple
 from weakref import ref
 
 from streameval.errors import InputError, StateError, shown
-from streameval.state_files.codec import Unpacked, pack
+from streameval.state_files.codec import CHECKSUM_BYTES, Unpacked
 
 END = 2**63 - 1
 """The end of the sequence of a shard that was named without one: it begins at 0."""
@@ -29,7 +28,7 @@ FEW_EVENTS = 1000
 """Below this weight equal bytes in memory may be of different events."""
 
 _CONTENT_BYTES = 16
-_CHECKSUM_BYTES = 32
+_CONTENT = re.compile(rf"[0-9a-fA-F]{{{2 * _CONTENT_BYTES}}}")
 _NAME_CHARACTERS = 200
 _FEW_LIVE = 64
 _REMEMBERED = 64
@@ -54,11 +53,7 @@ class Shard(NamedTuple):
 
 
 def checked_shard(name: object, epoch: object = 0, sequence: object = None) -> Shard:
-    """The shard that these arguments name; raises InputError.
-
-    >>> print(checked_shard("eu-1", epoch=2, sequence=(0, 1000)))
-    shard 'eu-1' (epoch 2, sequence 0:1000)
-    """
+    """The shard that these arguments name; raises InputError."""
     if not _is_name(name):
         raise InputError(
             "shard",
@@ -70,11 +65,7 @@ def checked_shard(name: object, epoch: object = 0, sequence: object = None) -> S
     if sequence is None:
         return Shard(str(name), epoch)
     pair = tuple(sequence) if isinstance(sequence, (tuple, list)) else ()
-    if (
-        len(pair) != 2
-        or not all(type(at) is int for at in pair)
-        or not 0 <= pair[0] < pair[1] <= END
-    ):
+    if list(map(type, pair)) != [int, int] or not 0 <= pair[0] < pair[1] <= END:
         raise InputError(
             "sequence",
             expected="the first position, from 0 on, and a larger one, the next after the last",
@@ -116,11 +107,7 @@ ON_COMMAND_LINE = Wording("--shard", "give --allow-overlap")
 
 
 class _Live:
-    """One evaluator in memory, as those that its events were merged into know it.
-
-    Args:
-        owner: The provenance of the evaluator.
-    """
+    """One evaluator in memory, as those that its events were merged into know it."""
 
     __slots__ = ("identity", "owner", "written")
 
@@ -154,17 +141,7 @@ class _Live:
 
 
 class Provenance:
-    """The set of shards whose events a state holds.
-
-    >>> one, other = Provenance(), Provenance()
-    >>> one.add_shard(Shard("eu-1", 2, 0, 1000))
-    >>> other.add_shard(Shard("eu-1", 2, 1000, 1500))
-    >>> one.add(other)
-    >>> one.to_data()
-    {'contents': [], 'shards': [['eu-1', 2, 0, 1500]]}
-    >>> one.overlap(other).what
-    "shard 'eu-1' (epoch 2, sequence 1000:1500)"
-    """
+    """The set of shards whose events a state holds."""
 
     __slots__ = (
         "__weakref__",
@@ -196,12 +173,9 @@ class Provenance:
 
     @classmethod
     def of(cls, unpacked: Unpacked, *, empty: bool, by_chance: bool = False) -> Provenance:
-        """That of a state that was read; raises StateError.
+        """The shards of a state that was read, of which an empty one holds none; raises StateError.
 
-        Args:
-            unpacked: The file's parts.
-            empty: Whether the state holds no events: then it is no shard.
-            by_chance: Whether equal bytes may be of different events: few, read from memory.
+        ``by_chance``: equal bytes may be of different events.
         """
         if unpacked.provenance is not None:
             return cls.from_data(unpacked.provenance)
@@ -229,42 +203,34 @@ class Provenance:
         self.add_shard(named)
 
     def add_shard(self, shard: Shard) -> None:
-        """Add a sequence of a shard; what was there of it stays, in one piece where they meet."""
-        borders = self.shards.setdefault(shard.name, {}).setdefault(shard.epoch, [])
-        _add(borders, shard.first, shard.end)
+        """Add a sequence of a shard, in one piece with those of it that adjoin."""
+        name, epoch, first, end = shard
+        borders = self.shards.setdefault(name, {}).setdefault(epoch, [])
+        start, stop = bisect_left(borders, first), bisect_right(borders, end)
+        # An odd position is inside a sequence, which then reaches over the border.
+        borders[start:stop] = [first] * (start % 2 == 0) + [end] * (stop % 2 == 0)
 
     def add(self, other: Provenance, *, live: bool = False) -> None:
-        """Add the other's shards."""
-        if live:
-            self._live.add(other._own)
-            self._known.update(other._own.known_by())
-            if len(self._live) > self._many_live:
-                self._forget_gone()
-        if other.contents or other.shards or other._live:
-            self._add_all(other)
-
-    def _add_all(self, other: Provenance) -> None:
-        # What one of the two knows for certain is certain.
-        self._weak = (
-            (self._weak - other.contents)
-            | (other._weak - self.contents)
-            | (self._weak & other._weak)
-        )
-        self.contents |= other.contents
+        """Add the other's shards, and with ``live`` its events in memory."""
+        if other.contents:
+            # What one of the two knows for certain is certain.
+            self._weak = (
+                (self._weak - other.contents)
+                | (other._weak - self.contents)
+                | (self._weak & other._weak)
+            )
+            self.contents |= other.contents
         for name, epochs in other.shards.items():
             for epoch, borders in epochs.items():
                 for first, end in _sequences(borders):
                     self.add_shard(Shard(name, epoch, first, end))
-        self._live |= other._live
-        for one in other._live:
+        for one in (other._own, *other._live) if live else tuple(other._live):
+            self._live.add(one)
             self._known.update(one.known_by())
         if len(self._live) > self._many_live:
-            self._forget_gone()
-
-    def _forget_gone(self) -> None:
-        self.contents |= {one.identity for one in self._live if one.identity is not None}
-        self._live = {one for one in self._live if one.owner() is not None}
-        self._many_live = 2 * len(self._live) + _FEW_LIVE
+            self.contents |= {one.identity for one in self._live if one.identity is not None}
+            self._live = {one for one in self._live if one.owner() is not None}
+            self._many_live = 2 * len(self._live) + _FEW_LIVE
 
     def copy(self, *, live: bool = False) -> Provenance:
         """An independent one that holds the same."""
@@ -273,12 +239,7 @@ class Provenance:
         return new
 
     def pickled(self, *, live: bool) -> dict[str, Any] | None:
-        """Plain data for a pickle; None for no shard.
-
-        Args:
-            live: Whether the evaluator holds events: those that no shard covers get an identity,
-                here and in the evaluators that hold them too.
-        """
+        """Plain data for a pickle, None for no shard; events without an identity get one."""
         for one in [self._own, *self._live] if live else ():
             owner = one.owner()
             if one.identity is None and owner is not None and not owner._is_covered():
@@ -286,7 +247,7 @@ class Provenance:
                 one.identify(identity)
                 owner.contents.add(identity)
         data = self.to_data()
-        return data if data["contents"] or data["shards"] else None
+        return data if any(data.values()) else None
 
     def _is_covered(self) -> bool:
         """Whether its events have a name or an identity that no other events have."""
@@ -294,45 +255,40 @@ class Provenance:
 
     def note_written(self, data: bytes) -> None:
         """Remember bytes that the evaluator's events were written to."""
-        self._own.write(_checksum(data))
+        self._own.write(content_of(data))
 
     def note_saved(self, data: bytes) -> None:
         """Take the identity of a file that these bytes were written to, unless there is one."""
         if not self._is_covered():
-            content = _checksum(data)
+            content = content_of(data)
             self._own.identify(content)
             self.contents.add(content)
             self._weak.discard(content)
 
     def overlap(self, other: Provenance) -> Overlap | None:
         """What both hold, or None."""
-        if self is other or other._own in self._live:
+        if (
+            self is other
+            or other._own in self._live
+            or self._own in other._live
+            or not self._live.isdisjoint(other._live)
+        ):
             return Overlap("the events of an evaluator")
-        if self._own in other._live or not self._live.isdisjoint(other._live):
-            return Overlap("the events of an evaluator")
-        if self.contents or other.contents:
-            shared = self._shared_contents(other)
-            if shared:
-                certain = shared - self._weak - other._weak
-                content = min(certain or shared)
-                return Overlap(
-                    f"the content {content[:8].hex()}", unnamed=True, by_chance=not certain
-                )
-        if self.shards and other.shards:
-            for name in sorted(self.shards.keys() & other.shards.keys()):
-                found = _overlap_of(name, self.shards[name], other.shards[name])
-                if found is not None:
-                    return found
-        return None
-
-    def _shared_contents(self, other: Provenance) -> set[bytes]:
-        """The identities of both, those of the bytes that events in memory were written to too."""
         shared = self.contents & other.contents
+        # What is in memory here may have been written to bytes that were read there.
         if other.contents:
             shared |= other.contents & self._known_by()
         if self.contents:
             shared |= self.contents & other._known_by()
-        return shared
+        if shared:
+            certain = shared - self._weak - other._weak
+            content = f"the content {min(certain or shared)[:8].hex()}"
+            return Overlap(content, unnamed=True, by_chance=not certain)
+        for name in sorted(self.shards.keys() & other.shards.keys()):
+            found = _overlap_of(name, self.shards[name], other.shards[name])
+            if found is not None:
+                return found
+        return None
 
     def _known_by(self) -> set[bytes]:
         """The identities under which what was counted in memory may be elsewhere."""
@@ -351,16 +307,9 @@ class Provenance:
         warnings.warn(_doubt("it", overlap, "this one"), stacklevel=3)
 
     def missing(self, expected: Iterable[Shard]) -> list[Shard]:
-        """The expected shards that are not there, and the parts of sequences that are not.
+        """The expected shards, and parts of sequences, that are not held, whatever their epochs.
 
-        Args:
-            expected: A sequence up to :data:`END` expects any part of the shard. The epochs
-                do not matter.
-
-        >>> held = Provenance()
-        >>> held.add_shard(Shard("eu-1", 2, 0, 1000))
-        >>> [shard[2:] for shard in held.missing([Shard("eu-1", 0, 0, 1500)])]
-        [(1000, 1500)]
+        A sequence up to :data:`END` expects any part of the shard.
         """
         result = []
         for shard in expected:
@@ -368,30 +317,15 @@ class Provenance:
             if epochs is None:
                 result.append(shard)
             elif shard.end != END:
-                held = epochs[max(epochs)]
                 position = shard.first
-                for first, end in [*_sequences(held), (shard.end, shard.end)]:
-                    if position < min(first, shard.end):
-                        result.append(shard._replace(first=position, end=min(first, shard.end)))
+                for first, end in [*_sequences(epochs[max(epochs)]), (shard.end, shard.end)]:
+                    missing_to = min(first, shard.end)
+                    if position < missing_to:
+                        result.append(shard._replace(first=position, end=missing_to))
                     position = max(position, end)
         return result
 
     # The written form
-
-    def pack(self, data: dict[str, Any], *, kind: str) -> bytes:
-        """A state's bytes with its shards; the canonical ones where these say as much.
-
-        A state that holds one content, unchanged, needs no mention of it.
-        """
-        known = self.to_data()
-        if not known["contents"] and not known["shards"]:
-            return pack(data, kind=kind)
-        if len(known["contents"]) == 1 and not self.shards:
-            plain = pack(data, kind=kind)
-            # Its last part is the checksum that would become its identity.
-            if _checksum(plain).hex() == known["contents"][0]:
-                return plain
-        return pack(data, kind=kind, provenance=known)
 
     def to_data(self) -> dict[str, Any]:
         """Plain data, the same for the same set: sorted, adjoining sequences in one piece."""
@@ -411,16 +345,15 @@ class Provenance:
         new = cls()
         if not isinstance(data, dict) or data.keys() != {"contents", "shards"}:
             raise StateError(f"provenance: expected contents and shards, got {shown(data)}")
-        if not isinstance(data["contents"], list) or not isinstance(data["shards"], list):
+        if not all(isinstance(part, list) for part in data.values()):
             raise StateError(f"provenance: expected lists, got {shown(data)}")
         for text in data["contents"]:
-            content = _content(text)
-            if content is None:
+            if not isinstance(text, str) or not _CONTENT.fullmatch(text):
                 raise StateError(
                     f"provenance: expected {2 * _CONTENT_BYTES} digits of base 16, "
                     f"got {shown(text)}"
                 )
-            new.contents.add(content)
+            new.contents.add(bytes.fromhex(text))
         for entry in data["shards"]:
             if not _is_entry(entry):
                 raise StateError(
@@ -448,15 +381,6 @@ class Collection:
             is left out wherever it stands. Otherwise it is left out behind the newer one, and
             a newer one behind it is refused, because what was merged cannot be subtracted.
         wording: How the remedies are called.
-
-    >>> old, new = Provenance(), Provenance()
-    >>> old.add_shard(Shard("eu-1", 1))
-    >>> new.add_shard(Shard("eu-1", 2))
-    >>> together = Collection([("a", old), ("b", new)])
-    >>> together.replaced("a", old)
-    "a is left out: b holds epoch 2 of shard 'eu-1' (epoch 1)"
-    >>> together.replaced("b", new) is None
-    True
     """
 
     def __init__(
@@ -478,12 +402,7 @@ class Collection:
                 self._newest[shard] = newest, name
 
     def replaced(self, name: str, provenance: Provenance, *, live: bool = False) -> str | None:
-        """Why a state is left out; None where it is to be merged.
-
-        Raises:
-            StateError: Its events would count twice, or it holds an older epoch together with
-                other shards, from which it cannot be subtracted.
-        """
+        """Why a state is left out; None where it is to be merged; raises StateError."""
         self._note(name, provenance)
         old = {
             shard: min(epochs)
@@ -560,24 +479,9 @@ def _sequences(borders: list[int]) -> Iterable[tuple[int, int]]:
     return zip(borders[::2], borders[1::2], strict=True)
 
 
-def _add(borders: list[int], first: int, end: int) -> None:
-    start, stop = bisect_left(borders, first), bisect_right(borders, end)
-    # An odd position is inside a sequence, which then reaches over the border.
-    borders[start:stop] = [first] * (start % 2 == 0) + [end] * (stop % 2 == 0)
-
-
-def _checksum(data: bytes) -> bytes:
+def content_of(data: bytes) -> bytes:
     """The identity of a state's bytes: the first half of the checksum at their end."""
-    return data[-_CHECKSUM_BYTES:][:_CONTENT_BYTES]
-
-
-def _content(text: object) -> bytes | None:
-    if not isinstance(text, str) or len(text) != 2 * _CONTENT_BYTES:
-        return None
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return None
+    return data[-CHECKSUM_BYTES:][:_CONTENT_BYTES]
 
 
 def _is_entry(entry: object) -> bool:
@@ -587,5 +491,5 @@ def _is_entry(entry: object) -> bool:
     if not _is_name(name) or not all(type(number) is int for number in numbers):
         return False
     epoch, *borders = numbers
-    rising = all(a < b for a, b in pairwise(borders))
-    return 0 <= epoch < END and borders[0] >= 0 and borders[-1] <= END and rising
+    rising = all(a < b for a, b in pairwise([-1, *borders, END + 1]))
+    return 0 <= epoch < END and rising

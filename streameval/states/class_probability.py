@@ -1,212 +1,34 @@
-"""Sums over the probabilities of a multi-class classifier.
-
-Log loss, Brier score, the rank of the true class, and reliability of the
-predicted label: the first two are sums of units of 2**-60 (see
-:mod:`streameval.states.sums.fixed_point`), the rest are weights.
-"""
+"""Sums over the probabilities of a multi-class classifier: log loss, Brier, ranks, reliability."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streameval.errors import StateError
 from streameval.events.event import EventBatch
-from streameval.events.values import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    Label,
-    Weight,
-    most_probable,
-    most_probable_columns,
-)
+from streameval.events.values import IntArray, Label, Weight
 from streameval.states.class_events import COMPILED
-from streameval.states.fields import refuse, removable_weight, weights_field
+from streameval.states.fields import refuse, weights_field
 from streameval.states.ranking.sorted_runs import WeightArray
-from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight, total_weight_by_group
-from streameval.states.sums.loss_sums import LossSums, loss_fields, loss_units
-from streameval.states.sums.sum_vector import Form, Parts, total_over
+from streameval.states.sums.fixed_point import UNIT, chunks, total_weight, total_weight_by_group
+from streameval.states.sums.loss_sums import LossSums, each_bin
+from streameval.states.sums.loss_terms import (
+    ABSENT,
+    ColumnTerms,
+    EventTerms,
+    event_terms,
+    given_and_ranks,
+    rank_of,
+    rows_of,
+)
+from streameval.states.sums.sum_vector import Field, Form, Parts, total_over
 
 _SIGNED = "probabilities"
-_SCALE = float(UNIT)
-
-# What one multi-class event adds to the sums over probabilities.
-#
-# Written twice, for one event and for many, to the same bits: a Brier term is
-# cut to units cell by cell, so that neither the order of the labels nor labels
-# of probability 0 change the bits.
-
-ABSENT = -1
-"""The rank of a true class that its event gave no probability: never in the top k."""
-
-
-class EventTerms(NamedTuple):
-    """The terms of one event."""
-
-    loss: int
-    """Log loss in units."""
-    brier: int
-    """Brier score in units."""
-    rank: int
-    """Number of labels ranked before the true class, or :data:`ABSENT`."""
-    confidence: float
-    """Probability of the predicted label; 0 where the event did not name it."""
-    hit: bool
-    """Whether the predicted label is the true class."""
-
-
-def event_terms(
-    y_true: Label, proba: Mapping[Label, float], y_pred: Label | None = None
-) -> EventTerms:
-    """The terms of one event; without ``y_pred`` the most probable label is predicted.
-
-    >>> event_terms("b", {"a": 0.5, "b": 0.5, "c": 0.0})[2:]
-    (0, 0.5, False)
-    """
-    given = proba.get(y_true)
-    rank = 0
-    if given is None:
-        rank, given = ABSENT, 0.0
-    missed = 1.0 - given
-    brier = int(missed * missed * _SCALE)
-    for label, p in proba.items():
-        if label == y_true:
-            continue
-        brier += int(p * p * _SCALE)
-        if p >= given and rank != ABSENT and (p > given or label > y_true):  # type: ignore[operator]
-            rank += 1
-    if y_pred is None:
-        y_pred = most_probable(proba)
-    confidence = proba.get(y_pred, 0.0)
-    return EventTerms(loss_units(given), brier, rank, confidence, y_pred == y_true)
-
-
-def rank_of(y_true: Label, scores: Mapping[Label, float]) -> int:
-    """The rank that :func:`event_terms` has, of scores in any unit.
-
-    >>> rank_of("b", {"a": -1.0, "b": -2.0, "c": -2.0}), rank_of("d", {"a": 1.0})
-    (2, -1)
-    """
-    given = scores.get(y_true)
-    if given is None:
-        return ABSENT
-    return sum(
-        score > given or (score == given and label > y_true)  # type: ignore[operator]
-        for label, score in scores.items()
-    )
-
-
-class ColumnTerms(NamedTuple):
-    """The terms of n events over K columns."""
-
-    given: FloatArray
-    """Probability of the true class; 0 where it has no column."""
-    squares: FloatArray
-    """(p_k − [k is true])² of each cell, shape (n, K)."""
-    rank: IntArray
-    """Number of columns ranked before the true class, or :data:`ABSENT`."""
-    confidence: FloatArray
-    """Probability of the predicted label; 0 where it has no column."""
-
-    def brier_units(self) -> IntArray:
-        """Each event's Brier term, in units."""
-        brier: IntArray = np.floor(self.squares * _SCALE).astype(np.int64).sum(axis=1)
-        # A class without a column has no cell to be wrong in by 1.
-        brier[self.rank == ABSENT] += UNIT
-        return brier
-
-
-def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> ColumnTerms:
-    """The terms of many events.
-
-    Args:
-        true: Column of each event's true class, :data:`ABSENT` where it has none.
-        proba: Matrix of shape (n, K), columns in the order of their labels:
-            among equal probabilities the later column is ranked first.
-        predicted: Column of each event's predicted label, :data:`ABSENT` where it has none.
-
-    >>> even = np.array([[0.5, 0.5], [0.5, 0.5]])
-    >>> column_terms(np.array([0, 1]), even, np.array([0, 0])).rank.tolist()
-    [1, 0]
-    """
-    given, rank = _given_and_ranks(true, proba)
-    named = np.flatnonzero(true >= 0)
-    missed = proba.copy()
-    missed[named, true[named]] = 1.0 - given[named]
-    missed *= missed
-    confidence = np.where(predicted < 0, 0.0, proba[np.arange(len(proba)), predicted])
-    return ColumnTerms(given, missed, rank, confidence)
-
-
-def _given_and_ranks(true: IntArray, scores: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Score and rank of each event's true class."""
-    named = np.flatnonzero(true >= 0)
-    given = np.zeros(len(true))
-    given[named] = scores[named, true[named]]
-    before = scores > given[:, None]
-    before |= (scores == given[:, None]) & (np.arange(scores.shape[1]) > true[:, None])
-    return given, np.where(true < 0, ABSENT, before.sum(axis=1))
-
-
-def _columns_of(batch: EventBatch, names: Sequence[Label]) -> IntArray:
-    """The column of each label code, :data:`ABSENT` where it has none."""
-    column_of = {label: n for n, label in enumerate(names)}
-    return np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
-
-
-def _order_of(names: Sequence[Label]) -> list[int]:
-    """The columns of the labels, ascending by label."""
-    return sorted(range(len(names)), key=names.__getitem__)
-
-
-def _row_codes(batch: EventBatch) -> tuple[IntArray, IntArray, npt.NDArray[np.uint8], IntArray]:
-    """The columns of the true and the predicted label, whether they are one, and the places."""
-    assert batch.score is not None
-    columns = _columns_of(batch, batch.score_labels)
-    true = columns[batch.y_true]
-    if batch.y_pred is None:
-        predicted = most_probable_columns(batch.score, batch.score_labels)
-        hit = true == predicted
-    else:
-        predicted, hit = columns[batch.y_pred], batch.y_true == batch.y_pred
-    places = np.argsort(_order_of(batch.score_labels))
-    return true, predicted, hit.view(np.uint8), places
-
-
-def _ordered_chunks(batch: EventBatch) -> Iterator[tuple[EventBatch, IntArray, FloatArray]]:
-    """Parts of a batch with the column of each code, and the scores.
-
-    The columns of the scores are in the order of their labels, so that a tie is decided by
-    position.
-    """
-    assert batch.score is not None
-    order = _order_of(batch.score_labels)
-    columns = _columns_of(batch, [batch.score_labels[column] for column in order])
-    rows = max(1, CHUNK // max(1, len(order)))
-    for start in range(0, len(batch), rows):
-        part = batch.take(slice(start, start + rows))
-        assert part.score is not None
-        yield part, columns, part.score[:, order]
-
-
-def chunks_of_terms(
-    batch: EventBatch,
-) -> Iterator[tuple[ColumnTerms, BoolArray, WeightArray | None]]:
-    """A batch's terms, whether the predicted label was true, and weights; a chunk at a time."""
-    for part, columns, proba in _ordered_chunks(batch):
-        true = columns[part.y_true]
-        if part.y_pred is None:
-            predicted = np.argmax(proba, axis=1)
-            hit = true == predicted
-        else:
-            predicted, hit = columns[part.y_pred], part.y_true == part.y_pred
-        yield column_terms(true, proba, predicted), hit, part.weight
 
 
 class ClassProbabilitySums(LossSums):
@@ -235,15 +57,18 @@ class ClassProbabilitySums(LossSums):
     (0.375, {0: 1})
     """
 
-    __slots__ = ("_ranks", "probabilities")
+    # The cells of the base are the ranks.
+    __slots__ = ("probabilities",)
     NAME = "class_probability"
-    FIELDS = loss_fields("bin_correct")
+    VALIDATED = True
     MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
+
+    bin_correct = Field[list[Weight]](each_bin)
+    """Of :attr:`bin_weights` the weight of those whose predicted label was true."""
 
     def __init__(self, bins: int = 10, *, probabilities: bool = True) -> None:
         super().__init__(bins)
         self.probabilities = probabilities
-        self._ranks: dict[int, Weight] = {}
         if COMPILED is not None and probabilities:
             self._terms = COMPILED.NativeClassTerms(self._edges)
 
@@ -253,159 +78,114 @@ class ClassProbabilitySums(LossSums):
     def copy(self) -> ClassProbabilitySums:
         """An independent state of the same events."""
         new = super().copy()
-        new._ranks = self._ranks.copy()
         if not self._exact:
             new._terms = None
         return new
 
-    # -- reading ---------------------------------------------------------
+    @property
+    def FIELD(self) -> str:  # type: ignore[override]  # noqa: N802
+        """The argument that errors about an event name."""
+        return "proba" if self.probabilities else "score"
+
+    # Reading
 
     @property
     def weight(self) -> Weight:
         """Weight of all events."""
         if self.probabilities:
             return super().weight
-        return sum(self._ranks.values()) if self._exact else math.fsum(self._ranks.values())
+        return sum(self._cells.values()) if self._exact else math.fsum(self._cells.values())
 
     @property
     def ranks(self) -> dict[int, Weight]:
         """Rank of the true class (0 is the top, −1 not named) -> weight; ranks ascend."""
         self._settle()
-        return dict(sorted(self._ranks.items()))
+        return dict(sorted(self._cells.items()))
 
-    @property
-    def bin_correct(self) -> list[Weight]:
-        """Of :attr:`bin_weights` the weight of those whose predicted label was true."""
-        self._settle()
-        return self._bin_hits[:]
-
-    # -- counting --------------------------------------------------------
+    # Counting
 
     def update(
         self,
         y_true: Label,
-        proba: Mapping[Label, float],
+        given: Mapping[Label, float],
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Count one validated event.
-
-        Args:
-            y_true: The true class, canonical.
-            proba: Canonical label -> probability.
-            weight: Canonical.
-            y_pred: The predicted label; None is the most probable one.
-        """
+        """Count one validated event; without ``y_pred`` the most probable label is predicted."""
         terms = self._terms
         if (
             terms is not None
             and weight == 1
             and type(weight) is int
             and y_pred is not None
-            and terms.count(y_true, proba, y_pred)
+            and terms.count(y_true, given, y_pred)
         ):
             return
-        if type(weight) is float:
-            self._promote()
-        self.add_whole(y_true, proba, weight, y_pred)
+        super().update(y_true, given, weight, y_pred)
 
-    def add_whole(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight,
-        y_pred: Label | None = None,
-    ) -> None:
-        """:meth:`update` with whole weights of any size, negative to take back; not checked."""
-        self._add(self._terms_of(y_true, proba, y_pred), weight)
-
-    def _terms_of(
-        self, y_true: Label, proba: Mapping[Label, float], y_pred: Label | None
-    ) -> EventTerms:
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> EventTerms | None:
         if self.probabilities:
-            return event_terms(y_true, proba, y_pred)
-        return EventTerms(0, 0, rank_of(y_true, proba), 0.0, False)
+            return event_terms(y_true, given, y_pred)
+        return 0, 0, rank_of(y_true, given), 0.0, False
 
-    def _add(self, terms: EventTerms, weight: Weight) -> None:
-        loss, brier, rank, confidence, hit = terms
+    def _add(self, terms: EventTerms | None, weight: Weight) -> None:
+        assert terms is not None
         if self.probabilities:
-            self._add_event(loss, brier, confidence, hit, weight)
-        self._add_rank(rank, weight)
+            super()._add(terms, weight)
+        self._add_cell(terms[2], weight)
 
     def _add_rest(self, rest: Iterable[tuple[int, int]]) -> None:
         for rank, weight in rest:
-            self._add_rank(rank, weight)
+            self._add_cell(rank, weight)
 
-    def update_many(self, batch: EventBatch) -> None:
-        """Count a validated batch: the same bits as its events one by one."""
-        if batch.weight is not None and batch.weight.dtype.kind == "f":
-            self._promote()
-        if not self.probabilities:
-            for part, columns, scores in _ordered_chunks(batch):
-                _, ranks = _given_and_ranks(columns[part.y_true], scores)
-                self._add_ranks(ranks, len(batch.score_labels), part.weight)
+    def _add_columns(self, y_true: EventBatch, given: Any, weight: Any) -> None:
+        batch = y_true
+        if self._terms is None or weight is not None or batch.score is None:
+            super()._add_columns(batch, given, weight)
             return
-        if self._terms is not None and batch.weight is None and batch.score is not None:
-            self._terms.count_rows(np.ascontiguousarray(batch.score), *_row_codes(batch))
-            return
-        for terms, hit, weight in chunks_of_terms(batch):
-            self._add_chunk(terms, hit, weight)
+        scores, true, predicted, hit, places = rows_of(batch)
+        rows = np.ascontiguousarray(scores)
+        self._terms.count_rows(rows, true, predicted, hit.view(np.uint8), places)
 
-    def _add_chunk(self, terms: ColumnTerms, hit: BoolArray, weight: WeightArray | None) -> None:
-        self._add_bins(terms.confidence, hit, weight)
-        cells: WeightArray | None = None
-        if weight is not None:
-            cells = np.repeat(weight, terms.squares.shape[1])
-        self._add_losses(terms.given, terms.squares.ravel(), weight, cells)
+    def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
+        if self.probabilities:
+            super()._add_many(y_true, given, weight)
+            return
+        rows = rows_of(y_true)
+        for part in chunks(len(y_true)):
+            _, ranks = given_and_ranks(rows.true[part], rows.scores[part], rows.places)
+            self._add_ranks(ranks, len(rows.places), None if weight is None else weight[part])
+
+    def _add_chunk(self, terms: ColumnTerms) -> None:
+        super()._add_chunk(terms)
+        assert terms.rank is not None
         absent = terms.rank == ABSENT
         if absent.any():
             # A class without a column has no cell to be wrong in by 1.
+            weight = terms.weight
             missed = int(absent.sum()) if weight is None else total_weight(weight[absent])
-            self._brier += UNIT * missed
-        self._add_ranks(terms.rank, terms.squares.shape[1], weight)
+            self._values[2 * self._size + 1] += UNIT * missed
+        self._add_ranks(terms.rank, terms.squares.shape[1], terms.weight)
 
     def _add_ranks(self, ranks: IntArray, columns: int, weight: WeightArray | None) -> None:
-        size = columns - ABSENT
-        for code, total in enumerate(total_weight_by_group(ranks - ABSENT, size, weight)):
+        totals = total_weight_by_group(ranks - ABSENT, columns - ABSENT, weight)
+        for rank, total in enumerate(totals, ABSENT):
             if total:
-                self._add_rank(code + ABSENT, total)
+                self._add_cell(rank, total)
 
-    def _add_rank(self, rank: int, weight: Weight) -> None:
-        known = self._ranks.pop(rank, 0 if self._exact else 0.0) + weight
-        if known:
-            self._ranks[rank] = known
+    # Soundness and other states
 
-    def revert(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
-        """Remove one earlier event, exactly; arguments as of :meth:`update`.
-
-        Raises:
-            InputError: The weight is not whole, or was not for some event of
-                this state; or the remaining sums cannot be those of any events, so
-                it was never counted. (Sums cannot detect every such case.)
-                Nothing is changed.
-        """
-        whole = removable_weight(weight, self._exact)
-        self._settle()
-        terms = self._terms_of(y_true, proba, y_pred)
-        self._remove(terms, whole, "proba" if self.probabilities else "score", proba)
-
-    def _is_sound(self, left: EventTerms | None = None) -> bool:
-        if left is None:
+    def _is_sound(self, terms: EventTerms | None = None) -> bool:
+        if terms is None:
             return super()._is_sound() and self._ranks_agree()
-        return self._ranks.get(left.rank, 0) >= 0 and super()._is_sound(left.confidence)
+        return self._cells.get(terms[2], 0) >= 0 and super()._is_sound(terms)
 
     def _ranks_agree(self) -> bool:
         """Whether ranks and bins count the same events; bins only those of probabilities."""
         found = self._in_bins()
         if not self.probabilities:
             return not found
-        total = sum(self._ranks.values())
+        total = sum(self._cells.values())
         return total == found if self._exact else abs(total - found) <= 1e-6 * found
 
     def _check_merge(self, other: Any) -> None:
@@ -416,26 +196,18 @@ class ClassProbabilitySums(LossSums):
             )
         super()._check_merge(other)
 
-    def _merge(self, other: ClassProbabilitySums, times: int) -> None:
-        super()._merge(other, times)
-        for rank, weight in list(other._ranks.items()):
-            self._add_rank(rank, weight * times)
-
     def _promote(self) -> None:
         super()._promote()
         self._terms = None  # counts in integers
-        self._ranks = {rank: float(weight) for rank, weight in self._ranks.items()}
 
-    # -- written form ----------------------------------------------------
+    # Written form
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
+        form, ranks = super().to_state(), self.ranks
+        form["ranks"], form["rank_weights"] = list(ranks), list(ranks.values())
         # Written where it is False only: other files are as before.
-        return {**({} if self.probabilities else {_SIGNED: False}), **super().to_state()}
-
-    def _write(self) -> Form:
-        ranks = self.ranks
-        return {**super()._write(), "ranks": list(ranks), "rank_weights": list(ranks.values())}
+        return form if self.probabilities else {_SIGNED: False, **form}
 
     @classmethod
     def _keys(cls, data: object) -> frozenset[str]:
@@ -463,7 +235,7 @@ class ClassProbabilitySums(LossSums):
         weights = weights_field(fields, "rank_weights", self.NAME, self._exact, len(ranks))
         if not all(weights):
             refuse(f"{self.NAME}.rank_weights", "weights above 0", weights)
-        self._ranks = dict(zip(ranks, weights, strict=True))
+        self._cells = dict(zip(ranks, weights, strict=True))
 
     def _refuse_unsound(self) -> None:
         super()._refuse_unsound()
@@ -483,8 +255,3 @@ class ClassProbabilitySums(LossSums):
             "ranks": sorted(ranks),
             "rank_weights": [total_over(ranks[rank], unit) for rank in sorted(ranks)],
         }
-
-    def _check(self) -> None:
-        super()._check()
-        kind = int if self._exact else float
-        assert all(type(weight) is kind and weight > 0 for weight in self._ranks.values())

@@ -18,7 +18,6 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch
 from streameval.events.values import (
     MAX_CLASSES,
-    BoolArray,
     FloatArray,
     IntArray,
     Label,
@@ -126,53 +125,175 @@ class _Rows(NamedTuple):
             index.update_many(positive, np.ascontiguousarray(scores), weights)
 
 
-class ScoreColumns:
-    """Scores of each class's column by true class, with zeros that are implied, not stored.
+# Wins of one class over another or over all others, kept current from the first read.
+
+_UNREAD_MOST = 4
+_MOST_PAIRS = 2**14
+"""Pairs of classes whose rankings are kept; a ranking takes about 1 kB beside its scores."""
+
+
+class Rankings:
+    """Score indexes of columns, kept current with each event from their first read on.
+
+    One for each column that was read, of its class against all others or against one other.
+
+    >>> scores, rankings = ClassScores(), Rankings()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"dog": 1.0})
+    >>> rankings.wins(scores, "cat", None), rankings.wins(scores, "cat", "dog")
+    (2, 2)
+    """
+
+    __slots__ = ("_pairs", "_rest", "_unread", "kept")
+
+    def __init__(self) -> None:
+        self.kept = False
+        """Whether there is any ranking."""
+        self._unread = 0  # batches since the last read
+        self._rest: dict[Label, ScoreIndex] = {}  # by column
+        self._pairs: dict[Label, dict[Label, ScoreIndex]] = {}  # by the other class, then by column
+
+    def wins(self, scores: ClassScores, column: Label, other: Label | None) -> int:
+        """Twice the weight of the pairs that class ``column`` wins over ``other`` or all others.
+
+        Of whole weights; O(1) if it was read before, else O(n) of the column.
+        """
+        self._unread = 0
+        kept = self._rest if other is None else self._pairs.get(other, {})
+        index = kept.get(column)
+        if index is None:
+            index = scores.ranking(column, other)
+            self.kept = True
+            if other is None:
+                self._rest[column] = index
+            elif len(scores.counts) ** 2 <= _MOST_PAIRS:
+                self._pairs.setdefault(other, {})[column] = index
+        wins = int(index.twice_wins)
+        if scores.signed:
+            return wins
+        # Zeros are not in it. They are below all other scores.
+        rivals = scores.total - scores.counts[column] if other is None else scores.counts[other]
+        zeros = scores.counts[column] - index.positives
+        return wins + int((rivals - index.negatives) * (2 * index.positives + zeros))
+
+    def mean_share(self, scores: ClassScores) -> float:
+        """The macro mean of one-vs-rest AUCs; nan where it has to be read class by class."""
+        if COMPILED is None or not self.kept or scores.signed or not scores.exact:
+            return math.nan
+        self._unread = 0
+        mean: float = COMPILED.mean_share(self._rest, scores.counts, scores.total)
+        return mean
+
+    def forget(self) -> None:
+        """Drop all rankings."""
+        self._rest, self._pairs, self.kept = {}, {}, False
+
+    def forget_class(self, label: Label) -> None:
+        """Drop the rankings of a class that has no event any more."""
+        self._pairs.pop(label, None)
+        for rankings in (self._rest, *self._pairs.values()):
+            rankings.pop(label, None)
+
+    def follow(self, true: Label, scores: Mapping[Label, float], weight: int, signed: bool) -> None:
+        """Add one event, or remove it with a negative weight."""
+        if COMPILED is not None and weight == 1 and not (self._pairs or signed):
+            COMPILED.follow(self._rest, true, scores)
+            return
+        for other, rankings in ((None, self._rest), *self._pairs.items()):
+            # Against one class only its events count, and those of the column's own class.
+            both = other is None or other == true
+            for column, score in scores.items() if both else ((true, scores.get(true, 0.0)),):
+                index = rankings.get(column) if score or signed else None
+                if index is None:
+                    continue
+                if weight > 0:
+                    index.update(column == true, score, weight)
+                else:
+                    index.revert(column == true, score, -weight)
+
+    def follow_rows(self, scores: ClassScores, rows: _Rows) -> None:
+        """Add the rows of a batch that ``scores`` has just added.
+
+        Rankings are dropped after a large batch, or where they are seldom read: it is cheaper to
+        derive them anew.
+        """
+        if not self.kept:
+            return
+        self._pairs = {}
+        self._unread += 1
+        seldom = self._unread > _UNREAD_MOST or 8 * len(rows.true) > scores.total
+        if seldom or scores.signed or not scores.exact:
+            self._rest = {}
+        self.kept = bool(self._rest)
+        for column, index in self._rest.items():
+            rows.rank(scores._codes.get(column, LOW_KEY), index)
+
+    def _check(self, scores: ClassScores) -> None:
+        for other, rankings in ((None, self._rest), *self._pairs.items()):
+            for column in rankings:
+                found = twice_wins(scores.against(column, other))
+                assert self.wins(scores, column, other) == found
+
+
+class ClassScores:
+    """Scores of each class's column by true class, and the pairwise wins between classes.
+
+    A label belongs to the state while some event has it as true class or gives
+    it a probability above 0; a probability of 0 is the same as none.
 
     ``S[c][y]`` is the multiset of the scores that column c gave to events of true
-    class y. Only scores other than 0 are kept. An event that does not name a class gave
-    it 0, and so did all events before a class first occurred: how many zeros a
-    multiset has follows from the weight of its true class. With weights that are not whole
-    that would be a difference of floats, in which a light event's zero is lost beside a heavy
-    one: then a multiset has its zeros too, and only one without any other score is implied.
+    class y. Only scores other than 0 are kept: how many zeros a multiset has follows
+    from the weight of its true class. With weights that are not whole that would be a
+    difference of floats, in which a light event's zero is lost beside a heavy one: then
+    a multiset has its zeros too, and only one without any other score is implied.
 
-    Rows are kept as they arrive, until a multiset is read or a row is removed: then all
-    of them are folded into sorted arrays.
+    Events wait as they arrive, until a multiset is read or an older event is removed:
+    then all of them are folded into sorted arrays. Nothing grows with the number of pairs
+    of classes until :meth:`pair_wins` is read.
 
     Args:
-        signed: Whether scores may be below 0 (and above 1): no probabilities. Every event
-            then has a score of every label, so that what is not stored is a 0 all the same.
+        max_scores: Most distinct scores above 0 of each pair (column, true class),
+            beyond which all scores are coarsened, to one level; see
+            :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
+        probabilities: Whether scores are probabilities; else any finite numbers, of which
+            each event then names one for every label.
+        declared: The closed list of classes, each of which has a column, whether a label
+            belongs to the state or not; None where labels are discovered. It is not written.
 
     Attributes:
         counts: Weight of each true class.
-        exact: Whether all weights are integers.
+        exact: False from the first weight that is not whole: wins are floats then.
+        signed: Whether scores are no probabilities.
 
-    >>> columns = ScoreColumns()
-    >>> columns.add("cat", {"cat": 0.75, "dog": 0.25}, 1)
-    >>> columns.add("cat", {"dog": 1.0}, 2)
-    >>> [side.tolist() for side in columns.arrays("cat", "cat")]
-    [[0.0, 0.75], [2, 1]]
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.25, "dog": 0.5, "cow": 0.25})
+    >>> scores.labels
+    ['cat', 'cow', 'dog']
+    >>> scores.pair_wins("cat", "dog"), scores.pair_wins("cow", "dog")
+    (2, 0)
     """
 
     __slots__ = (
-        "_base",
-        "_blocks",
-        "_codes",
-        "_events",
-        "_folded",
-        "_parts",
-        "_stale",
-        "_whole",
-        "counts",
-        "exact",
-        "signed",
-    )
+        "_base", "_blocks", "_codes", "_events", "_folded", "_level", "_limit", "_parts",
+        "_stale", "_whole", "_wins", "counts", "declared", "exact", "signed",
+    )  # fmt: skip
 
-    def __init__(self, *, signed: bool = False) -> None:
-        self.signed = signed
+    def __init__(
+        self,
+        *,
+        max_scores: int | None = None,
+        probabilities: bool = True,
+        declared: tuple[Label, ...] | None = None,
+    ) -> None:
+        self.declared = declared
+        self.signed = not probabilities
         self.counts: dict[Label, Weight] = {}
         self.exact = True
         self._whole = 0  # sum of counts while exact
+        self._limit = checked_limit(max_scores)
+        self._level = 0
+        self._wins = Rankings()
         # Of all labels that occur; after a fold, their places in ascending order.
         self._codes: dict[Label, int] = {}
         self._stale = False  # whether one of them may occur no more
@@ -185,40 +306,93 @@ class ScoreColumns:
 
     # Reading
 
-    def labels(self) -> list[Label]:
-        """True classes and columns, ascending."""
-        if self._stale:
-            self.fold()
-        return sorted(self._codes)
-
-    def total(self) -> Weight:
-        """The weight of all events; O(1) while exact."""
-        return self._whole if self.exact else math.fsum(self.counts.values())
-
-    def knows(self, true: Label, scores: Mapping[Label, float]) -> bool:
-        """Whether no label is new."""
-        return true in self._codes and self._codes.keys() >= scores.keys()
-
-    def unknown(self, labels: Iterable[Label]) -> list[Label]:
-        """Those of some labels that are new; among the others some may occur no more."""
-        return [label for label in labels if label not in self._codes]
+    @property
+    def max_scores(self) -> int | None:
+        """Most distinct scores of a column and true class; None where all are kept."""
+        return self._limit
 
     @property
-    def labels_most(self) -> int:
-        """At least the number of labels; O(1)."""
-        return len(self._codes)
+    def whole(self) -> ClassScores:
+        """The scores that areas are computed of: integers where these are a multiple of some."""
+        return self
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether scores are probabilities."""
+        return not self.signed
+
+    @property
+    def level(self) -> int:
+        """The level of the cells that scores are coarsened to; 0 while all are kept."""
+        self._fit()
+        return self._level
+
+    @property
+    def labels(self) -> list[Label]:
+        """True classes and columns with a score but 0, ascending. A new list."""
+        if self._stale:
+            self._fold()
+        return sorted(self._codes)
+
+    @property
+    def classes(self) -> list[Label]:
+        """The declared classes, or all labels where they are discovered, ascending. A new list."""
+        return self.labels if self.declared is None else sorted(self.declared)
+
+    @property
+    def total(self) -> Weight:
+        """The weight of all events."""
+        return self._whole if self.exact else math.fsum(self.counts.values())
+
+    @property
+    def _dtype(self) -> Any:
+        return np.int64 if self.exact else np.float64
+
+    def true_count(self, label: Label) -> Weight:
+        """The weight of the events of one true class; 0 for an unknown label."""
+        return self.counts.get(label, 0 if self.exact else 0.0)
 
     def multisets(self) -> KeyedScores:
-        """The scores other than 0, under the key ``column << 26 | true class``.
-
-        Both are places among the :meth:`labels`.
-        """
-        self.fold()
+        """The scores other than 0; the key's column and true class are places of :attr:`labels`."""
+        self._fold()
         return self._base
 
-    def arrays(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
-        """The distinct scores of a true class in a column, zeros included, and their weights."""
-        self.fold()
+    def pair_wins(self, column: Label, other: Label) -> Weight:
+        """Twice the weight of pairs in which class ``column`` outscores ``other`` in that column.
+
+        A tie counts one half, so A(column | other) = wins / (2 · n_column · n_other). 0 when a
+        class has no events, or is compared with itself.
+        """
+        if column == other:
+            return 0 if self.exact else 0.0
+        return self._won(column, other)
+
+    def one_vs_rest_wins(self, column: Label) -> Weight:
+        """:meth:`pair_wins` of a class over all others together."""
+        return self._won(column, None)
+
+    def _won(self, column: Label, other: Label | None) -> Weight:
+        if column not in self.counts or not (other is None or other in self.counts):
+            return 0 if self.exact else 0.0
+        if not self.exact:
+            return twice_wins(self.against(column, other))
+        self._fit()
+        return self._wins.wins(self, column, other)
+
+    def won_share(self, column: Label, other: Label | None = None) -> float:
+        """A(column | other) of float weights; None: over all other classes; nan without pairs."""
+        scores, *sides = self.against(column, other)
+        own, rest = ((scores[side != 0], side[side != 0]) for side in sides)
+        return won_share(own, rest)
+
+    def mean_share(self) -> float:
+        """The macro mean of one-vs-rest AUCs where it is at hand, else nan."""
+        self._fit()
+        return self._wins.mean_share(self)
+
+    def column_scores(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
+        """The distinct scores of a true class in a column, zeros too, and their weights."""
+        self._fold()
         codes = self._codes
         key = codes.get(column, LOW_KEY) << KEY_SHIFT | codes.get(true, LOW_KEY)
         scores, weights = self._base.arrays(key)
@@ -229,15 +403,12 @@ class ScoreColumns:
         at = int(np.searchsorted(scores, 0.0))
         return np.insert(scores, at, 0.0), np.insert(weights, at, zeros)
 
-    def pooled(self, columns: Iterable[Label]) -> ScoreGroups:
-        """Every (event, label) of these columns as one binary event, positive where it is true.
-
-        Of one column, it is that class against the rest.
-        """
-        self.fold()
+    def pooled(self, columns: Iterable[Label] | None = None) -> ScoreGroups:
+        """Every (event, column) of all classes, or of some, as one binary event, zeros included."""
+        self._fold()
         base, counts = self._base, self._weights_of(self.counts)
         sides: tuple[list[Any], list[Any]] = ([(np.zeros(0), counts[:0])], [])
-        for column in columns:
+        for column in self.classes if columns is None else columns:
             code = self._codes.get(column, LOW_KEY)
             start, end = np.searchsorted(base.keys, [code << KEY_SHIFT, (code + 1) << KEY_SHIFT])
             span = slice(base.starts[start], base.starts[end])
@@ -257,7 +428,9 @@ class ScoreColumns:
         """A column's scores of its class, the positives, and of another; None: of all others."""
         if other is None:
             return self.pooled([column])
-        return group_scores([self.arrays(column, column)], [self.arrays(column, other)])
+        return group_scores(
+            [self.column_scores(column, column)], [self.column_scores(column, other)]
+        )
 
     def ranking(self, column: Label, other: Label | None) -> ScoreIndex:
         """:meth:`against` as an index, without zeros where no score is below; of whole weights."""
@@ -280,59 +453,137 @@ class ScoreColumns:
             block.rank(code, index)
         return index
 
-    def rank_rows(self, rows: _Rows, column: Label, index: ScoreIndex) -> None:
-        """Count rows that were just added in the :meth:`ranking` of a column against the rest."""
-        rows.rank(self._codes.get(column, LOW_KEY), index)
+    def one_vs_rest(self, column: Label) -> ScoreIndex:
+        """:meth:`one_vs_rest_groups` as a binary index."""
+        groups, limit = self.one_vs_rest_groups(column), self._limit
+        if limit is not None:
+            # Of all true classes together there may be more scores than of one.
+            limit = max(limit, len(groups.scores))
+        return ScoreIndex.from_state(groups_to_state(groups, self.exact, limit, self._level))
+
+    def one_vs_rest_groups(self, column: Label) -> ScoreGroups:
+        """The scores of a column, zeros included: its class, the positives, against all others."""
+        return self.pooled([column])
 
     # Counting
 
-    def add(self, true: Label, scores: Mapping[Label, float], weight: Weight) -> None:
-        """Add an event; a float weight only once :meth:`promote` was called."""
-        if not self.knows(true, scores):
-            self._learn([true, *(label for label, score in scores.items() if score)])
-        self.counts[true] = self.counts.get(true, 0 if self.exact else 0.0) + weight
-        if self.exact:
-            self._whole += weight  # type: ignore[assignment]
-        self._events.append((true, scores, weight))
+    def update(
+        self,
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight = 1,
+        y_pred: Label | None = None,
+    ) -> None:
+        """Count one validated event that :meth:`check` accepts; ``y_pred`` is not used."""
+        if self._level:
+            proba = {label: coarse(score, self._level) for label, score in proba.items()}
+        if type(weight) is float:
+            self._promote()
+        if self._wins.kept:
+            self._wins.follow(y_true, proba, weight, self.signed)  # type: ignore[arg-type]
+        if not self._knows(y_true, proba):
+            self._learn([y_true, *(label for label, score in proba.items() if score)])
+        self._count(y_true, weight)
+        self._events.append((y_true, proba, weight))
         if len(self._events) >= _EVENTS_MOST:
             self._gather()
-            self.relieve()
+            self._relieve()
 
-    def add_rows(
+    def counted_with(
+        self, sums: ClassProbabilitySums | None, confusion: ConfusionCounts
+    ) -> Callable[[Label, Label, Mapping[Label, float]], bool] | None:
+        """The fast path of an event here and in two other states; it returns whether it applies."""
+        if COMPILED is None:
+            return None
+        most = MAX_TOTAL // MAX_CLASSES
+        states = COMPILED.ClassStates(self, sums, confusion, _EVENTS_MOST, most)
+        return states.count  # type: ignore[no-any-return]
+
+    def check(
         self,
-        labels: Sequence[Label],
-        true: IntArray,
-        columns: Sequence[Label],
-        scores: FloatArray,
-        weights: WeightArray | None,
-    ) -> _Rows:
-        """Add rows, at least one; their codes are valid until the next :meth:`fold`.
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight = 1,
+        y_pred: Label | None = None,
+    ) -> None:
+        """Raise InputError for labels of two kinds, too many labels or too much weight."""
+        if not self._knows(y_true, proba) or self.total + weight > MAX_TOTAL // MAX_CLASSES:
+            self._check_capacity((y_true, *proba), weight)
 
-        Args:
-            labels: The labels that ``true`` has codes of.
-            true: Of each row.
-            columns: The label of each column.
-            scores: One row for each event; kept, and not to be written to.
-            weights: Of each row, float64 only once :meth:`promote` was called; None: all 1.
-        """
+    def check_many(self, batch: EventBatch) -> None:
+        """:meth:`check` of all events of a batch together."""
+        counted = np.flatnonzero(np.bincount(batch.y_true)).tolist()
+        names = batch.score_labels
+        if batch.named is not None:
+            held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
+            names = tuple(names[column] for column in held)
+        total = len(batch) if batch.weight is None else total_weight(batch.weight)
+        labels = batch.labels or ()
+        if total:
+            self._check_capacity((*(labels[code] for code in counted), *names), total)
+
+    def _check_capacity(self, labels: Sequence[Label], weight: Weight) -> None:
+        new = [label for label in labels if label not in self._codes]
+        if new and self.counts:
+            for label in new:
+                check_same_kind(next(iter(self.counts)), label, "y_true")
+        total = self.total + weight
+        # Some of the labels with a code may occur no more.
+        if len(self._codes) + len(new) <= MAX_CLASSES and total <= MAX_TOTAL // MAX_CLASSES:
+            return
+        known = set(self.labels)
+        classes = len(known.union(labels))
+        if classes > MAX_CLASSES:
+            raise InputError(
+                "proba",
+                expected=f"at most {MAX_CLASSES} classes in all",
+                got=f"{shown([label for label in labels if label not in known][-1])} "
+                f"beside {classes - 1} others",
+                remedy="ids are no classes",
+            )
+        # The pooled scores of all columns weigh this much.
+        if self.exact and total * classes > MAX_TOTAL:
+            raise InputError(
+                "weight",
+                expected=f"weights that add up to at most {MAX_TOTAL // classes}",
+                got=f"{weight} beside {self.total} counted before",
+                remedy="scale the weights down",
+            )
+
+    def update_many(self, batch: EventBatch) -> None:
+        """Count a batch that :meth:`check_many` accepts: the same bits as its events one by one."""
+        scores, weights, labels = batch.score, batch.weight, batch.labels or ()
+        if not len(batch) or scores is None:
+            return
+        if weights is not None and weights.dtype.kind == "f":
+            self._promote()
+        if self._level:
+            scores = coarse_column(scores.ravel(), self._level).reshape(scores.shape)
         held: list[int] = np.flatnonzero(scores.any(axis=0)).tolist()
-        totals = total_weight_by_group(true, len(labels), weights)
+        names = [batch.score_labels[at] for at in held]
+        totals = total_weight_by_group(batch.y_true, len(labels), weights)
         counted = {label: total for label, total in zip(labels, totals, strict=True) if total}
-        self._learn([*counted, *(columns[at] for at in held)])
+        self._learn([*counted, *names])
         for label, total in counted.items():
             self._count(label, total)
         codes = self._codes
         rows = _Rows(
-            np.array([codes.get(label, 0) for label in labels], dtype=np.int64)[true],
-            np.array([codes[columns[at]] for at in held], dtype=np.int64),
-            scores if len(held) == len(columns) else scores[:, held],
+            np.array([codes.get(label, 0) for label in labels], dtype=np.int64)[batch.y_true],
+            np.array([codes[name] for name in names], dtype=np.int64),
+            scores if len(held) == scores.shape[1] else scores[:, held],
             weights,
         )
-        if 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size:
-            self._parts.append(rows.part(zeros=not self.exact))
-        else:
-            self._blocks.append(rows)
-        return rows
+        self._wait(rows)
+        self._wins.follow_rows(self, rows)
+        self._relieve()
+
+    def _knows(self, true: Label, scores: Mapping[Label, float]) -> bool:
+        """Whether no label is new."""
+        codes = self._codes
+        if COMPILED is not None:
+            known: bool = COMPILED.knows(codes, true, scores)
+            return known
+        return true in codes and codes.keys() >= scores.keys()
 
     def _learn(self, labels: Iterable[Label]) -> None:
         codes = self._codes
@@ -348,51 +599,59 @@ class ScoreColumns:
             del self.counts[true]
             self._stale = True
 
-    def relieve(self) -> None:
+    def _relieve(self) -> None:
         """Fold where so much waits that the arrays would take less memory."""
         waiting = sum(block.scores.size for block in self._blocks)
         waiting += sum(3 * len(part.entries.keys) for part in self._parts)
-        parts = len(self._blocks) + len(self._parts)
-        if waiting > max(_CELLS_LEAST, 2 * len(self._base)) or parts > _PARTS_MOST:
-            self.fold()
+        most = max(_CELLS_LEAST, 2 * len(self._base))
+        if self._limit is not None:
+            most = self._limit * len(self._codes)
+        if waiting > most or len(self._blocks) + len(self._parts) > _PARTS_MOST:
+            self._fold()
+
+    def _wait(self, rows: _Rows) -> None:
+        """Add rows to what waits; where most scores are 0, the others alone take less memory."""
+        if 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size:
+            self._parts.append(rows.part(zeros=not self.exact))
+        else:
+            self._blocks.append(rows)
 
     def _gather(self) -> None:
-        """Make arrays of the events that wait."""
+        """Make rows of the events that wait."""
         events, self._events = self._events, []
         if not events:
             return
-        codes = self._codes
-        if COMPILED is not None:
-            names = tuple(events[0][1])
-            columns = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
-            scores, true = np.empty((len(events), len(names))), np.empty(len(events), np.int64)
-            if (columns >= 0).all() and COMPILED.read_rows(events, codes, names, scores, true):
-                self._blocks.append(_Rows(true, columns, scores, None))
-                return
-        rows = [
-            (codes[y], {codes[label]: s for label, s in scores.items() if s}, weight)
-            for y, scores, weight in events
+        codes, names = self._codes, tuple(events[0][1])
+        true, scores = np.empty(len(events), np.int64), np.empty((len(events), len(names)))
+        columns = np.array([codes.get(name, -1) for name in names], np.int64)
+        known = COMPILED is not None and (columns >= 0).all()
+        if known and COMPILED.read_rows(events, codes, names, scores, true):
+            self._blocks.append(_Rows(true, columns, scores, None))
+            return
+        # Events of other weights, or that name other labels.
+        places: dict[Label, int] = {}
+        cells = [
+            (n, places.setdefault(label, len(places)), score)
+            for n, (_, row, _) in enumerate(events)
+            for label, score in row.items()
+            if score
         ]
-        # With fractions, zeros beside another score of the same key are entries, too.
-        columns_of: dict[int, set[int]] = {}
-        if not self.exact:
-            for y, row, _ in rows:
-                columns_of.setdefault(y, set()).update(row)
-        held = [
-            (column << KEY_SHIFT | y, row.get(column, 0.0), weight)
-            for y, row, weight in rows
-            for column in columns_of.get(y, row)
-        ]
-        dtype = np.int64 if self.exact else np.float64
-        keys, values, weights = zip(*held, strict=True) if held else ((), (), ())
-        entries = Entries(
-            np.array(keys, np.int64), np.array(values, np.float64), np.array(weights, dtype)
-        )
-        given = np.bincount([y for y, _, _ in rows], [float(weight) for _, _, weight in rows])
-        self._parts.append(_Part(entries, given))
+        given = zip(*cells, strict=True) if cells else ((), (), ())
+        arrays: list[Any] = list(map(np.array, given, (np.int64, np.int64, np.float64)))
+        at, place, values = arrays
+        true[:] = [codes[label] for label, _, _ in events]
+        columns = np.array([codes[name] for name in places], np.int64)
+        weights = np.array([weight for _, _, weight in events], self._dtype)
+        if self.exact:
+            entries = Entries(columns[place] << KEY_SHIFT | true[at], values, weights[at])
+            self._parts.append(_Part(entries))
+        else:
+            scores = np.zeros((len(events), len(places)))
+            scores[at, place] = values
+            self._wait(_Rows(true, columns, scores, weights))
 
-    def fold(self) -> None:
-        """Sort what waits into the arrays; O(n) where anything does."""
+    def _fold(self) -> None:
+        """Sort what waits into the arrays, within the limit; O(n) where anything waits."""
         waiting = self._events or self._blocks or self._parts
         if not (waiting or self._stale or self._base.worn):
             return
@@ -409,6 +668,20 @@ class ScoreColumns:
         self._base = self._base.absorbed(*entries)
         self._folded = self.counts.copy()
         self._rename()
+        if self._limit is not None:
+            self._coarsen(self._base.least_level(self._level, self._limit))
+
+    def _fit(self) -> None:
+        """Raise the level to the least at which each multiset is within the limit."""
+        if self._limit is not None:
+            self._fold()
+
+    def _coarsen(self, level: int) -> None:
+        """Replace each score by that of its cell; all is folded."""
+        if level > self._level:
+            self._level = level
+            self._base = self._base.coarsened(level)
+            self._wins.forget()
 
     def _implied_zeros(self) -> Entries:
         """The zeros of the folded multisets that are not among their scores."""
@@ -422,7 +695,7 @@ class ScoreColumns:
 
     def _weights_of(self, counts: Mapping[Label, Weight]) -> Any:
         """The weights of true classes, each at its code: int64, or float64."""
-        weights = np.zeros(len(self._codes), np.int64 if self.exact else np.float64)
+        weights = np.zeros(len(self._codes), self._dtype)
         for label, count in counts.items():
             weights[self._codes[label]] = count
         return weights
@@ -444,20 +717,46 @@ class ScoreColumns:
             keys = places[base.keys >> KEY_SHIFT] << KEY_SHIFT | places[base.keys & LOW_KEY]
             self._base = base.renamed(keys)
 
-    # Removing, of exact states
+    def _promote(self) -> None:
+        """Make all weights floats, for good."""
+        if self.exact:
+            self._fold()
+            zeros = self._implied_zeros()
+            self.exact = False
+            self._base = self._base.promoted().absorbed(zeros)
+            self.counts = {label: float(count) for label, count in self.counts.items()}
+            self._wins.forget()
 
-    def remove(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
-        """Remove an event; False, and nothing changed, where some column holds none such."""
+    # Removing
+
+    def revert(
+        self,
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight = 1,
+        y_pred: Label | None = None,
+    ) -> None:
+        """Remove one earlier event, exactly, or raise InputError and change nothing.
+
+        That all its scores belong to one event is not recorded, and not checked.
+        """
+        whole = removable_weight(weight, self.exact)
+        self._fit()
+        event = y_true, {label: coarse(s, self._level) for label, s in proba.items()}, whole
         if self._parts:
             # Some may have negative weights: what is sorted may be more than there is.
-            self.fold()
-        found = self._retract(true, scores, weight) or self._take(true, scores, weight)
+            self._fold()
+        found = self._retract(*event) or self._take(*event)
         if not found and (self._events or self._blocks):
-            self.fold()
-            found = self._take(true, scores, weight)
-        if found:
-            self._count(true, -weight)
-        return found
+            self._fold()
+            found = self._take(*event)
+        if not found:
+            raise never_counted("proba", {"y_true": y_true, **proba})
+        self._count(y_true, -whole)
+        if self._wins.kept:
+            self._wins.follow(y_true, event[1], -whole, self.signed)
+        if y_true not in self.counts:
+            self._wins.forget_class(y_true)
 
     def _retract(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
         """Whether such an event is the oldest or the newest that waits; it is dropped."""
@@ -501,16 +800,39 @@ class ScoreColumns:
         self._folded[true] -= weight
         return True
 
-    # Others
+    # Other states and the written form
 
-    def merge(self, other: ScoreColumns, times: int = 1) -> None:
-        """Add the other's events so many times; −1 removes them, of exact states."""
-        if not other.exact:
-            self.promote()
-        elif not self.exact:
+    def check_merge(self, other: ClassScores) -> None:
+        """Raise InputError for labels or weight of the other that :meth:`merge` refuses."""
+        self._check_capacity(other.labels, other.total)
+
+    def merge(self, other: ClassScores, times: int = 1) -> None:
+        """Add the other's events so many times, or raise StateError and change nothing.
+
+        −1 removes what was merged before, exactly; both have whole weights then.
+        """
+        if not isinstance(other, ClassScores):
+            raise StateError(f"merge: expected ClassScores, got {shown(other)}")
+        try:
+            self._check_capacity(other.labels, times * other.total)
+        except InputError as error:
+            raise StateError(f"merge: {error}") from None
+        for name in ("max_scores", "probabilities"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise StateError(f"merge: expected ClassScores with {name}={mine}, got {theirs}")
+        if self.level < other.level:
+            self._fold()
+            self._coarsen(other.level)
+        if self._level > other.level or self.exact < other.exact:
             other = other.copy()
-            other.promote()
-        multisets, labels = other.multisets(), other.labels()
+            other._fold()
+            other._coarsen(self._level)
+            if not self.exact:
+                other._promote()
+        if not other.exact:
+            self._promote()
+        multisets, labels = other.multisets(), other.labels
         self._learn(labels)
         codes = np.array([self._codes[label] for label in labels], dtype=np.int64)
         keys = codes[multisets.keys >> KEY_SHIFT] << KEY_SHIFT | codes[multisets.keys & LOW_KEY]
@@ -521,38 +843,92 @@ class ScoreColumns:
         for true, count in list(other.counts.items()):
             self._count(true, times * count)
         self._stale = self._stale or times < 0
-        self.relieve()
+        self._wins.forget()
+        self._relieve()
 
-    def promote(self) -> None:
-        """Make all weights floats, for good."""
-        if self.exact:
-            self.fold()
-            zeros = self._implied_zeros()
-            self.exact = False
-            self._base = self._base.promoted().absorbed(zeros)
-            self.counts = {label: float(count) for label, count in self.counts.items()}
+    def subtract(self, other: ClassScores) -> None:
+        """Remove all of another that was merged; both exact."""
+        self.merge(other, -1)
 
-    def coarsen(self, level: int) -> None:
-        """Replace each score by that of its cell."""
-        self.fold()
-        self._base = self._base.coarsened(level)
-
-    def copy(self) -> ScoreColumns:
-        """Independent columns of the same events; score arrays are shared."""
-        new = ScoreColumns(signed=self.signed)
+    def copy(self) -> ClassScores:
+        """An independent state of the same events; score arrays are shared."""
+        new = ClassScores(probabilities=self.probabilities, declared=self.declared)
         new.counts, new.exact, new._whole = self.counts.copy(), self.exact, self._whole
+        new._limit, new._level = self._limit, self._level
         new._codes, new._stale = self._codes.copy(), self._stale
         new._base, new._folded = self._base.shared(), self._folded.copy()
         new._events, new._blocks = self._events.copy(), self._blocks.copy()
         new._parts = self._parts.copy()
         return new
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return ClassScores.from_state, (self.to_state(), self.declared)
+
+    def to_state(self) -> dict[str, Any]:
+        """The written form, as plain data."""
+        multisets, labels = self.multisets(), self.labels
+        form = {
+            "exact": self.exact,
+            "labels": labels,
+            "counts": [self.true_count(label) for label in labels],
+            "columns": multisets.keys >> KEY_SHIFT,
+            "true": multisets.keys & LOW_KEY,
+            "lengths": multisets.lengths,
+            "scores": multisets.scores.copy(),
+            "weights": multisets.each().astype(self._dtype),
+        }
+        if self.signed:
+            form[_SIGNED] = False
+        if self._limit is not None:
+            form |= {"max_scores": self._limit, "level": self._level}
+        return form
+
+    @classmethod
+    def from_state(cls, data: object, declared: tuple[Label, ...] | None = None) -> ClassScores:
+        """The state that :meth:`to_state` wrote; raises StateError."""
+        bounded = bounded_form(data)
+        # Written where it is False only: other files are as before.
+        signed = isinstance(data, dict) and _SIGNED in data
+        keys = _KEYS | (BOUNDED_KEYS if bounded else frozenset())
+        fields = fields_of(data, _NAME, keys | {_SIGNED} if signed else keys)
+        if signed and fields[_SIGNED] is not False:
+            refuse(f"{_NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
+        max_scores, level = bounds_fields(fields, _NAME) if bounded else (None, 0)
+        exact = bool_field(fields, "exact", _NAME)
+        labels = labels_field(fields, "labels", _NAME)
+        if len(labels) > MAX_CLASSES:
+            raise StateError(
+                f"{_NAME}.labels: expected at most {MAX_CLASSES} labels, got {len(labels)}"
+            )
+        counts = weights_field(fields, "counts", _NAME, exact, len(labels))
+        most = MAX_TOTAL // max(1, len(labels)) if exact else MOST_WEIGHT
+        if sum(counts) > most:
+            refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(counts))
+        most_scores = None if max_scores is None else max_scores + (not exact)
+        multisets = _multisets(fields, counts, exact, most_scores, signed=signed)
+        check_cells(multisets.scores, None, level, _NAME)
+        named = set((multisets.keys >> KEY_SHIFT).tolist())
+        new = cls(max_scores=max_scores, probabilities=not signed, declared=declared)
+        new.exact, new._level = exact, level
+        for n, (label, count) in enumerate(zip(labels, counts, strict=True)):
+            new._codes[label] = n
+            if count:
+                new._count(label, count)
+            elif n not in named:
+                refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
+        new._base = multisets
+        new._folded = new.counts.copy()
+        if not exact:
+            new._base = new._base.absorbed(new._implied_zeros())
+        return new
+
     def _check(self) -> None:
+        self._wins._check(self)
         kind = int if self.exact else float
         assert all(type(count) is kind and count > 0 for count in self.counts.values())
         if self.exact:
             assert self._whole == sum(self.counts.values())
-        base, labels = self.multisets(), self.labels()
+        base, labels = self.multisets(), self.labels
         base._check()
         assert list(self._codes.items()) == [(label, code) for code, label in enumerate(labels)]
         assert set(labels) == {
@@ -565,23 +941,27 @@ class ScoreColumns:
         # A key is there for its other scores, and what it lacks to its class is no weight.
         assert set(base.each_key()[base.scores != 0.0].tolist()) == set(base.keys.tolist())
         assert self.exact or not len(self._implied_zeros().keys)
-        assert base.each().dtype == (np.int64 if self.exact else np.float64)
+        assert base.each().dtype == self._dtype
         for key, total in zip(base.keys.tolist(), base.totals.tolist(), strict=True):
             count = self.counts[labels[key & LOW_KEY]]
             assert total <= count + (0 if self.exact else RESIDUE * count)
+        most = None if self._limit is None else self._limit + (not self.exact)
+        assert most is None or (base.lengths <= most).all()
+        assert (coarse_column(base.scores, self._level) == base.scores).all()
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ScoreColumns):
+        if not isinstance(other, ClassScores):
             return NotImplemented
-        return (
-            self.exact == other.exact
-            and self.signed == other.signed
-            and self.counts == other.counts
-            and self.labels() == other.labels()
-            and self.multisets() == other.multisets()
+        # Level and labels after the fold that the multisets are read with.
+        return self.multisets() == other.multisets() and all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("max_scores", "level", "exact", "signed", "counts", "labels")
         )
 
     __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return f"<ClassScores of weight {self.total}, {len(self.labels)} classes>"
 
 
 # The written form of class scores: one dict for one content, and none other accepted.
@@ -611,93 +991,26 @@ _SIGNED = "probabilities"
 _KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
 
 
-def _write(columns: ScoreColumns) -> dict[str, Any]:
-    """The written form without bounds."""
-    multisets, labels = columns.multisets(), columns.labels()
-    zero: Weight = 0 if columns.exact else 0.0
-    form = {
-        "exact": columns.exact,
-        "labels": labels,
-        "counts": [columns.counts.get(label, zero) for label in labels],
-        "columns": multisets.keys >> KEY_SHIFT,
-        "true": multisets.keys & LOW_KEY,
-        "lengths": multisets.lengths,
-        "scores": multisets.scores.copy(),
-        "weights": multisets.each().astype(np.int64 if columns.exact else np.float64),
-    }
-    return {**form, _SIGNED: False} if columns.signed else form
-
-
-def _read(data: object) -> tuple[ScoreColumns, int | None, int]:
-    """The columns of a written form, the most scores of one multiset, and the level of all.
-
-    Raises:
-        StateError: Anything else came.
-    """
-    bounded = bounded_form(data)
-    # Written where it is False only: other files are as before.
-    signed = isinstance(data, dict) and _SIGNED in data
-    keys = _KEYS | (BOUNDED_KEYS if bounded else frozenset())
-    fields = fields_of(data, _NAME, keys | {_SIGNED} if signed else keys)
-    if signed and fields[_SIGNED] is not False:
-        refuse(f"{_NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
-    max_scores, level = bounds_fields(fields, _NAME) if bounded else (None, 0)
-    exact = bool_field(fields, "exact", _NAME)
-    labels = labels_field(fields, "labels", _NAME)
-    if len(labels) > MAX_CLASSES:
-        raise StateError(
-            f"{_NAME}.labels: expected at most {MAX_CLASSES} labels, got {len(labels)}"
-        )
-    counts = weights_field(fields, "counts", _NAME, exact, len(labels))
-    most = MAX_TOTAL // max(1, len(labels)) if exact else MOST_WEIGHT
-    if sum(counts) > most:
-        refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(counts))
-    column = array_field(fields, "columns", _NAME, np.int64)
-    true = array_field(fields, "true", _NAME, np.int64)
-    lengths = array_field(fields, "lengths", _NAME, np.int64)
-    _check_indices(column, true, lengths, len(labels))
-    scores = array_field(fields, "scores", _NAME, np.float64)
-    weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
-    starts = _check_values(lengths, scores, weights, signed=signed, exact=exact)
-    check_cells(scores, None, level, _NAME)
-    if max_scores is not None and (lengths > max_scores + (not exact)).any():
-        raise StateError(f"{_NAME}.lengths: expected at most {max_scores} scores in each multiset")
-    _check_totals(starts, weights, [counts[y] for y in true.tolist()])
-    named = set(column.tolist())
-    new = ScoreColumns(signed=signed)
-    new.exact = exact
-    for n, (label, count) in enumerate(zip(labels, counts, strict=True)):
-        new._codes[label] = n
-        if count:
-            new._count(label, count)
-        elif n not in named:
-            refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
-    ones = exact and bool((weights == 1).all())
-    new._base = KeyedScores(column << KEY_SHIFT | true, starts, scores, None if ones else weights)
-    new._folded = new.counts.copy()
-    if not exact:
-        new._base = new._base.absorbed(new._implied_zeros())
-    return new, max_scores, level
-
-
-def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
+def _multisets(
+    fields: dict[str, Any], counts: list[Weight], exact: bool, most: int | None, *, signed: bool
+) -> KeyedScores:
+    """The multisets of a written form, of at most so many scores each; raises StateError."""
+    column, true, lengths = (
+        array_field(fields, key, _NAME, np.int64) for key in ("columns", "true", "lengths")
+    )
     if not len(column) == len(true) == len(lengths):
         raise StateError(
             f"{_NAME}.columns: expected columns, true and lengths of one length, "
             f"got {len(column)}, {len(true)} and {len(lengths)}"
         )
     for name, indices in (("columns", column), ("true", true)):
-        outside = (indices < 0) | (indices >= size)
-        refuse_at(outside, f"{_NAME}.{name}", f"an index into {size} labels", indices)
-    codes = column * size + true
-    falls = np.append(False, codes[1:] <= codes[:-1])
+        outside = (indices < 0) | (indices >= len(counts))
+        refuse_at(outside, f"{_NAME}.{name}", f"an index into {len(counts)} labels", indices)
+    keys = column << KEY_SHIFT | true
+    falls = np.append(False, keys[1:] <= keys[:-1])
     refuse_at(falls, f"{_NAME}.columns", "ascending (column, true), none twice", column)
-
-
-def _check_values(
-    lengths: IntArray, scores: FloatArray, weights: WeightArray, *, signed: bool, exact: bool
-) -> IntArray:
-    """Check the concatenated arrays; where each multiset begins, and where the last ends."""
+    scores = array_field(fields, "scores", _NAME, np.float64)
+    weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
     if len(scores) != len(weights):
         raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
     # Bounded one by one first, so that their sum cannot wrap around.
@@ -705,569 +1018,36 @@ def _check_values(
     if bad.any() or total_weight(lengths) != len(scores):
         raise StateError(f"{_NAME}.lengths: expected lengths above 0 that add up to {len(scores)}")
     starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    firsts = starts[:-1]
     # False for nan.
     good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
     if not exact:
         good |= (scores == 0.0) & ~np.signbit(scores)
-    refuse_at(
-        ~good, f"{_NAME}.scores", "a finite score but 0" if signed else "a score in (0, 1]", scores
-    )
+    expected = "a finite score but 0" if signed else "a score in (0, 1]"
+    refuse_at(~good, f"{_NAME}.scores", expected, scores)
     falls = np.append(False, scores[1:] <= scores[:-1])
-    falls[starts[:-1]] = False
+    falls[firsts] = False
     refuse_at(falls[: len(scores)], f"{_NAME}.scores", "ascending scores, none twice", scores)
-    alone = (scores[starts[:-1]] == 0.0) & (lengths == 1)
+    alone = (scores[firsts] == 0.0) & (lengths == 1)
     refuse_at(alone, f"{_NAME}.lengths", "a score but 0", lengths)
     positive = (weights > 0) & (weights <= MOST_WEIGHT)
     refuse_at(~positive, f"{_NAME}.weights", "a weight above 0", weights)
-    return starts
-
-
-def _check_totals(starts: IntArray, weights: WeightArray, counts: list[Weight]) -> None:
-    """Refuse a multiset that weighs more than its true class."""
-    if not counts:
-        return
+    if most is not None and (lengths > most).any():
+        raise StateError(
+            f"{_NAME}.lengths: expected at most {most - (not exact)} scores in each multiset"
+        )
+    of_class = np.array([counts[y] for y in true.tolist()], weights.dtype)
     # Of floats, so that a sum of integers that wraps around is found as well.
-    over: BoolArray = np.add.reduceat(weights.astype(np.float64), starts[:-1]) > np.array(
-        [count * (1 + RESIDUE) for count in counts]
-    )
-    if weights.dtype == np.int64:
-        over |= np.add.reduceat(weights, starts[:-1]) > np.array(counts)
+    over = np.add.reduceat(weights.astype(np.float64), firsts) > of_class * (1 + RESIDUE)
+    if exact:
+        over |= np.add.reduceat(weights, firsts) > of_class
     if over.any():
         at = int(np.argmax(over))
         start, end = starts[at : at + 2].tolist()
         refuse(
             f"{_NAME}.weights[{start}:{end}]",
-            f"a sum of at most {counts[at]}, the weight of the true class",
+            f"a sum of at most {of_class[at]}, the weight of the true class",
             total_weight(weights[start:end]),
         )
-
-
-# Wins of one class over another or over all others, kept current from the first read.
-
-_UNREAD_MOST = 4
-_MOST_PAIRS = 2**14
-"""Pairs of classes whose rankings are kept; a ranking takes about 1 kB beside its scores."""
-
-
-class Rankings:
-    """Score indexes of columns, kept current with each event from their first read on.
-
-    One for each column that was read, of its class against all others or against one other.
-
-    >>> scores, rankings = ScoreColumns(), Rankings()
-    >>> scores.add("cat", {"cat": 0.75, "dog": 0.25}, 1)
-    >>> scores.add("dog", {"dog": 1.0}, 1)
-    >>> rankings.wins(scores, "cat", None), rankings.wins(scores, "cat", "dog")
-    (2, 2)
-    """
-
-    __slots__ = ("_pairs", "_rest", "_unread", "kept")
-
-    def __init__(self) -> None:
-        self.kept = False
-        """Whether there is any ranking."""
-        self._unread = 0  # batches since the last read
-        self._rest: dict[Label, ScoreIndex] = {}  # by column
-        self._pairs: dict[Label, dict[Label, ScoreIndex]] = {}  # by the other class, then by column
-
-    def wins(self, scores: ScoreColumns, column: Label, other: Label | None) -> int:
-        """Twice the weight of the pairs that class ``column`` wins over ``other`` or all others.
-
-        Of whole weights; O(1) if it was read before, else O(n) of the column.
-        """
-        self._unread = 0
-        kept = self._rest if other is None else self._pairs.get(other, {})
-        index = kept.get(column)
-        if index is None:
-            index = scores.ranking(column, other)
-            self.kept = True
-            if other is None:
-                self._rest[column] = index
-            elif len(scores.counts) ** 2 <= _MOST_PAIRS:
-                self._pairs.setdefault(other, {})[column] = index
-        wins = int(index.twice_wins)
-        if scores.signed:
-            return wins
-        # Zeros are not in it. They are below all other scores.
-        rivals = scores.total() - scores.counts[column] if other is None else scores.counts[other]
-        zeros = scores.counts[column] - index.positives
-        return wins + int((rivals - index.negatives) * (2 * index.positives + zeros))
-
-    def mean_share(self, scores: ScoreColumns) -> float:
-        """The macro mean of one-vs-rest AUCs; nan where it has to be read class by class."""
-        if COMPILED is None or not self.kept or scores.signed or not scores.exact:
-            return math.nan
-        self._unread = 0
-        mean: float = COMPILED.mean_share(self._rest, scores.counts, scores.total())
-        return mean
-
-    def forget(self) -> None:
-        """Drop all rankings."""
-        self._rest, self._pairs, self.kept = {}, {}, False
-
-    def forget_class(self, label: Label) -> None:
-        """Drop the rankings of a class that has no event any more."""
-        self._pairs.pop(label, None)
-        for rankings in (self._rest, *self._pairs.values()):
-            rankings.pop(label, None)
-
-    def follow(self, true: Label, scores: Mapping[Label, float], weight: int, signed: bool) -> None:
-        """Add one event, or remove it with a negative weight."""
-        if COMPILED is not None and weight == 1 and not (self._pairs or signed):
-            COMPILED.follow(self._rest, true, scores)
-            return
-        for other, rankings in ((None, self._rest), *self._pairs.items()):
-            # Against one class only its events count, and those of the column's own class.
-            for column in scores if other is None or other == true else (true,):
-                score, index = scores.get(column, 0.0), rankings.get(column)
-                if index is None or not (score or signed):
-                    continue
-                if weight > 0:
-                    index.update(column == true, score, weight)
-                else:
-                    index.revert(column == true, score, -weight)
-
-    def follow_rows(self, scores: ScoreColumns, rows: _Rows) -> None:
-        """Add the rows of a batch that ``scores`` has just added.
-
-        Rankings are dropped where it is cheaper to derive them anew: after a large batch, or
-        where they are seldom read.
-        """
-        if not self.kept:
-            return
-        self._pairs = {}
-        self._unread += 1
-        seldom = self._unread > _UNREAD_MOST or 8 * len(rows.true) > scores.total()
-        if seldom or scores.signed or not scores.exact:
-            self._rest = {}
-        self.kept = bool(self._rest)
-        for column, index in self._rest.items():
-            scores.rank_rows(rows, column, index)
-
-    def _check(self, scores: ScoreColumns) -> None:
-        for other, rankings in ((None, self._rest), *self._pairs.items()):
-            for column in rankings:
-                found = twice_wins(scores.against(column, other))
-                assert self.wins(scores, column, other) == found
-
-
-class ClassScores:
-    """Scores of each class's column by true class, and the pairwise wins between classes.
-
-    A label belongs to the state while some event has it as true class or gives
-    it a probability above 0; a probability of 0 is the same as none.
-
-    Args:
-        max_scores: Most distinct scores above 0 of each pair (column, true class),
-            beyond which all scores are coarsened, to one level; see
-            :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
-        probabilities: Whether scores are probabilities; else any finite numbers, of which
-            each event then names one for every label.
-        declared: The closed list of classes, each of which has a column, whether a label
-            belongs to the state or not; None where labels are discovered. It is not written.
-
-    Nothing grows with the number of pairs of classes until :meth:`pair_wins` is read.
-
-    >>> scores = ClassScores()
-    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
-    >>> scores.update("dog", {"cat": 0.25, "dog": 0.5, "cow": 0.25})
-    >>> scores.labels
-    ['cat', 'cow', 'dog']
-    >>> scores.pair_wins("cat", "dog"), scores.pair_wins("cow", "dog")
-    (2, 0)
-    """
-
-    __slots__ = ("_level", "_limit", "_room", "_scores", "_unfit", "_wins", "declared")
-
-    def __init__(
-        self,
-        *,
-        max_scores: int | None = None,
-        probabilities: bool = True,
-        declared: tuple[Label, ...] | None = None,
-    ) -> None:
-        self.declared = declared
-        self._scores = ScoreColumns(signed=not probabilities)
-        self._wins = Rankings()
-        self._limit = checked_limit(max_scores)
-        self._level = 0
-        # Whether scores were counted since they were last within the limit, and how many
-        # more events may be before they have to be, so that memory stays bounded.
-        self._unfit = False
-        self._room = 0 if self._limit is None else self._limit
-
-    def _fit(self) -> None:
-        """Raise the level to the least at which each multiset is within the limit."""
-        if self._unfit and self._limit is not None:
-            self._coarsen(self._scores.multisets().least_level(self._level, self._limit))
-            self._unfit, self._room = False, self._limit
-
-    def _coarsen(self, level: int) -> None:
-        if level > self._level:
-            self._level = level
-            self._scores.coarsen(level)
-            self._wins.forget()
-
-    def _arrived(self, events: int) -> None:
-        self._unfit = True
-        self._room -= events
-        if self._room < 0:
-            self._fit()
-
-    # Reading
-
-    @property
-    def max_scores(self) -> int | None:
-        """Most distinct scores of a column and true class; None where all are kept."""
-        return self._limit
-
-    @property
-    def whole(self) -> ClassScores:
-        """The scores that areas are computed of: integers where these are a multiple of some."""
-        return self
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether scores are probabilities."""
-        return not self._scores.signed
-
-    @property
-    def level(self) -> int:
-        """The level of the cells that scores are coarsened to; 0 while all are kept."""
-        self._fit()
-        return self._level
-
-    @property
-    def labels(self) -> list[Label]:
-        """All labels, ascending. A new list."""
-        return self._scores.labels()
-
-    @property
-    def classes(self) -> list[Label]:
-        """The declared classes, or all labels where they are discovered, ascending. A new list."""
-        return self.labels if self.declared is None else sorted(self.declared)
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole: wins are floats then."""
-        return self._scores.exact
-
-    @property
-    def total(self) -> Weight:
-        """The weight of all events."""
-        return self._scores.total()
-
-    def true_count(self, label: Label) -> Weight:
-        """The weight of the events of one true class; 0 for an unknown label."""
-        return self._scores.counts.get(label, 0 if self.exact else 0.0)
-
-    def pair_wins(self, column: Label, other: Label) -> Weight:
-        """How often events of class ``column`` outscore those of ``other`` in that column.
-
-        Twice the weight of the pairs (event of class ``column``, event of class
-        ``other``) in which the first has the higher score in ``column``, a tie
-        counting one half; so A(column | other) = wins / (2 · n_column · n_other).
-
-        Returns:
-            An int, or a float once a weight was not whole; 0 when a class has
-            no events, or is compared with itself.
-        """
-        if column == other:
-            return 0 if self.exact else 0.0
-        return self._won(column, other)
-
-    def one_vs_rest_wins(self, column: Label) -> Weight:
-        """:meth:`pair_wins` of a class over all others together."""
-        return self._won(column, None)
-
-    def _won(self, column: Label, other: Label | None) -> Weight:
-        counts = self._scores.counts
-        if column not in counts or not (other is None or other in counts):
-            return 0 if self.exact else 0.0
-        self._fit()
-        if not self.exact:
-            return twice_wins(self._scores.against(column, other))
-        return self._wins.wins(self._scores, column, other)
-
-    def won_share(self, column: Label, other: Label | None = None) -> float:
-        """A(column | other), of weights that are not whole; None: over all other classes.
-
-        A fraction in [0, 1]; nan where a class has no events.
-        """
-        self._fit()
-        scores, *sides = self._scores.against(column, other)
-        own, rest = ((scores[side != 0], side[side != 0]) for side in sides)
-        return won_share(own, rest)
-
-    def mean_share(self) -> float:
-        """The macro mean of one-vs-rest AUCs where it is at hand, else nan."""
-        self._fit()
-        return self._wins.mean_share(self._scores)
-
-    def column_scores(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
-        """The distinct scores of a true class in a column, zeros too, ascending, and their weights.
-
-        Both arrays are empty where the class has no events.
-        """
-        self._fit()
-        return self._scores.arrays(column, true)
-
-    def pooled(self) -> ScoreGroups:
-        """Every (event, class) as one binary event, positive where the class is true.
-
-        What the micro average ranks: n · K scores of the K :attr:`classes`, zeros included.
-        """
-        self._fit()
-        return self._scores.pooled(self.classes)
-
-    def one_vs_rest(self, column: Label) -> ScoreIndex:
-        """:meth:`one_vs_rest_groups` as a binary index.
-
-        >>> scores = ClassScores()
-        >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
-        >>> scores.update("dog", {"dog": 1.0})
-        >>> scores.one_vs_rest("cat").groups().scores.tolist()
-        [0.0, 0.75]
-        """
-        groups, limit = self.one_vs_rest_groups(column), self._limit
-        if limit is not None:
-            # Of all true classes together there may be more scores than of one.
-            limit = max(limit, len(groups.scores))
-        return ScoreIndex.from_state(groups_to_state(groups, self.exact, limit, self._level))
-
-    def one_vs_rest_groups(self, column: Label) -> ScoreGroups:
-        """The scores of a column, zeros included: its class, the positives, against all others."""
-        self._fit()
-        return self._scores.pooled([column])
-
-    # Counting
-
-    def update(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
-        """Count one validated event that :meth:`check` accepts.
-
-        Args:
-            y_true: The true class, canonical.
-            proba: Canonical label -> probability.
-            weight: Canonical.
-            y_pred: Not used; all states of class probabilities take it.
-        """
-        scores = self._scores
-        if self._level:
-            proba = {label: coarse(score, self._level) for label, score in proba.items()}
-        if type(weight) is float:
-            self._promote()
-        if self._wins.kept:
-            self._wins.follow(y_true, proba, weight, scores.signed)  # type: ignore[arg-type]
-        scores.add(y_true, proba, weight)
-        if self._limit is not None:
-            self._arrived(1)
-
-    def counted_with(
-        self, sums: ClassProbabilitySums | None, confusion: ConfusionCounts
-    ) -> Callable[[Label, Label, Mapping[Label, float]], bool] | None:
-        """How compiled code counts a plain event here and in two other states of a set.
-
-        It returns False, nothing changed, for any other event; None where it was not built.
-        """
-        if COMPILED is None:
-            return None
-        most = MAX_TOTAL // MAX_CLASSES
-        states = COMPILED.ClassStates(self, sums, confusion, _EVENTS_MOST, most)
-        return states.count  # type: ignore[no-any-return]
-
-    def check(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
-        """Whether an event can be counted.
-
-        Raises:
-            InputError: A str label in a state of numbers, or the reverse; too
-                many labels or too much weight.
-        """
-        scores = self._scores
-        if not scores.knows(y_true, proba) or scores.total() + weight > MAX_TOTAL // MAX_CLASSES:
-            self._check_capacity((y_true, *proba), weight)
-
-    def check_many(self, batch: EventBatch) -> None:
-        """:meth:`check` of all events of a batch together."""
-        counted = np.flatnonzero(np.bincount(batch.y_true)).tolist()
-        names = batch.score_labels
-        if batch.named is not None:
-            held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
-            names = tuple(names[column] for column in held)
-        total = len(batch) if batch.weight is None else total_weight(batch.weight)
-        if total:
-            self._check_capacity((*(batch.labels[code] for code in counted), *names), total)
-
-    def _check_capacity(self, labels: Sequence[Label], weight: Weight) -> None:
-        scores = self._scores
-        new = scores.unknown(labels)
-        if new and scores.counts:
-            for label in new:
-                check_same_kind(next(iter(scores.counts)), label, "y_true")
-        total = scores.total() + weight
-        if scores.labels_most + len(new) <= MAX_CLASSES and total <= MAX_TOTAL // MAX_CLASSES:
-            return
-        known = set(scores.labels())
-        new = scores.unknown(labels)
-        classes = len(known | set(new))
-        if classes > MAX_CLASSES:
-            raise InputError(
-                "proba",
-                expected=f"at most {MAX_CLASSES} classes in all",
-                got=f"{shown(new[-1])} beside {classes - 1} others",
-                remedy="ids are no classes",
-            )
-        # The pooled scores of all columns weigh this much.
-        if self.exact and total * classes > MAX_TOTAL:
-            raise InputError(
-                "weight",
-                expected=f"weights that add up to at most {MAX_TOTAL // classes}",
-                got=f"{weight} beside {scores.total()} counted before",
-                remedy="scale the weights down",
-            )
-
-    def update_many(self, batch: EventBatch) -> None:
-        """Count a batch that :meth:`check_many` accepts: the same bits as its events one by one."""
-        n, proba = len(batch), batch.score
-        if not n or proba is None:
-            return
-        weights = batch.weight
-        if weights is not None and weights.dtype.kind == "f":
-            self._promote()
-        scores = self._scores
-        if self._level:
-            proba = coarse_column(proba.ravel(), self._level).reshape(proba.shape)
-        rows = scores.add_rows(batch.labels, batch.y_true, batch.score_labels, proba, weights)
-        self._wins.follow_rows(scores, rows)
-        scores.relieve()
-        if self._limit is not None:
-            self._arrived(n)
-
-    def revert(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
-        """Remove one earlier event, exactly; arguments as of :meth:`update`.
-
-        Raises:
-            InputError: The weight is not whole, or was not for some event of
-                this state; or no event with these scores was counted. (That
-                they belong to one event is not recorded.) Nothing is changed.
-        """
-        whole = removable_weight(weight, self.exact)
-        self._fit()
-        given = proba
-        proba = {label: coarse(score, self._level) for label, score in given.items()}
-        if not self._scores.remove(y_true, proba, whole):
-            raise never_counted("proba", {"y_true": y_true, **given})
-        if self._wins.kept:
-            self._wins.follow(y_true, proba, -whole, self._scores.signed)
-        if y_true not in self._scores.counts:
-            self._wins.forget_class(y_true)
-
-    def check_merge(self, other: ClassScores) -> None:
-        """Raise InputError for labels or weight of the other that :meth:`merge` refuses."""
-        self._check_capacity(other.labels, other.total)
-
-    def merge(self, other: ClassScores, times: int = 1) -> None:
-        """Add the other's events so many times; its content is unchanged.
-
-        Args:
-            other: With the same arguments.
-            times: −1 removes the events again, exactly; both have whole weights then.
-
-        Raises:
-            StateError: Labels of two kinds, or too many, or too much weight.
-                Nothing is changed.
-        """
-        if not isinstance(other, ClassScores):
-            raise StateError(f"merge: expected ClassScores, got {shown(other)}")
-        try:
-            self._check_capacity(other.labels, times * other.total)
-        except InputError as error:
-            raise StateError(f"merge: {error}") from None
-        for name in ("max_scores", "probabilities"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise StateError(f"merge: expected ClassScores with {name}={mine}, got {theirs}")
-        self._coarsen(other.level)
-        if other.level < self.level:
-            other = other.copy()
-            other._coarsen(self._level)
-        self._wins.forget()
-        self._scores.merge(other._scores, times)
-        if self._limit is not None:
-            self._arrived(self._limit)
-
-    def subtract(self, other: ClassScores) -> None:
-        """Remove all of another that was merged; both exact."""
-        self.merge(other, -1)
-
-    def _promote(self) -> None:
-        if self.exact:
-            self._scores.promote()
-            self._wins.forget()
-
-    # Copies and the written form
-
-    def copy(self) -> ClassScores:
-        """An independent state of the same events; score arrays are shared."""
-        new = ClassScores(declared=self.declared)
-        new._scores = self._scores.copy()
-        new._limit, new._level = self._limit, self._level
-        new._unfit, new._room = self._unfit, self._room
-        return new
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return ClassScores.from_state, (self.to_state(), self.declared)
-
-    def to_state(self) -> dict[str, Any]:
-        """The written form, as plain data."""
-        self._fit()
-        form = _write(self._scores)
-        if self._limit is None:
-            return form
-        return {**form, "max_scores": self._limit, "level": self._level}
-
-    @classmethod
-    def from_state(cls, data: object, declared: tuple[Label, ...] | None = None) -> ClassScores:
-        """The state that :meth:`to_state` wrote; raises StateError."""
-        columns, max_scores, level = _read(data)
-        new = cls(max_scores=max_scores, declared=declared)
-        new._scores, new._level = columns, level
-        return new
-
-    def _check(self) -> None:
-        self._fit()
-        self._scores._check()
-        self._wins._check(self._scores)
-        multisets = self._scores.multisets()
-        most = None if self._limit is None else self._limit + (not self.exact)
-        assert most is None or (multisets.lengths <= most).all()
-        assert (coarse_column(multisets.scores, self._level) == multisets.scores).all()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ClassScores):
-            return NotImplemented
-        return (self._limit, self.level) == (other._limit, other.level) and (
-            self._scores == other._scores
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
-
-    def __repr__(self) -> str:
-        return f"<ClassScores of weight {self.total}, {len(self.labels)} classes>"
+    ones = exact and bool((weights == 1).all())
+    return KeyedScores(keys, starts, scores, None if ones else weights)

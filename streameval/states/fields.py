@@ -102,7 +102,11 @@ def int_field(data: dict[str, Any], key: str, name: str, low: int, high: int) ->
     return value
 
 
-def _weight(value: object, exact: bool, field: str, most: int) -> Weight:
+def _weight(value: object, exact: bool, field: str, most: int | None) -> Weight:
+    if most is None:
+        if type(value) is (int if exact else float) and (exact or math.isfinite(value)):
+            return value
+        refuse(field, "an integer" if exact else "a finite float", value)
     if exact and type(value) is int and 0 <= value <= most:
         return value
     if (
@@ -117,14 +121,22 @@ def _weight(value: object, exact: bool, field: str, most: int) -> Weight:
 
 
 def weight_field(
-    data: dict[str, Any], key: str, name: str, exact: bool, most: int = MOST_WEIGHT
+    data: dict[str, Any], key: str, name: str, exact: bool, most: int | None = MOST_WEIGHT
 ) -> Weight:
-    """A non-negative int where the state is exact, float where it is not."""
+    """A non-negative int where the state is exact, float where it is not.
+
+    ``most`` None: of either sign.
+    """
     return _weight(data[key], exact, f"{name}.{key}", most)
 
 
 def weights_field(
-    data: dict[str, Any], key: str, name: str, exact: bool, length: int, most: int = MOST_WEIGHT
+    data: dict[str, Any],
+    key: str,
+    name: str,
+    exact: bool,
+    length: int,
+    most: int | None = MOST_WEIGHT,
 ) -> list[Weight]:
     """A list of ``length`` values as :func:`weight_field` takes them; a copy."""
     values = data[key]

@@ -7,7 +7,7 @@ often they are right or wrong together, and which scores they gave to one event.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -21,31 +21,28 @@ from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Wei
 from streameval.states.fields import (
     MOST_WEIGHT,
     array_field,
-    bool_field,
-    fields_of,
     int_field,
     labels_field,
     never_counted,
     refuse,
-    removable_weight,
 )
+from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
 _INT64_MAX = 2**63 - 1
-_COLUMNS = frozenset({"models", "labels", "true", "predicted", "scored", "scores", "weight"})
+_KEYS = frozenset({"exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"})
 
 
 @dataclass(frozen=True, slots=True)
 class JointColumns:
-    """Joint cells, or events, column by column.
+    """Joint cells, column by column.
 
     Args:
         labels: The labels that occur, ascending.
         true: Index of the true label; n of them.
         predicted: Index of each model's label, of shape (n, models).
         scored: Whether the models' scores are known.
-        scores: The models' scores, of shape (n, models); 0 where they are not known. Of events:
-            the models' scores, log losses and Brier terms, each where it is kept.
+        scores: The models' scores, of shape (n, models); 0 where they are not known.
         weight: Above 0: int64, float64, or Python ints where one passes int64.
     """
 
@@ -63,67 +60,8 @@ class JointColumns:
 
     def take(self, rows: npt.NDArray[Any]) -> JointColumns:
         """These rows, in this order, under the same labels."""
-        return JointColumns(
-            self.labels,
-            self.true[rows],
-            self.predicted[rows],
-            self.scored[rows],
-            self.scores[rows],
-            self.weight[rows],
-        )
-
-    def parts(self) -> Iterator[tuple[JointColumns, FloatArray]]:
-        """The rows without scores, then those with them: what is packed in one way."""
-        for scored in (False, True):
-            part = self.take(np.flatnonzero(self.scored == scored))
-            if len(part.true):
-                yield part, part.scores if scored else part.scores[:, :0]
-
-    def to_form(self) -> dict[str, Any]:
-        """The written form, without ``exact``."""
-        large = self.weight.dtype == object
-        return {
-            "models": self.models,
-            "labels": self.labels,
-            "true": self.true,
-            "predicted": self.predicted.ravel(),
-            "scored": self.scored,
-            "scores": self.scores[self.scored].ravel(),
-            "weight": self.weight.tolist() if large else self.weight,
-        }
-
-    @classmethod
-    def from_form(cls, data: object, name: str) -> JointColumns:
-        """The columns that :meth:`to_form` wrote; raises StateError."""
-        fields = fields_of(data, name, _COLUMNS)
-        models = int_field(fields, "models", name, 0, MAX_MODELS)
-        labels = labels_field(fields, "labels", name)
-        true = array_field(fields, "true", name, np.int64)
-        n = len(true)
-        predicted = array_field(fields, "predicted", name, np.int64)
-        scored = fields["scored"]
-        if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
-            refuse(f"{name}.scored", f"{n} bools", scored)
-        values = array_field(fields, "scores", name, np.float64)
-        if len(predicted) != n * models:
-            refuse(f"{name}.predicted", f"{n * models} values", len(predicted))
-        known = int(scored.sum())
-        width = len(values) // known if known else models
-        if len(values) != known * width or width not in (models, 2 * models, 3 * models):
-            refuse(f"{name}.scores", f"{known * models} values", len(values))
-        if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
-            refuse(f"{name}.scores", "finite numbers without -0.0", "others")
-        occurring = np.unique(np.concatenate([true, predicted]))
-        if not np.array_equal(occurring, np.arange(len(labels))):
-            refuse(
-                f"{name}.true", f"indices into {len(labels)} labels, each at least once", occurring
-            )
-        if bool(n) != bool(models):
-            refuse(f"{name}.models", "a number of models where there are events", models)
-        scores = np.zeros((n, width))
-        scores[scored] = values.reshape(known, width)
-        weight = _read_weight(fields["weight"], n, name)
-        return cls(labels, true, predicted.reshape(n, models), scored.copy(), scores, weight)
+        columns = (self.true, self.predicted, self.scored, self.scores, self.weight)
+        return JointColumns(self.labels, *[column[rows] for column in columns])
 
 
 def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
@@ -134,8 +72,8 @@ def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
     return np.array(weights, dtype=np.int64)
 
 
-def _read_weight(value: object, length: int, name: str) -> npt.NDArray[Any]:
-    field = f"{name}.weight"
+def _read_weight(value: object, length: int) -> npt.NDArray[Any]:
+    field = "joint.weight"
     if type(value) is list:
         if set(map(type, value)) != {int} or max(value) <= _INT64_MAX:
             refuse(field, "an array, or a list of int of which one passes int64", value)
@@ -158,16 +96,11 @@ def _packer(models: int, scores: int) -> struct.Struct:
     return struct.Struct(f"<{models + 1}i{scores}d")
 
 
-class JointCounts:
+class JointCounts(SumVector):
     """Weight of each joint cell: the true label, every model's label and every model's score.
 
     Events without scores are cells of labels only, of which there are few. With scores
-    nearly every event is a cell of its own. Counts are integers, so that the cells are the
-    same for the same events in any order.
-
-    Cost:
-        About 2 µs an event, 0.5 µs an event of a batch. Memory: about 115 bytes a distinct cell
-        of two models with scores, 12 more for each further model; cells without scores are few.
+    nearly every event is a cell of its own: 115 bytes of two models, 12 of each further one.
 
     >>> joint = JointCounts()
     >>> joint.update(1, (0.8, 0.4), 1, (1, 0))
@@ -176,170 +109,109 @@ class JointCounts:
     (3, [[0.2, 0.4], [0.8, 0.4]])
     """
 
-    __slots__ = ("_cells", "_codes", "_exact", "_models")
+    # The cells of the base are by packed codes of 32 bits, then float64 scores: a tuple of tuples
+    # takes twice as much memory.
+    __slots__ = ("_codes",)
+    NAME = "joint"
+    VALIDATED = True
 
     def __init__(self) -> None:
-        # Packed as codes of 32 bits, then float64 scores: a tuple of tuples takes twice as much.
-        self._cells: dict[bytes, Weight] = {}
+        super().__init__()
         self._codes: dict[Label, int] = {}
-        self._exact = True
-        self._models = 0
-
-    @property
-    def exact(self) -> bool:
-        """False from the first weight that is not whole."""
-        return self._exact
 
     @property
     def models(self) -> int:
         """Number of models; 0 without an event."""
-        return self._models if self._cells else 0
+        return self._size if self._cells else 0
 
     @property
     def total(self) -> Weight:
         """Weight of all events; O(cells)."""
         return sum(self._cells.values())
 
+    weight = total
+
     # Counting
 
-    def update(
-        self,
-        y_true: Label,
-        score: tuple[float, ...],
-        weight: Weight = 1,
-        y_pred: tuple[Label, ...] = (),
-    ) -> None:
-        """Count one validated event.
-
-        Args:
-            y_true: The true label.
-            score: Each model's score; empty where they are not kept. The two losses of each
-                model that may follow are not of this state.
-            weight: Positive.
-            y_pred: Each model's label.
-
-        Raises:
-            InputError: Other numbers of models than counted before; nothing is counted.
-        """
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> bytes:
+        # The two losses of each model that may follow the scores are not of this state.
         self._check_models(len(y_pred))
-        if type(weight) is float:
-            self._promote()
-        elif not self._exact:
-            weight = float(weight)
-        self._models = len(y_pred)
-        key = self._key(y_true, score, y_pred)
-        self._cells[key] = self._cells.get(key, 0) + weight
-
-    def _key(self, y_true: Label, score: tuple[float, ...], y_pred: tuple[Label, ...]) -> bytes:
         codes = self._codes
         indices = [codes.setdefault(label, len(codes)) for label in (y_true, *y_pred)]
-        own = _number_of_scores(len(score), len(y_pred))
-        return _packer(len(y_pred), own).pack(*indices, *score[:own])
+        own = _number_of_scores(len(given), len(y_pred))
+        return _packer(len(y_pred), own).pack(*indices, *given[:own])
 
     def _check_models(self, models: int) -> None:
-        if models != self._models and self._cells:
-            raise InputError("y_pred", expected=f"labels of {self._models} models", got=str(models))
+        if not self._cells:
+            self._size = models
+        elif models != self._size:
+            raise InputError("y_pred", expected=f"labels of {self._size} models", got=str(models))
 
-    def _promote(self) -> None:
-        if self._exact:
-            self._exact = False
-            self._cells = {key: float(weight) for key, weight in self._cells.items()}
+    def _add(self, terms: bytes, weight: Weight) -> None:
+        self._add_cell(terms, weight)
 
-    def update_many(self, batch: EventBatch) -> None:
-        """Count a validated batch, whose ``y_pred`` and ``score`` have a column for each model."""
+    def _is_sound(self, terms: bytes | None = None) -> bool:
+        return terms is None or self._cells.get(terms, 0) >= 0
+
+    def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
+        return never_counted("y_true", y_true)
+
+    def _add_many(self, y_true: EventBatch, given: Any, weight: Any) -> None:
+        batch = y_true
         assert batch.y_pred is not None
         assert batch.score is not None
-        if not len(batch):
-            return
-        self._check_models(batch.y_pred.shape[1])
-        weights = None if batch.weight is None else batch.weight.tolist()
-        fraction = batch.weight is not None and batch.weight.dtype.kind == "f"
-        own = _number_of_scores(batch.score.shape[1], batch.y_pred.shape[1])
-        scores = batch.score[:, :own]
-        self._add(batch.labels, batch.y_true, batch.y_pred, scores, weights, fraction)
+        if len(batch):
+            models = batch.y_pred.shape[1]
+            self._check_models(models)
+            own = _number_of_scores(batch.score.shape[1], models)
+            codes = np.column_stack([batch.y_true, batch.y_pred])
+            each = [1] * len(batch) if weight is None else weight.tolist()
+            self._add_rows(batch.labels or (), codes, batch.score[:, :own], each)
 
-    def _add(
-        self,
-        labels: Sequence[Label],
-        true: IntArray,
-        predicted: IntArray,
-        scores: FloatArray,
-        weights: list[Any] | None,
-        fraction: bool,
+    def _add_rows(
+        self, labels: Sequence[Label], codes: IntArray, scores: FloatArray, weights: list[Weight]
     ) -> None:
-        """Add rows that have all a score, or none (then ``scores`` has no columns)."""
-        if fraction:
-            self._promote()
+        """Add rows of the true and each model's label, which all have scores, or none of them."""
         own = self._codes
-        codes = np.column_stack([true, predicted])
         mapped = np.zeros(len(labels), dtype=np.int64)
         for code in np.unique(codes).tolist():
             mapped[code] = own.setdefault(labels[code], len(own))
-        self._models = predicted.shape[1]
-        keys = _packed(mapped[codes], scores)
+        self._size = codes.shape[1] - 1
+        if not self._exact:
+            weights = list(map(float, weights))
         cells = self._cells
-        one: Weight = 1 if self._exact else 1.0
-        if weights is None:
-            for key in keys:
-                cells[key] = cells.get(key, 0) + one
-        else:
-            for key, weight in zip(keys, weights, strict=True):
-                cells[key] = cells.get(key, 0) + weight * one
+        for key, weight in zip(_packed(mapped[codes], scores), weights, strict=True):
+            cells[key] = cells.get(key, 0) + weight
 
-    def revert(
-        self,
-        y_true: Label,
-        score: tuple[float, ...],
-        weight: Weight = 1,
-        y_pred: tuple[Label, ...] = (),
-    ) -> None:
-        """Remove one earlier event, exactly.
-
-        Raises:
-            InputError: It was never counted, or weights are not whole. Nothing is changed.
-        """
-        whole = removable_weight(weight, self._exact)
-        known = self._codes.keys() >= {y_true, *y_pred}
-        key = self._key(y_true, score, y_pred) if known else b""
-        if self._cells.get(key, 0) < whole:
-            raise never_counted("y_true", y_true)
-        self._take(key, whole)
-
-    def _take(self, key: bytes, weight: Weight) -> None:
-        left = self._cells[key] - weight
-        if left:
-            self._cells[key] = left
-        else:
-            del self._cells[key]
-
-    def merge(self, other: JointCounts) -> None:
-        """Add the other's events; it is unchanged.
-
-        Raises:
-            StateError: The other is no such state, or of another number of models.
-        """
+    def _check_merge(self, other: Any) -> None:
         if not isinstance(other, JointCounts):
             raise StateError(f"merge: expected JointCounts, got {shown(other)}")
-        if self._cells and other.models not in (0, self._models):
+        if self._cells and other.models not in (0, self._size):
             raise StateError(
-                f"merge: expected joint counts of {self._models} models, got {other._models}"
+                f"merge: expected joint counts of {self._size} models, got {other._size}"
             )
-        self._add_columns(other.columns(), fraction=not other._exact)
 
-    def _add_columns(self, cells: JointColumns, *, fraction: bool, factor: int = 1) -> None:
-        for part, scores in cells.parts():
-            weights = [weight * factor for weight in part.weight.tolist()]
-            self._add(part.labels, part.true, part.predicted, scores, weights, fraction)
-
-    def subtract(self, other: JointCounts) -> None:
-        """Remove all events of another that was merged before; both exact."""
-        for part, scores in other.columns().parts():
-            names = np.array([self._codes[label] for label in part.labels], dtype=np.int64)
-            codes = names[np.column_stack([part.true, part.predicted])]
-            for key, weight in zip(_packed(codes, scores), part.weight.tolist(), strict=True):
-                self._take(key, weight)
+    def _merge(self, other: JointCounts, times: int) -> None:
+        names = list(other._codes)
+        for codes, scores, weights in list(other._parts()):
+            if len(codes):
+                self._add_rows(names, codes, scores, [weight * times for weight in weights])
+        if times < 0:
+            self._cells = {key: weight for key, weight in self._cells.items() if weight}
 
     # Reading
+
+    def _parts(self) -> Iterator[tuple[IntArray, FloatArray, list[Weight]]]:
+        """Codes, scores and weights of the cells without scores, then of those with scores."""
+        models = self.models
+        for width in (0, models):
+            size = _packer(models, width).size
+            keys = [key for key in self._cells if len(key) == size]
+            dtype = np.dtype([("codes", "<i4", (models + 1,)), ("scores", "<f8", (width,))])
+            table = np.frombuffer(b"".join(keys), dtype, len(keys))
+            codes = table["codes"].reshape(len(keys), models + 1).astype(np.int64)
+            scores = table["scores"].reshape(len(keys), width)
+            yield codes, scores, [self._cells[key] for key in keys]
 
     def columns(self) -> JointColumns:
         """The cells, ascending by true label, labels, then scores: the same for equal content.
@@ -347,36 +219,19 @@ class JointCounts:
         Cost:
             O(cells · log cells), about 1 µs a cell.
         """
-        models = self.models
-        short = _packer(models, 0).size
-        codes, scores, scored = [], [], []
-        weights: list[Weight] = []
-        for has in (False, True):
-            rows = [(key, w) for key, w in self._cells.items() if (len(key) > short) == has]
-            width = models if has else 0
-            dtype = np.dtype([("codes", "<i4", (models + 1,)), ("scores", "<f8", (width,))])
-            table = np.frombuffer(b"".join([key for key, _ in rows]), dtype, len(rows))
-            codes.append(table["codes"].reshape(len(rows), models + 1).astype(np.int64))
-            values = np.zeros((len(rows), models))
-            if has:
-                values[:] = table["scores"].reshape(len(rows), models)
-            scores.append(values)
-            scored.append(np.full(len(rows), has))
-            weights += [weight for _, weight in rows]
-        indices = np.concatenate(codes)
+        (short, _, weights), (long, values, more) = self._parts()
+        indices = np.concatenate([short, long])
         names = list(self._codes)
-        occurring = [names[code] for code in np.unique(indices).tolist()]
-        labels = sorted(occurring)
+        labels = sorted(names[code] for code in np.unique(indices).tolist())
         rank = {label: n for n, label in enumerate(labels)}
-        ranks = np.array([rank.get(label, 0) for label in names], dtype=np.int64)
-        indices = ranks[indices]
+        indices = np.array([rank.get(label, 0) for label in names], dtype=np.int64)[indices]
         cells = JointColumns(
             labels,
             indices[:, 0].copy(),
             indices[:, 1:].copy(),
-            np.concatenate(scored),
-            np.concatenate(scores),
-            _weight_array(weights, exact=self._exact),
+            np.repeat([False, True], [len(short), len(long)]),
+            np.concatenate([np.zeros((len(short), self.models)), values]),
+            _weight_array(weights + more, exact=self._exact),
         )
         # The last key of lexsort is the first to sort by.
         order = np.lexsort((*cells.scores.T[::-1], cells.scored, *indices.T[::-1]))
@@ -384,43 +239,74 @@ class JointCounts:
 
     def copy(self) -> JointCounts:
         """An independent state of the same events."""
-        new = JointCounts()
-        new._cells, new._codes = self._cells.copy(), self._codes.copy()
-        new._exact, new._models = self._exact, self._models
+        new = super().copy()
+        new._codes, new._size = self._codes.copy(), self._size
         return new
 
     # Written form
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
-        return {"exact": self._exact, **self.columns().to_form()}
+        cells = self.columns()
+        return {
+            "exact": self._exact,
+            "models": cells.models,
+            "labels": cells.labels,
+            "true": cells.true,
+            "predicted": cells.predicted.ravel(),
+            "scored": cells.scored,
+            "scores": cells.scores[cells.scored].ravel(),
+            "weight": cells.weight.tolist() if cells.weight.dtype == object else cells.weight,
+        }
 
     @classmethod
-    def from_state(cls, data: dict[str, Any]) -> JointCounts:
-        """The state that :meth:`to_state` wrote.
+    def _keys(cls, data: object) -> frozenset[str]:
+        return _KEYS
 
-        Raises:
-            StateError: The data is not that of joint counts.
-        """
-        fields = fields_of(data, "joint", _COLUMNS | {"exact"})
-        exact = bool_field(fields, "exact", "joint")
-        given = {key: value for key, value in fields.items() if key != "exact"}
-        cells = JointColumns.from_form(given, "joint")
-        if cells.scores.shape[1] != cells.models:
-            refuse("joint.scores", "one of each model", len(cells.scores))
-        if len(cells.true) and exact == (cells.weight.dtype == np.float64):
-            refuse("joint.weight", "ints where exact, else floats", cells.weight.dtype)
-        new = cls()
-        new._exact = exact
-        new._add_columns(cells, fraction=not exact)
-        again = new.columns()
-        same = len(again.true) == len(cells.true) and all(
-            np.array_equal(getattr(again, key), getattr(cells, key))
-            for key in ("true", "predicted", "scored", "scores", "weight")
-        )
-        if not same or (not len(cells.true) and cells.weight.dtype != again.weight.dtype):
+    def _read(self, fields: Form) -> None:
+        models = int_field(fields, "models", "joint", 0, MAX_MODELS)
+        labels = labels_field(fields, "labels", "joint")
+        true = array_field(fields, "true", "joint", np.int64)
+        predicted = array_field(fields, "predicted", "joint", np.int64)
+        scored, n = fields["scored"], len(true)
+        if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
+            refuse("joint.scored", f"{n} bools", scored)
+        values = array_field(fields, "scores", "joint", np.float64)
+        if len(predicted) != n * models:
+            refuse("joint.predicted", f"{n * models} values", len(predicted))
+        known = int(scored.sum())
+        if len(values) != known * models:
+            refuse("joint.scores", f"{known * models} values", len(values))
+        if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
+            refuse("joint.scores", "finite numbers without -0.0", "others")
+        codes = np.column_stack([true, predicted.reshape(n, models)])
+        occurring = np.unique(codes)
+        if not np.array_equal(occurring, np.arange(len(labels))):
+            expected = f"indices into {len(labels)} labels, each at least once"
+            refuse("joint.true", expected, occurring)
+        if bool(n) != bool(models):
+            refuse("joint.models", "a number of models where there are events", models)
+        weight = _read_weight(fields["weight"], n)
+        if self._exact == (weight.dtype == np.float64):
+            refuse("joint.weight", "ints where exact, else floats", weight.dtype)
+        for has, width in ((False, 0), (True, models)):
+            rows = np.flatnonzero(scored == has)
+            if len(rows):
+                scores = values[: len(rows) * width].reshape(len(rows), width)
+                self._add_rows(labels, codes[rows], scores, weight[rows].tolist())
+        written = self.to_state()
+        if not all(np.array_equal(written[key], fields[key]) for key in _KEYS):
             raise StateError("joint: expected distinct cells that ascend")
-        return new
+
+    @classmethod
+    def scaled(cls, parts: Parts, unit: int) -> Form:
+        """Written form of Σ factor · weight / unit of each cell over written forms."""
+        total = cls()
+        for form, factor in parts:
+            total.merge(cls.from_state(form), factor)
+        total._cells = {key: weight / unit for key, weight in total._cells.items()}
+        total._exact = False
+        return total.to_state()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, JointCounts):
@@ -428,18 +314,15 @@ class JointCounts:
         mine, theirs = self.to_state(), other.to_state()
         return all(np.array_equal(mine[key], theirs[key]) for key in mine)
 
-    __hash__ = None  # type: ignore[assignment]  # mutable
+    __hash__ = None  # mutable
 
     def __repr__(self) -> str:
-        return f"<JointCounts of {len(self._cells)} cells, {self._models} models>"
+        return f"<JointCounts of {len(self._cells)} cells, {self._size} models>"
 
     def _check(self) -> None:
-        sizes = {_packer(self._models, 0).size, _packer(self._models, self._models).size}
-        kind = int if self._exact else float
-        for key, weight in self._cells.items():
-            assert len(key) in sizes
-            assert type(weight) is kind
-            assert weight > 0
+        super()._check()
+        sizes = {_packer(self._size, 0).size, _packer(self._size, self._size).size}
+        assert set(map(len, self._cells)) <= sizes
         assert list(self._codes.values()) == list(range(len(self._codes)))
 
 
@@ -457,17 +340,3 @@ def _packed(codes: IntArray, scores: FloatArray) -> list[bytes]:
     table = np.ascontiguousarray(np.concatenate(parts, axis=1))
     keys: list[bytes] = table.view(f"V{table.shape[1]}").ravel().tolist()
     return keys
-
-
-def weighted_joint(parts: Iterable[tuple[Mapping[str, Any], int]], unit: int) -> dict[str, Any]:
-    """Written form of several joint counts, each times its factor, over ``unit``.
-
-    As the functions of :mod:`~streameval.states.sums.weighted_sum`.
-    """
-    total = JointCounts()
-    for form, factor in parts:
-        state = JointCounts.from_state(dict(form))
-        total._add_columns(state.columns(), fraction=not state._exact, factor=factor)
-    total._cells = {key: weight / unit for key, weight in total._cells.items()}
-    total._exact = False
-    return total.to_state()

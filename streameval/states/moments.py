@@ -7,30 +7,18 @@ a reverted event does not change the bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from streameval.errors import StateError
-from streameval.events.truth import canonical_positive, positive_column
-from streameval.events.values import (
-    MAX_WEIGHT,
-    FloatArray,
-    Weight,
-    canonical_score,
-    canonical_weight,
-    check_same_length,
-    score_column,
-    weight_column,
-)
-from streameval.states.fields import MOST_WEIGHT, fields_of, refuse, removable_weight
-from streameval.states.ranking.score_groups import ScoreGroups
-from streameval.states.ranking.sorted_runs import WeightArray
-from streameval.states.sums.exact_sum import ExactSum, inverse_of, nearest_float, scaled_sum
+from streameval.events.truth import canonical_positive
+from streameval.events.values import Weight, canonical_score
+from streameval.states.fields import MOST_WEIGHT, fields_of, refuse
+from streameval.states.sums.exact_sum import ExactSum, nearest_float, scaled_sum
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
 _CLASSES = ("negative", "positive")  # in the order of False and True
-_PARTS = frozenset({"weight", "sum", "squares"})
 
 
 class ScoreMoments(SumVector):
@@ -54,16 +42,18 @@ class ScoreMoments(SumVector):
     (2, 4.0, 1.0)
     """
 
-    __slots__ = ("_exact", "_squares", "_sums", "_weights")
+    __slots__ = ()
     NAME = "moments"
-    FIELDS = (Field("_weights", "weight"), Field("_sums", "sum"), Field("_squares", "squares"))
+
+    # Each list is of the negatives and of the positives, indexed by the bool.
+    _weights = Field[list[ExactSum]](2, kind=ExactSum)
+    _sums = Field[list[ExactSum]](2, kind=ExactSum)
+    _squares = Field[list[ExactSum]](2, kind=ExactSum)
+    KEYS = ("weight", "sum", "squares")
+    """Of these fields, in the written form of each class."""
 
     def __init__(self) -> None:
-        # Each pair is (negatives, positives), indexed by the bool.
-        self._weights = (ExactSum(), ExactSum())
-        self._sums = (ExactSum(), ExactSum())
-        self._squares = (ExactSum(), ExactSum())
-        self._exact = True
+        super().__init__()
 
     # -- reading ---------------------------------------------------------
 
@@ -118,9 +108,16 @@ class ScoreMoments(SumVector):
         numerator = squares * count * under * under - total * total * over * below
         return numerator, below * under * under
 
+    @property
+    def weight(self) -> Weight:
+        """The weight of both classes."""
+        return self.count(True) + self.count(False)
+
     # -- counting --------------------------------------------------------
 
-    def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
+    def update(  # type: ignore[override]  # the names of a binary event's arguments
+        self, positive: bool, score: float, weight: Weight = 1
+    ) -> None:
         """Count one event.
 
         Args:
@@ -131,22 +128,11 @@ class ScoreMoments(SumVector):
         Raises:
             InputError: A value is not as said. Nothing is counted.
         """
-        if positive is not True and positive is not False:
-            positive = canonical_positive(positive)
-        score = canonical_score(score)
-        if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
-            weight = canonical_weight(weight)
-            if type(weight) is float:
-                self._exact = False
-        self._add((positive, score), weight)
+        SumVector.update(self, positive, score, weight)
 
-    def _add(self, terms: tuple[bool, float], weight: Weight) -> None:
-        positive, score = terms
-        self._weights[positive].add(weight)
-        self._sums[positive].add(score, weight)
-        self._squares[positive].add_square(score, weight)
-
-    def update_many(self, positive: object, score: object, weight: object | None = None) -> None:
+    def update_many(  # type: ignore[override]
+        self, positive: object, score: object, weight: object | None = None
+    ) -> None:
         """Count many events, to the same bits as :meth:`update` of each.
 
         Args:
@@ -158,53 +144,12 @@ class ScoreMoments(SumVector):
             InputError: As :meth:`update`, with the position; or the columns
                 differ in length. Nothing is counted.
         """
-        scores = score_column(score)
-        flags = positive_column(positive)
-        check_same_length(len(flags), len(scores), "score")
-        weights = weight_column(weight, len(flags))
-        for wanted in (False, True):
-            held = np.flatnonzero(flags == wanted)
-            self._add_many(wanted, scores[held], None if weights is None else weights[held])
-        if weights is not None and weights.dtype.kind == "f":
-            self._exact = False
+        SumVector.update_many(self, positive, score, weight)
 
-    def _add_many(self, positive: bool, scores: FloatArray, weight: WeightArray | None) -> None:
-        self._sums[positive].add_many(scores, weight)
-        self._squares[positive].add_squares_many(scores, weight)
-        if weight is None:
-            self._weights[positive].add(len(scores))
-        else:
-            self._weights[positive].add_many(np.ones(len(scores)), weight)
-
-    @classmethod
-    def from_groups(cls, groups: ScoreGroups) -> ScoreMoments:
-        """:meth:`from_blocks` of a single block."""
-        return cls.from_blocks((groups,))
-
-    @classmethod
-    def from_blocks(cls, blocks: Iterable[ScoreGroups]) -> ScoreMoments:
-        """The moments of events that a score index already holds.
-
-        Args:
-            blocks: Distinct scores with the weight of positives and negatives, as
-                :meth:`streameval.ScoreIndex.group_blocks` gives them.
-
-        Returns:
-            The same bits as of a state fed with the events, where weights are whole.
-
-        Cost:
-            About 0.1 µs a distinct score.
-        """
-        new = cls()
-        for block in blocks:
-            for wanted, weight in ((False, block.negatives), (True, block.positives)):
-                held = np.flatnonzero(weight)
-                new._add_many(wanted, block.scores[held], weight[held])
-                new._exact &= weight.dtype.kind != "f"
-        return new
-
-    def revert(self, positive: bool, score: float, weight: int = 1) -> None:
-        """Take one earlier event out, exactly.
+    def revert(  # type: ignore[override]
+        self, positive: bool, score: float, weight: int = 1
+    ) -> None:
+        """Remove one earlier event, exactly.
 
         Raises:
             InputError: The weight is not whole, or was not for some event of
@@ -212,39 +157,56 @@ class ScoreMoments(SumVector):
                 so this one was never counted. (Moments cannot detect every such case.)
                 Nothing is changed.
         """
-        positive = canonical_positive(positive)
-        score = canonical_score(score)
-        whole = removable_weight(weight, self._exact)
-        self._remove((positive, score), whole, "score", score)
+        SumVector.revert(self, positive, score, weight)
+
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[bool, float]:
+        if y_true is not True and y_true is not False:
+            y_true = canonical_positive(y_true)
+        return y_true, canonical_score(given)
+
+    def _add(self, terms: tuple[bool, float], weight: Weight) -> None:
+        positive, score = terms
+        values = self._values
+        values[positive].add(weight)
+        values[2 + positive].add(score, weight)
+        values[4 + positive].add_square(score, weight)
+
+    def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
+        for positive in (False, True):
+            held = np.flatnonzero(y_true == positive)
+            scores, by = given[held], None if weight is None else weight[held]
+            weights, sums, squares = self._values[positive::2]
+            sums.add_many(scores, by)
+            squares.add_squares_many(scores, by)
+            if by is None:
+                weights.add(len(scores))
+            else:
+                weights.add_many(np.ones(len(scores)), by)
 
     # -- written form ----------------------------------------------------
 
-    def _write(self) -> Form:
-        return {
-            name: {key: getattr(self, part)[positive].to_state() for part, key, _ in self.FIELDS}
-            for positive, name in enumerate(_CLASSES)
-        }
+    def to_state(self) -> Form:
+        """Plain data; equal content gives equal data."""
+        return {"exact": self._exact, **_of_classes([each.to_state() for each in self._values])}
 
     @classmethod
     def _keys(cls, data: object) -> frozenset[str]:
         return frozenset({"exact", *_CLASSES})
 
     def _read(self, fields: Form) -> None:
-        read = []
-        for name in _CLASSES:
+        for n, name in enumerate(_CLASSES):
             path = f"{self.NAME}.{name}"
-            part = fields_of(fields[name], path, _PARTS)
-            read.append(
-                [ExactSum.from_state(part[key], f"{path}.{key}") for _, key, _ in self.FIELDS]
-            )
-        self._weights, self._sums, self._squares = zip(*read, strict=True)
+            part = fields_of(fields[name], path, frozenset(self.KEYS))
+            self._values[n::2] = [
+                ExactSum.from_state(part[key], f"{path}.{key}") for key in self.KEYS
+            ]
 
     def _refuse_unsound(self) -> None:
-        for positive, name in enumerate(_CLASSES):
-            if self._exact and self._weights[positive].as_integer_ratio()[1] != 1:
-                refuse(f"moments.{name}.weight", "a whole weight", self.count(bool(positive)))
-            sound = self._is_sound((bool(positive), 0.0))
-            if self._weights[positive].value() > MOST_WEIGHT or not sound:
+        for n, name in enumerate(_CLASSES):
+            positive, weight = bool(n), self._weights[n]
+            if self._exact and weight.as_integer_ratio()[1] != 1:
+                refuse(f"moments.{name}.weight", "a whole weight", self.count(positive))
+            if weight.value() > MOST_WEIGHT or not self._is_sound((positive, 0.0)):
                 raise StateError(f"moments.{name}: no events have these sums")
 
     @classmethod
@@ -252,14 +214,25 @@ class ScoreMoments(SumVector):
         """Written form of Σ factor · sums / unit over written forms."""
         # Rounding each sum separately could make a variance of 0 negative. All are
         # multiplied by one number instead.
-        inverse, shift = inverse_of(unit)
-        form: Form = {"exact": False}
-        for name in _CLASSES:
-            form[name] = {
-                key: scaled_sum([(part[name][key], by) for part, by in parts], inverse, shift)
-                for _, key, _ in cls.FIELDS
-            }
-        return form
+        factors = [factor for _, factor in parts]
+        sums = [
+            scaled_sum([part[name][key] for part, _ in parts], factors, unit)
+            for key in cls.KEYS
+            for name in _CLASSES
+        ]
+        return {"exact": False, **_of_classes(sums)}
+
+    def __getstate__(self) -> object:
+        # As pickles of versions before have it.
+        weights, sums, squares = (tuple(self._values[at : at + 2]) for at in (0, 2, 4))
+        parts = {"_exact": self._exact, "_weights": weights, "_sums": sums, "_squares": squares}
+        return None, parts
+
+    def __setstate__(self, state: tuple[None, Form]) -> None:
+        self.__init__()  # type: ignore[misc]
+        parts = state[1]
+        self._exact = parts["_exact"]
+        self._values = [*parts["_weights"], *parts["_sums"], *parts["_squares"]]
 
     def _is_sound(self, left: tuple[bool, float] | None = None) -> bool:
         if left is None:
@@ -273,9 +246,13 @@ class ScoreMoments(SumVector):
             return count == total == squares == 0
         return squares >= 0 and self._spread(positive)[0] >= 0
 
-    def _check(self) -> None:
-        super()._check()
-        assert not self._exact or all(w.as_integer_ratio()[1] == 1 for w in self._weights)
-
     def __repr__(self) -> str:
         return f"<ScoreMoments of {self.count(True)} positives, {self.count(False)} negatives>"
+
+
+def _of_classes(sums: list[Any]) -> Form:
+    """The written form of each class's sums, which alternate."""
+    return {
+        name: dict(zip(ScoreMoments.KEYS, sums[n::2], strict=True))
+        for n, name in enumerate(_CLASSES)
+    }

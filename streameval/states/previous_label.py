@@ -32,23 +32,16 @@ _KEYS = frozenset({"events", "last", "pairs", "repeats"})
 class PreviousLabel:
     """Consecutive pairs of true labels: how many, and how many of equal labels.
 
-    The one state that depends on the order of the events; ``kappa_temporal``
-    needs it. Two consequences, which the other states do not have:
-
-    - A merge adds the counts of both parts. The pair across the two is not
-      counted, because their order is unknown, and the next event has no
-      predecessor.
-    - Only the first event can be removed: removing any other would make its
-      neighbours consecutive.
+    The one state that depends on the order of the events. A merge adds the counts of both
+    parts: the pair across the two is not counted, because their order is unknown, and the next
+    event has no predecessor. Only the first event can be removed: without any other its
+    neighbours would become consecutive.
 
     Attributes:
         events: Number of events.
         pairs: Number of events that had a predecessor.
-        repeats: Number of those whose label was the predecessor's.
+        repeats: Number of events whose label was the predecessor's.
         last: The latest label; None at first and after a merge.
-
-    Cost:
-        O(1) time and memory.
 
     >>> weather = PreviousLabel()
     >>> for label in ["sun", "sun", "rain", "sun"]:
@@ -58,6 +51,8 @@ class PreviousLabel:
     """
 
     __slots__ = ("events", "last", "pairs", "repeats")
+    exact = True
+    """Events are counted, not weighed."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -65,22 +60,8 @@ class PreviousLabel:
         self.repeats = 0
         self.last: Label | None = None
 
-    @property
-    def exact(self) -> bool:
-        """Always True: events are counted, not weighed."""
-        return True
-
     def update(self, y_true: object, weight: Weight = 1) -> None:
-        """Count the next true label.
-
-        Args:
-            y_true: The label.
-            weight: Validated and not used: it says how much an event counts,
-                not how often it occurred.
-
-        Raises:
-            InputError: No label, or a str after a number; nothing is noted.
-        """
+        """Count the next true label; its weight is validated and not used."""
         label = canonical_label(y_true, "y_true")
         if type(weight) is not int or weight != 1:
             canonical_weight(weight)
@@ -92,42 +73,23 @@ class PreviousLabel:
         self.last = label
 
     def update_many(self, y_true: object, weight: object = None) -> None:
-        """Count a column of true labels in their order of arrival.
-
-        Raises:
-            InputError: As :meth:`update`, with the position; nothing of the
-                call is noted.
-
-        Cost:
-            1 ns an event beyond finding the distinct labels.
-
-        >>> weather = PreviousLabel()
-        >>> weather.update_many(["sun", "sun", "rain", "sun"])
-        >>> weather.repeats, weather.last
-        (1, 'sun')
-        """
+        """Count a column of true labels in their order of arrival."""
         labels, codes = label_column(y_true, "y_true")
         weight_column(weight, len(codes))
         if not len(codes):
             return
         first, last = labels[codes[0]], labels[codes[-1]]
-        pairs = len(codes) - 1
-        repeats = int(np.count_nonzero(codes[1:] == codes[:-1]))
         if self.last is not None:
             check_same_kind(self.last, first, "y_true", 0)
-            pairs += 1
-            repeats += first == self.last
+            self.pairs += 1
+            self.repeats += first == self.last
         self.events += len(codes)
-        self.pairs += pairs
-        self.repeats += repeats
+        self.pairs += len(codes) - 1
+        self.repeats += int(np.count_nonzero(codes[1:] == codes[:-1]))
         self.last = last
 
     def revert(self, y_true: object, weight: Weight = 1) -> None:
-        """Refused: it is not known which neighbours the event had.
-
-        Raises:
-            InputError: Always.
-        """
+        """Refused, because the neighbours of the event are unknown: raises InputError."""
         raise InputError(
             "revert",
             expected="a state that does not depend on the order of events",
@@ -136,20 +98,9 @@ class PreviousLabel:
         )
 
     def forget_oldest(self, oldest: Label, following: Label | None) -> None:
-        """Drop the first event, as a window does that slides past it.
+        """Remove the first event, given the first two labels; the second is None if it has none.
 
-        Args:
-            oldest: The canonical label of the first event.
-            following: That of the second; None when there is no other.
-
-        Raises:
-            InputError: The state cannot have seen these two at its beginning.
-
-        >>> weather = PreviousLabel()
-        >>> weather.update_many(["sun", "sun", "rain"])
-        >>> weather.forget_oldest("sun", "sun")
-        >>> weather.repeats, weather.pairs
-        (0, 1)
+        Raises InputError, and changes nothing, where these cannot be the first two.
         """
         repeats = self.repeats - (oldest == following)
         if following is None:
@@ -166,53 +117,29 @@ class PreviousLabel:
             self.repeats = repeats
 
     def merge(self, other: PreviousLabel) -> None:
-        """Add the counts of another part of the stream, which stays as it is.
-
-        >>> monday, tuesday = PreviousLabel(), PreviousLabel()
-        >>> monday.update_many(["sun", "sun"])
-        >>> tuesday.update_many(["sun", "rain"])
-        >>> monday.merge(tuesday)
-        >>> monday.pairs, monday.last
-        (2, None)
-        """
+        """Add the counts of another part of the stream, which is unchanged."""
         if not isinstance(other, PreviousLabel):
             raise StateError(f"merge: expected PreviousLabel, got {shown(other)}")
-        if not other.events:
-            return
-        self.last = None if self.events else other.last
-        self.events += other.events
-        self.pairs += other.pairs
-        self.repeats += other.repeats
+        if other.events:
+            self.last = None if self.events else other.last
+            self.events += other.events
+            self.pairs += other.pairs
+            self.repeats += other.repeats
 
     def copy(self) -> PreviousLabel:
-        """An independent copy."""
-        twin = PreviousLabel()
-        twin.events = self.events
-        twin.pairs = self.pairs
-        twin.repeats = self.repeats
-        twin.last = self.last
-        return twin
+        """An independent state of the same events."""
+        new = PreviousLabel()
+        new.merge(self)
+        return new
 
     def to_state(self) -> dict[str, Any]:
-        """The written form: three counts, and the last label as a list of one or none.
-
-        >>> PreviousLabel().to_state()
-        {'events': 0, 'pairs': 0, 'repeats': 0, 'last': []}
-        """
-        return {
-            "events": self.events,
-            "pairs": self.pairs,
-            "repeats": self.repeats,
-            "last": [] if self.last is None else [self.last],
-        }
+        """The written form: three counts, and a list of the last label, if there is one."""
+        last = [] if self.last is None else [self.last]
+        return {"events": self.events, "pairs": self.pairs, "repeats": self.repeats, "last": last}
 
     @classmethod
     def from_state(cls, data: object) -> PreviousLabel:
-        """The state that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: ``data`` is anything else.
-        """
+        """The state that :meth:`to_state` wrote; raises StateError."""
         fields = fields_of(data, _NAME, _KEYS)
         state = cls()
         state.events = int_field(fields, "events", _NAME, 0, MOST_WEIGHT)
@@ -238,12 +165,4 @@ class PreviousLabel:
         return f"PreviousLabel(events={self.events}, pairs={self.pairs}, repeats={self.repeats})"
 
     def _check(self) -> None:
-        """Assert every invariant."""
-        assert 0 <= self.repeats <= self.pairs
-        if not self.events:
-            assert self.pairs == 0
-            assert self.last is None
-        elif self.last is None:
-            assert self.pairs <= self.events - 2
-        else:
-            assert self.pairs <= self.events - 1
+        PreviousLabel.from_state(self.to_state())

@@ -33,7 +33,7 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.joint import JointCounts, weighted_joint
+from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
@@ -261,7 +261,7 @@ STATES: dict[str, StateRow] = {
             how_to_feed="predictions of every model",
             make=lambda plan: JointCounts(),
             support=lambda counts: counts.total,
-            weighted_sum=weighted_joint,
+            weighted_sum=JointCounts.scaled,
         ),
         StateRow(
             name="joint_losses",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields
@@ -21,12 +22,11 @@ from streameval.events.values import (
     check_probability_rows,
     check_same_kind,
     check_same_length,
-    label_column,
     named_columns,
     score_column,
 )
-from streameval.tasks.input import Input, InputOptions, ScoreColumns, first_position
-from streameval.tasks.task import Task
+from streameval.tasks.input import Input, InputOptions, ScoreColumns
+from streameval.tasks.task import FieldKind, Task
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
 _MULTICLASS = 'task="multiclass" for more than two labels'
@@ -35,14 +35,9 @@ _SHOWN = 4
 
 
 class BinaryInput(Input):
-    """Makes labels "positive or not" and predictions out of scores.
+    """Labels that are positive or not, and predictions from scores of ``threshold`` and more.
 
-    Args:
-        positive: The label that counts as positive; every other is the one
-            negative label, taken from the events.
-        threshold: An event with ``score >= threshold`` is predicted positive
-            where no ``y_pred`` is given.
-        labels: Both labels, where they are known beforehand.
+    The first label that is not ``positive`` becomes the negative one, unless both are declared.
     """
 
     __slots__ = ("negative", "positive", "threshold")
@@ -106,14 +101,11 @@ class BinaryInput(Input):
         if len(self.staged) > 1:
             raise self._third_label("y_pred", self.staged)
 
-    def _third_label(
-        self, field: str, names: Iterable[Label], position: int | None = None
-    ) -> InputError:
+    def _third_label(self, field: str, names: Iterable[Label]) -> InputError:
         return InputError(
             field,
             expected=f"two labels, {shown(self.positive)} and one other",
             got=" and ".join(shown(name) for name in sorted(names, key=str)),
-            position=position,
             remedy=f"pass {_MULTICLASS}",
             remedy_code="task",
         )
@@ -144,7 +136,7 @@ class BinaryInput(Input):
     ) -> bool:
         """Whether it is the positive label; ``column`` has all labels given with it, for errors."""
         label = canonical_label(value, field, position)
-        known = self.known.get(label)
+        known: bool | None = self.known.get(label)
         if known is not None:
             return known
         seen = self.closed or not (self.negative is None or self.positive in (0, 1))
@@ -184,19 +176,17 @@ class BinaryInput(Input):
             remedy_code=code,
         )
 
-    def _score(self, score: object, proba: object, true: Any) -> float:
-        if proba is None:
-            # The difference is nan for a score that is nan or infinite.
-            if type(score) is float and score - score == 0.0:
-                return score + 0.0  # -0.0 becomes 0.0
-            return canonical_score(score)
-        if score is not None:
+    def _scored(self, score: object, proba: object, true: Any, predicted: Any) -> tuple[Any, Any]:
+        # The difference is nan for a score that is nan or infinite.
+        if proba is None and type(score) is float and score - score == 0.0:
+            number = score + 0.0  # -0.0 becomes 0.0
+        elif proba is None:
+            number = canonical_score(score)
+        elif score is not None:
             raise _both()
-        return self._probability(proba)
-
-    def _predicted(self, score: Any) -> bool:
-        predicted: bool = score >= self.threshold
-        return predicted
+        else:
+            number = self._probability(proba)
+        return number, number >= self.threshold if predicted is None else predicted
 
     def _probability(self, proba: object, position: int | None = None) -> float:
         """The positive label's probability, out of a number or of a mapping."""
@@ -227,7 +217,7 @@ class BinaryInput(Input):
         Files and data frames may name columns by text only, so the text of a
         known numeric label is accepted for it.
         """
-        texts: dict[object, Label] = {str(label): label for label in self.known}  # type: ignore[misc]
+        texts: dict[object, Label] = {str(label): label for label in self.known}
         found: dict[Label, Any] = {}
         for name, value in given.items():
             label = canonical_label(name, "proba", position)
@@ -243,7 +233,7 @@ class BinaryInput(Input):
             found[label] = value
         return found
 
-    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> BoolArray:
+    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> NDArray[Any]:
         if type(column) is np.ndarray and column.ndim == 1 and self.known.keys() == {0, 1}:
             # The most common case, without codes.
             if column.dtype == np.bool_:
@@ -251,24 +241,17 @@ class BinaryInput(Input):
             if column.dtype.kind in "iu" and len(column) and column.max() <= 1 <= 1 + column.min():
                 same: BoolArray = column == self.positive
                 return same
-        distinct, codes = label_column(column, field)
-        present = np.bincount(codes, minlength=len(distinct))
-        truths = np.zeros(len(distinct), dtype=np.bool_)
-        others: list[Label] = []
-        for code, label in enumerate(distinct):
-            if not present[code]:
-                continue
-            try:
-                truths[code] = self._label(label, field, column=distinct)
-            except InputError as error:
-                raise error.at(first_position(codes, code)) from None
-            if not truths[code] and self.negative is None:
-                others.append(label)
-                names.setdefault(label, 0)
-                if len(names) > 1:
-                    raise self._third_label(field, names, first_position(codes, code))
-        result: BoolArray = truths[codes]
-        return result
+        return super()._label_column(column, field, names)
+
+    def _column_label(
+        self, label: Label, field: str, names: dict[Label, int], column: Sequence[Label]
+    ) -> bool:
+        positive = self._label(label, field, column=column)
+        if not positive and self.negative is None:
+            names.setdefault(label, 0)
+            if len(names) > 1:
+                raise self._third_label(field, names)
+        return positive
 
     def _positive_column(self, proba: object, names: Mapping[Label, int]) -> object:
         """The positive label's column of (n, 2) probabilities; any other shape as it is.
@@ -360,6 +343,12 @@ class BinaryTask(Task):
     adjective = "binary"
     classes = (0, 1)
     kernel = "two classes"
+    fields: ClassVar[Mapping[str, FieldKind]] = {
+        "y_true": "label",
+        "y_pred": "label",
+        "score": "number",
+        "proba": "probability",
+    }
     options: ClassVar[Mapping[str, tuple[type, ...]]] = {
         "positive": (str, int),
         "threshold": (float, int),

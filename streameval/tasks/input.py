@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from streameval.errors import InputError
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import (
     BoolArray,
     FloatArray,
-    IntArray,
     Label,
     Weight,
     canonical_label,
     canonical_weight,
     check_same_kind,
     check_same_length,
+    label_column,
     weight_column,
 )
 
@@ -84,18 +84,15 @@ class Input:
         """What states count of a label; InputError for one that is not accepted."""
         raise NotImplementedError
 
-    def _score(self, score: object, proba: object, true: Any) -> Any:
-        """What states count of an event's score, given in one of the two arguments."""
+    def _scored(self, score: object, proba: object, true: Any, predicted: Any) -> tuple[Any, Any]:
+        """What states count of the score that is given, and the predicted label, which by
+        default follows from it."""
         raise NotImplementedError
 
-    def _predicted(self, score: Any) -> Any:
-        """The predicted label where only a score is given, as states count it."""
-        raise NotImplementedError
-
-    def _label_column(
-        self, column: object, field: str, names: dict[Label, int]
-    ) -> npt.NDArray[Any]:
-        """A batch's labels as states count them; ``names`` gains the labels that may be new."""
+    def _column_label(
+        self, label: Label, field: str, names: dict[Label, int], column: Sequence[Label]
+    ) -> int:
+        """What a batch has for a label out of a column; ``names`` gains one that may be new."""
         raise NotImplementedError
 
     def _score_columns(
@@ -104,7 +101,7 @@ class Input:
         """A batch's scores, given in one of the two arguments; ``names`` gains their labels."""
         raise NotImplementedError
 
-    def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> npt.NDArray[Any]:
+    def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> NDArray[Any]:
         """The predicted labels where only scores are given."""
         raise NotImplementedError
 
@@ -113,6 +110,19 @@ class Input:
     ) -> Iterable[Label]:
         """Which of the names are labels of these events; ``predicted``: y_pred was given."""
         raise NotImplementedError
+
+    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> NDArray[Any]:
+        """A batch's labels as states count them."""
+        distinct, codes = label_column(column, field)
+        present = np.bincount(codes, minlength=len(distinct))
+        counted: NDArray[Any] = np.zeros(len(distinct), dtype=np.int64 if self._codes else np.bool_)
+        for code, label in enumerate(distinct):
+            if present[code]:
+                try:
+                    counted[code] = self._column_label(label, field, names, distinct)
+                except InputError as error:
+                    raise error.at(int(np.argmax(codes == code))) from None
+        return counted[codes]
 
     # Reading, for reports and files
 
@@ -194,9 +204,7 @@ class Input:
                 check_same_kind(true, predicted, "y_pred")
         number = None
         if score is not None or proba is not None:
-            number = self._score(score, proba, true)
-            if predicted is None:
-                predicted = self._predicted(number)
+            number, predicted = self._scored(score, proba, true, predicted)
         elif predicted is None:
             raise nothing_given("y_pred")
         canonical: Weight = 1 if weight is _ONE else canonical_weight(weight, zero=True)
@@ -217,6 +225,7 @@ class Input:
         weight: object = None,
     ) -> EventBatch:
         """Validate columns or raise InputError; their new labels are staged."""
+        self.staged = ()
         names: dict[Label, int] = {}
         true = self._label_column(y_true, "y_true", names)
         predicted = None
@@ -235,14 +244,15 @@ class Input:
             predicted,
             None if scores is None else scores.score,
             weight_column(weight, len(true), zero=True),
-            tuple(names) if self._codes else None,
+            tuple(names) if self._codes else (),
             () if scores is None else scores.labels,
             None if scores is None else scores.named,
         )
-        rows = batch.weighing()
-        self.stage(
-            names if rows is None else self._labels_in(batch.take(rows), names, y_pred is not None)
-        )
+        rows = batch.weighing() if names else None
+        if rows is not None:
+            self.stage(self._labels_in(batch.take(rows), names, y_pred is not None))
+        elif names:
+            self.stage(names)
         if self.part is None:
             return batch
         labels, kept = self.part
@@ -261,8 +271,3 @@ def nothing_given(field: str) -> InputError:
         got="none of them",
         remedy="pass the predicted label as y_pred, or a score",
     )
-
-
-def first_position(codes: IntArray, code: int) -> int:
-    """Position of the first event of a code."""
-    return int(np.argmax(codes == code))

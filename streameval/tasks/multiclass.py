@@ -26,7 +26,6 @@ from streameval.events.values import (
     check_probability_rows,
     check_same_kind,
     check_same_length,
-    label_column,
     most_probable,
     most_probable_columns,
     named_columns,
@@ -36,10 +35,9 @@ from streameval.tasks.input import (
     Input,
     InputOptions,
     ScoreColumns,
-    first_position,
     nothing_given,
 )
-from streameval.tasks.task import Task
+from streameval.tasks.task import FieldKind, Task
 from streameval.tasks.written_events import LARGEST, column, ints, label_list
 
 _NO_SHARES = -1
@@ -47,15 +45,10 @@ _NO_SHARES = -1
 
 
 class ClassInput(Input):
-    """Canonical labels, and predictions out of probabilities.
+    """Canonical labels, and predictions from probabilities, or from any scores of all classes.
 
-    Args:
-        labels: The closed list of classes, or None to discover them. The
-            columns of a two-dimensional ``proba`` array are in its order.
-        probabilities: Whether events bring probabilities, as ``proba``; else any finite
-            scores of every class, as ``score``. That requires `labels`.
-        plain: A fast path: the fields of a plain event with probabilities, or None for any
-            other; see ``plain_event`` of ``states/native/native_class_events.pyx``.
+    Columns of an array are in the order of ``labels``. ``plain`` is a fast path: the fields of a
+    plain event with probabilities, or None for any other (``native_class_events.pyx``).
     """
 
     __slots__ = ("_plain", "_texts", "classes", "probabilities", "score_field")
@@ -111,7 +104,7 @@ class ClassInput(Input):
         """The canonical label; learns nothing."""
         label = canonical_label(value, field, position)
         if label in self.known:
-            return self.known[label]
+            return label
         if self.known:
             check_same_kind(next(iter(self.known.values())), label, field, position)
         if self.closed:
@@ -162,11 +155,9 @@ class ClassInput(Input):
                 return fields
         return super().event(y_true, y_pred, score, proba, weight)
 
-    def _score(self, score: object, proba: object, true: Any) -> dict[Label, float]:
-        return self._shares(self._scores_given(score, proba), true)
-
-    def _predicted(self, score: Any) -> Label:
-        return most_probable(score)
+    def _scored(self, score: object, proba: object, true: Any, predicted: Any) -> tuple[Any, Any]:
+        shares = self._shares(self._scores_given(score, proba), true)
+        return shares, most_probable(shares) if predicted is None else predicted
 
     def _shares(self, proba: object, true: Label) -> dict[Label, float]:
         if not isinstance(proba, Mapping):
@@ -219,23 +210,13 @@ class ClassInput(Input):
             )
         return score
 
-    def _label_column(self, column: object, field: str, names: dict[Label, int]) -> IntArray:
-        """The column's codes in terms of ``names``, which gains its new labels."""
-        labels, codes = label_column(column, field)
-        mapped = np.zeros(len(labels), dtype=np.int64)
-        present = np.bincount(codes, minlength=len(labels)) > 0
-        for code, raw in enumerate(labels):
-            if not present[code]:
-                continue
-            try:
-                label = self._label(raw, field)
-                if names:
-                    check_same_kind(next(iter(names)), label, field)
-            except InputError as error:
-                raise error.at(first_position(codes, code)) from None
-            mapped[code] = names.setdefault(label, len(names))
-        result: IntArray = mapped[codes]
-        return result
+    def _column_label(
+        self, label: Label, field: str, names: dict[Label, int], column: Sequence[Label]
+    ) -> int:
+        known = self._label(label, field)
+        if names:
+            check_same_kind(next(iter(names)), known, field)
+        return names.setdefault(known, len(names))
 
     def _score_columns(
         self, score: object, proba: object, length: int, names: dict[Label, int]
@@ -361,6 +342,11 @@ class MulticlassTask(Task):
     name = "multiclass"
     adjective = "multi-class"
     kernel = "classes"
+    fields: ClassVar[Mapping[str, FieldKind]] = {
+        "y_true": "label",
+        "y_pred": "label",
+        "proba": "probabilities",
+    }
     usual: ClassVar[Mapping[str, str]] = {
         "report": "accuracy balanced_accuracy precision_macro recall_macro f1_macro "
         "f1_weighted matthews_corrcoef cohen_kappa "
@@ -377,7 +363,6 @@ class MulticlassTask(Task):
         )
 
     def label_columns(self, batch: EventBatch) -> tuple[Any, ...]:
-        assert batch.labels is not None
         assert batch.y_pred is not None
         labels = list(batch.labels)
         return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred), batch.weight

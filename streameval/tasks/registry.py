@@ -19,19 +19,16 @@ TASKS: dict[str, Task] = {
 
 
 def task_names() -> tuple[str, ...]:
-    """The tasks of evaluators; a comparison has one of them for its models.
-
-    >>> task_names()
-    ('binary', 'multiclass')
-    """
+    """The tasks of evaluators, of which a comparison has one for its models."""
     return tuple(name for name, task in TASKS.items() if task.evaluated)
 
 
 def one_of_tasks() -> str:
-    """The tasks of evaluators, in the words of an error.
-
-    >>> print(one_of_tasks())
-    "binary" or "multiclass"
-    """
+    """The tasks of evaluators, in the words of an error."""
     *first, last = (f'"{name}"' for name in task_names())
     return f"{', '.join(first)} or {last}"
+
+
+def likely_task(one_score: object) -> TaskName:
+    """The task where none is named: binary with a score or an option of its labels."""
+    return BinaryTask.name if one_score else MulticlassTask.name

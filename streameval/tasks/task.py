@@ -15,6 +15,9 @@ Kernel: TypeAlias = Literal["two classes", "classes"] | None
 one score; canonical labels, with a mapping of scores; or none."""
 
 
+FieldKind: TypeAlias = Literal["label", "number", "probability", "probabilities"]
+
+
 class Task:
     """One task: a subclass of this class, of which :data:`~streameval.tasks.registry.TASKS` has
     one object. Methods are functions of their arguments; the object holds no state.
@@ -29,6 +32,7 @@ class Task:
         usual: From each use (``report``, ``slices``, ``folds``, ``representation``, ``single``)
             to the names of its metrics where a caller names none, in the order of reports.
         kernel: Which compiled code counts its events.
+        fields: From each argument that an event may have to how files and tables hold it.
         options: The types of its own options in a file: :attr:`Input.notes`.
         parts: The names of its own parts of a file: :meth:`Input.to_parts`.
         positive: The label that metrics of one class are about, as states count it.
@@ -40,6 +44,7 @@ class Task:
     classes: ClassVar[tuple[Label, ...] | None] = None
     usual: ClassVar[Mapping[str, str]] = {}
     kernel: ClassVar[Kernel] = None
+    fields: ClassVar[Mapping[str, FieldKind]] = {"y_true": "label", "y_pred": "label"}
     options: ClassVar[Mapping[str, tuple[type, ...]]] = {}
     parts: ClassVar[tuple[str, ...]] = ()
     positive: ClassVar[Label | None] = None

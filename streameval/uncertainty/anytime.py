@@ -13,19 +13,12 @@ from streameval.uncertainty.proportions import beyond_log, ends_of_share, stirli
 def beta_binomial(successes: float, trials: float, level: float) -> tuple[float, float]:
     """Interval of a proportion that may be read after every event.
 
-    The beta-binomial mixture confidence sequence: the p of
+    The beta-binomial mixture confidence sequence (Robbins 1970; Howard et al. 2021): the p of
 
         ln B(½ + k, ½ + n − k) − ln B(½, ½) − k·ln p − (n − k)·ln(1 − p) < ln(1/α)
 
-    With probability `level` or more, the intervals after the first event, the second
-    and so on *all* contain the true proportion, so an analysis may stop when one of them
-    settles its question. It is about 1.5 to 2 times as wide as Wilson's.
-
-    Source:
-        Robbins (1970); Howard, Ramdas, McAuliffe & Sekhon (2021).
-
-    >>> [round(end, 4) for end in beta_binomial(80, 100, 0.95)]
-    [0.6484, 0.909]
+    With probability `level` or more, the intervals after the first event, the second and so on
+    *all* contain the true proportion. It is about 1.5 to 2 times as wide as Wilson's.
     """
     failures = trials - successes
     # With p = k/n the left side is at most 0; ln B(½, ½) = ln π.
@@ -42,10 +35,7 @@ def beta_binomial(successes: float, trials: float, level: float) -> tuple[float,
 
 
 def _upper_root(successes: float, failures: float, limit: float) -> float:
-    """The p above k/n where n·KL(k/n, p) = `limit`.
-
-    Newton's steps of a convex function, and halving of the bracket where a step would leave it.
-    """
+    """The p above k/n where n·KL(k/n, p) = `limit`, by Newton's steps kept in a bracket."""
     trials = successes + failures
     if not successes:
         return -math.expm1(-limit / trials)

@@ -1,16 +1,15 @@
 """Poisson bootstrap: the interval of any metric, from states of resampled events.
 
-A replicate counts each event as often as a Poisson variable of mean 1 says. The sum of
-Poisson variables is a Poisson variable, so a replicate of a state is drawn from its counts
-alone: a cell of a confusion, or the positives (or negatives) at a score, of count c become
-Poisson(c). Chamandy, Muralidharan, Najmi & Naidu, "Estimating uncertainty for massive data
-streams", Google 2012.
+A replicate counts each event as often as a Poisson variable of mean 1 says. The sum of Poisson
+variables is a Poisson variable, so a replicate of a state is drawn from its counts alone: a cell of
+a confusion, or the positives (or negatives) at a score, of count c become Poisson(c). Chamandy,
+Muralidharan, Najmi & Naidu, "Estimating uncertainty for massive data streams", Google 2012.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -40,20 +39,15 @@ _KEY = 0x5EED
 def _drawn(means: FloatArray, replicate: int) -> IntArray:
     """A Poisson variable of each mean; the same ones at every call.
 
-    The generator is Philox, keyed by the number of the replicate: a replicate depends neither
-    on others nor on the process. A release of numpy may change how it draws from the same bits.
+    The generator is Philox, keyed by the number of the replicate: a replicate depends neither on
+    others nor on the process. A release of numpy may change how it draws from the same bits.
     """
     generator = np.random.Generator(np.random.Philox(key=[_KEY, replicate]))
     return generator.poisson(means)
 
 
 def resampled_confusions(counts: ConfusionCounts, scale: float = 1) -> Iterator[ConfusionCounts]:
-    """Replicates of a confusion: each cell of weight c becomes Poisson(c · scale).
-
-    >>> counts = ConfusionCounts.from_matrix([[50, 10], [5, 35]], ["cat", "dog"])
-    >>> [replicate.total for replicate in resampled_confusions(counts)][:4]
-    [85, 104, 102, 114]
-    """
+    """Replicates of a confusion: each cell of weight c becomes Poisson(c · scale)."""
     cells = sorted(counts.cells())
     weights = np.array([weight for _, _, weight in cells], dtype=np.float64) * scale
     for replicate in range(REPLICATES):
@@ -91,12 +85,7 @@ class ResampledGroups(NamedTuple):
 
 
 def resampled_groups(index: ScoreIndex, scale: float = 1) -> Iterator[ResampledGroups]:
-    """Replicates of an index: each class's weight c at each score becomes Poisson(c · scale).
-
-    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> next(resampled_groups(index)).state().twice_wins
-    2
-    """
+    """Replicates of an index: each class's weight c at each score becomes Poisson(c · scale)."""
     scores, *classes = index.groups()
     counts = np.concatenate(classes)
     held = np.flatnonzero(counts)
@@ -107,21 +96,10 @@ def resampled_groups(index: ScoreIndex, scale: float = 1) -> Iterator[ResampledG
         yield ResampledGroups(scores, column[: len(scores)], column[len(scores) :])
 
 
-_BY_GROUPS: Mapping[str, Callable[[ResampledGroups], float]] = MappingProxyType(
-    {"average_precision": ResampledGroups.average_precision}
-)
-"""Metrics that are computed of the groups without a state of them, by name."""
-
-
 def bootstrap(request: IntervalRequest) -> Ends:
-    """Bootstrap interval of a metric of a confusion or of a score index.
+    """The interval of a metric of a confusion or an index, from :data:`REPLICATES` replicates.
 
-    The metric's own function is computed of :data:`REPLICATES` replicates; the ends are those
-    of :func:`replicate_ends`.
-
-    Returns:
-        The ends; none, with a reason, where the state keeps sums of what cannot be resampled.
-        Weights that are not counts are scaled to Kish's number of events.
+    Weights that are not counts are scaled to Kish's number of events.
     """
     metric = request.metric
     if request.replicates is not None:
@@ -140,11 +118,12 @@ def bootstrap(request: IntervalRequest) -> Ends:
     if index is None:
         return no_ends(_NOT_EVENTS.get(metric.state, _SUMS))
     scale = request.n / (index.positives + index.negatives)
-    of_groups = None if request.params else _BY_GROUPS.get(metric.name)
+    # Of the groups without a state of them.
+    by_groups = metric.name == "average_precision" and not request.params
     values = []
     for replicate in resampled_groups(index, scale):
-        if of_groups is not None:
-            values.append(of_groups(replicate))
+        if by_groups:
+            values.append(replicate.average_precision())
         elif metric.states == ("index",):
             values.append(of_state(replicate.state()))
         else:
@@ -184,19 +163,10 @@ def replicate_ends(
     The bracket is the bias that resampling shows. Percentiles of the replicates, the usual
     choice, miss more often: .80 to .90 where .95 is wanted, for average precision of 50 events.
 
-    Where events are few, or all replicates are equal (as those of a perfect ranking are), s is
-    at least that of a share of `fewest` events, and one event at the middle of the range is
-    added to each value, as the intervals of a proportion do. The interval is then conservative.
-
-    Args:
-        request: The metric with its range, its value and the level.
-        values: Its values of the replicates; nan where it has none.
-        fewest: Events of the smaller (or smallest) class; None where it is not events that
-            are resampled.
-        few: Whether they are too few for the replicates to vary as the metric does.
-
-    Returns:
-        The ends; none, with a reason, where more than one replicate in twenty has no value.
+    Where events are `few`, or all replicates are equal (as those of a perfect ranking are), s is
+    at least that of a share of `fewest` events (of the smallest class, None where it is not
+    events that are resampled), and one event at the middle of the range is added to each value,
+    as the intervals of a proportion do. The interval is then conservative.
     """
     column = np.asarray(values, dtype=np.float64)
     column = column[np.isfinite(column)]

@@ -1,11 +1,9 @@
-"""Certain bounds of a ranking whose scores have been coarsened to cells.
+"""Guaranteed bounds of a ranking whose scores have been coarsened to cells.
 
-Within a cell the order of the scores is unknown. Each function here counts the extreme orders:
-in every cell all positives before all negatives, or the reverse. The value that all scores would
-have given lies between, always: no probability is involved, and no assumption.
-
-Registry: :data:`BOUNDED` has a row for each metric and each cut-point rule that has bounds. The
-extreme orders are states of their own, on which the metric's own function is computed.
+Within a cell the order of the scores is unknown. Each function here counts the extreme orders: in
+every cell all positives before all negatives, or the reverse, as states of their own, on which the
+metric's own function is computed. The value that all scores would have given lies between, always:
+no probability is involved, and no assumption.
 """
 
 from __future__ import annotations
@@ -44,16 +42,7 @@ class BoundedFunction:
 
 
 def extreme_index(index: ScoreIndex, *, positives_first: bool) -> ScoreIndex:
-    """An index of the same events where each cell has one class above the other.
-
-    Both classes of a cell get scores that are in it, so that cells stay in order.
-
-    >>> index = ScoreIndex(max_scores=1024)
-    >>> index.update_many([True, False] * 1000, [n / 4096 for n in range(2000)])
-    >>> best, worst = (extreme_index(index, positives_first=first) for first in (True, False))
-    >>> worst.twice_wins < index.twice_wins < best.twice_wins
-    True
-    """
+    """An index of the same events where each cell has one class above the other, both within it."""
     scores, positives, negatives = index.groups()
     both = wide_cells(scores, index.level) & (positives > 0) & (negatives > 0)
     upper, lower = (positives, negatives) if positives_first else (negatives, positives)
@@ -76,7 +65,7 @@ def extreme_index(index: ScoreIndex, *, positives_first: bool) -> ScoreIndex:
 def extreme_class_scores(scores: ClassScores, *, own_first: bool) -> ClassScores:
     """Scores of the same events where each column has its own class above the others in a cell.
 
-    Or, without `own_first`, below them.
+    Without `own_first` below them.
     """
     form = scores.to_state()
     own = np.repeat(form["columns"] == form["true"], form["lengths"])
@@ -105,9 +94,9 @@ def _distance(compute: Compute, index: Any) -> tuple[float, float]:
 def _highest(compute: Compute, index: Any) -> tuple[float, float]:
     """Of the best value of a threshold.
 
-    The lower end is that of the best cell border, whose counts are exact. Within a cell
-    thresholds have at most its positives and at least none of its negatives. At a border that
-    predicts all events alike some rules have no value; inside it is below 0 then.
+    The lower end is that of the best cell border, whose counts are exact. Within a cell thresholds
+    have at most its positives and at least none of its negatives. At a border that predicts all
+    events alike some rules have no value; inside it is below 0 then.
     """
     return compute(index), max(compute(_extreme(index, best=True)), 0.0)
 
@@ -201,28 +190,15 @@ BOUNDED_CUTS: Mapping[str, BoundedFunction] = MappingProxyType(
 
 
 def without_bounds(metric: Metric) -> bool:
-    """Whether a metric depends on the ranking of scores and has no bounds.
-
-    >>> from streameval.metrics import METRICS
-    >>> without_bounds(METRICS["break_even"]), without_bounds(METRICS["log_loss"])
-    (True, False)
-    """
+    """Whether a metric depends on the ranking of scores and has no bounds."""
     return metric.name not in BOUNDED and not _COARSENED.isdisjoint(metric.states)
 
 
 def bounds_of(row: BoundedFunction, compute: Compute, state: Any) -> Bounds:
     """Bounds that contain what `compute` would give if all scores had been kept.
 
-    Returns:
-        Two equal numbers while the state is exact; ``nan`` twice where the value is
-        undefined whatever the order inside the cells.
-
-    >>> from streameval.metrics import roc_auc
-    >>> index = ScoreIndex(max_scores=1024)
-    >>> index.update_many([n % 3 == 0 for n in range(9000)], [n / 9000 for n in range(9000)])
-    >>> bounds = bounds_of(BOUNDED["roc_auc"], roc_auc, index)
-    >>> bounds.low < roc_auc(index) < bounds.high, round(bounds.width, 4)
-    (True, 0.0026)
+    Two equal numbers while the state is exact; ``nan`` twice where the value is undefined whatever
+    the order inside the cells.
     """
     value = float(compute(state))
     if not state.level:

@@ -29,11 +29,7 @@ class Gap(NamedTuple):
 
 
 def expected_absolute(mean: float, error: float) -> float:
-    """E|X| of a normal X: the mean of the folded normal distribution.
-
-    >>> round(expected_absolute(0.0, 1.0), 6), round(expected_absolute(8.0, 1.0), 6)
-    (0.797885, 8.0)
-    """
+    """E|X| of a normal X: the mean of the folded normal distribution."""
     ratio = mean / error
     return error * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * ratio * ratio) + mean * math.erf(
         ratio / _SQRT_2
@@ -43,23 +39,16 @@ def expected_absolute(mean: float, error: float) -> float:
 def gap_sum_ends(gaps: list[Gap], level: float) -> tuple[float, float]:
     """The interval of Σ|δ_b| where independent D_b ~ N(δ_b, error_b²) were observed.
 
-    T = Σ|D_b| lies above Σ|δ_b| on average, most where gaps are small beside their errors, so
-    that T ± z·s misses. Instead, each end is the value under which T is at the edge of what is
-    to be expected:
+    T = Σ|D_b| lies above Σ|δ_b| on average, most where gaps are small beside their errors, so that
+    T ± z·s misses. Instead, each end is the value under which T is at the edge of what is to be
+    expected:
 
         (T − M(t)) / √V(t) = ±z,   M and V the mean and variance of T where |δ_b| = t·d_b
 
-    By how much T is too large depends on how the gaps are spread over bins. Each end assumes
-    the spread that puts it furthest out: the lower one that only bins with |D_b| > z·error_b
-    have a gap, d_b = |D_b|; the upper one that each has, d_b² = max(D_b² − error_b², error_b²).
-
-    Returns:
-        The ends. The upper one may lie below Σ|D_b| where that is less than is to be expected
-        without any gap.
-
-    >>> ends = gap_sum_ends([Gap(0.02, 0.01), Gap(0.10, 0.01)], 0.95)
-    >>> [round(end, 3) for end in ends]
-    [0.093, 0.147]
+    By how much T is too large depends on how the gaps are spread over bins. Each end assumes the
+    spread that puts it furthest out: the lower one that only bins with |D_b| > z·error_b have a
+    gap, d_b = |D_b|; the upper one that each has, d_b² = max(D_b² − error_b², error_b²). The upper
+    end may lie below Σ|D_b| where that is less than is to be expected without any gap.
     """
     z = normal_quantile(level)
     few = [gap.size if gap.size > z * gap.error else 0.0 for gap in gaps]
@@ -113,24 +102,10 @@ def calibration_band(
 ) -> tuple[FloatArray, FloatArray]:
     """The interval of the observed frequency in each bin of a calibration curve.
 
-    By Clopper and Pearson, each bin's by itself: of 20 bins, one is expected to be wrong at
-    95 %. The probabilities in a bin differ, so that the number of its positive
-    events varies less than that of a binomial distribution: the intervals are rather too wide
-    than too narrow.
-
-    Args:
-        curve: What ``ev.curve("calibration")`` returns.
-        level: As 0.95.
-        n: Kish's effective size of all events; None where weights are counts.
-
-    >>> from streameval.metrics import calibration_curve
-    >>> from streameval.states.probability import ProbabilitySums
-    >>> sums = ProbabilitySums(bins=2)
-    >>> for positive, probability in [(True, 0.2), (False, 0.3), (True, 0.8), (True, 0.9)]:
-    ...     sums.update(positive, probability)
-    >>> low, high = calibration_band(calibration_curve(sums), 0.95)
-    >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.013, 0.158], [0.987, 1.0])
+    By Clopper and Pearson, each bin's by itself: of 20 bins, one is expected to be wrong at 95 %.
+    The probabilities in a bin differ, so that the number of its positive events varies less than
+    that of a binomial distribution: the intervals are rather too wide than too narrow. `n` is
+    Kish's effective size of all events, or None where weights are counts.
     """
     weights = curve.weight.tolist()
     scale = 1.0 if n is None else n / sum(weights)

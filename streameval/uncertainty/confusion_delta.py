@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +57,8 @@ class Table(NamedTuple):
     def margins(self) -> tuple[list[int], list[int], list[int], int]:
         """Correct, true, predicted and total with the pseudo-event, up to a common factor.
 
-        Half of the pseudo-event is spread as if truth and prediction were independent, half
-        evenly, each over all cells.
+        Half of the pseudo-event is spread as if truth and prediction were independent, half evenly,
+        each over all cells.
         """
         classes, total = len(self.true), self.total
         scale = 2 * (classes * total) ** 2
@@ -127,12 +127,7 @@ class Gradient(NamedTuple):
 
 
 def table_of(counts: ConfusionCounts, n: float) -> Table:
-    """The confusion of all classes that have events, for `n` events.
-
-    >>> table = table_of(ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"]), 10)
-    >>> table.cells
-    [(0, 0, 3), (0, 1, 1), (1, 0, 2), (1, 1, 4)]
-    """
+    """The confusion of all classes that have events, for `n` events."""
     whole = whole_counts(counts)
     kept = [k for k, (t, p) in enumerate(zip(whole.true, whole.predicted, strict=True)) if t or p]
     row = {whole.labels[k]: n for n, k in enumerate(kept)}
@@ -156,64 +151,26 @@ def one_class_table(counts: ConfusionCounts, label: Label, n: float) -> Table:
     )
 
 
-class _Dual:
-    """An integer with its derivatives by three variables: a Rule's parts are polynomials of it.
-
-    >>> c, t, p = (_Dual(n, tuple(int(k == i) for i in range(3))) for k, n in enumerate((3, 4, 5)))
-    >>> (2 * c - t * p).value, (2 * c - t * p).partials
-    (-14, (2, -5, -4))
-    """
-
-    __slots__ = ("partials", "value")
-
-    def __init__(self, value: int, partials: tuple[int, ...] = (0, 0, 0)) -> None:
-        self.value = value
-        self.partials = partials
-
-    def __add__(self, other: _Dual | int) -> _Dual:
-        other = other if isinstance(other, _Dual) else _Dual(other)
-        partials = zip(self.partials, other.partials, strict=True)
-        return _Dual(self.value + other.value, tuple(x + y for x, y in partials))
-
-    def __mul__(self, other: _Dual | int) -> _Dual:
-        other = other if isinstance(other, _Dual) else _Dual(other)
-        partials = zip(self.partials, other.partials, strict=True)
-        return _Dual(
-            self.value * other.value,
-            tuple(x * other.value + self.value * y for x, y in partials),
-        )
-
-    def __sub__(self, other: _Dual | int) -> _Dual:
-        return self + other * -1
-
-    def __rsub__(self, other: int) -> _Dual:
-        return self.__mul__(-1).__add__(other)
-
-    __radd__ = __add__
-    __rmul__ = __mul__
-
-
-_UNITS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
-
-
 def derivatives(
     rule: Rule, correct: int, true: int, predicted: int, total: int
-) -> tuple[float, tuple[float, ...]]:
+) -> tuple[float, list[float]]:
     """A rule's value, and its derivatives by the correct, true and predicted share.
 
-    The derivatives of numerator and denominator are exact integers. That by the total follows
-    from the others, as the value does not depend on the scale of the counts.
+    Numerator and denominator are polynomials of degree 2 at most in each count, whose central
+    differences are exact derivatives, in integers. That by the total follows from the others, as
+    the value does not depend on the scale of the counts.
     """
-    c, t, p = map(_Dual, (correct, true, predicted), _UNITS)
-    parts: Any = rule.parts(c, t, p, total)  # type: ignore[arg-type]
-    top, bottom = parts
-    value = rule.value(top.value, bottom.value)
+    top, bottom = rule.parts(correct, true, predicted, total)
+    value = rule.value(top, bottom)
     # A root has half the derivative of its square, over the value.
     twice = 2 * value if rule.root else 1.0
-    return value, tuple(
-        total * (x * bottom.value - top.value * y) / bottom.value**2 / twice
-        for x, y in zip(top.partials, bottom.partials, strict=True)
-    )
+    slopes = []
+    for c, t, p in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        above = rule.parts(correct + c, true + t, predicted + p, total)
+        below = rule.parts(correct - c, true - t, predicted - p, total)
+        by_top, by_bottom = (above[0] - below[0]) // 2, (above[1] - below[1]) // 2
+        slopes.append(total * (by_top * bottom - top * by_bottom) / bottom**2 / twice)
+    return value, slopes
 
 
 def _one_class(table: Table, rule: Rule) -> Gradient:
@@ -368,8 +325,8 @@ def gradient_of(request: IntervalRequest) -> tuple[Table, Gradient]:
 def delta(request: IntervalRequest) -> Ends:
     """The interval of a function of the confusion.
 
-    A metric with two finite ends has Wilson's interval of a share with the same variance. One
-    with a single end has a normal interval on the logarithm of its distance from there.
+    A metric with two finite ends has Wilson's interval of a share with the same variance, and one
+    with a single end a normal interval on the logarithm of its distance from there.
     """
     table, gradient = gradient_of(request)
     if len(table.true) < 2:

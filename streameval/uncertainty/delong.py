@@ -19,18 +19,9 @@ def logit_interval(won: float, lost: float, margin: float) -> tuple[float, float
 
         logit⁻¹(logit A ± margin / (A·(1 − A)))
 
-    It stays inside (0, 1) and is longer towards ½, as the distribution of A is.
-
-    Args:
-        won: A, between 0 and 1.
-        lost: 1 − A, not rounded to 0 where A is rounded to 1.
-        margin: z times the standard error.
-
-    Source:
-        Pepe (2003), section 5.2; Qin & Hotilovac (2008) compare it with others.
-
-    >>> [round(end, 4) for end in logit_interval(0.75, 0.25, 1.96 * 0.05)]
-    [0.6401, 0.835]
+    It stays inside (0, 1) and is longer towards ½, as the distribution of A is (Pepe 2003, section
+    5.2; Qin & Hotilovac 2008 compare it with others). `won` is A, `lost` is 1 − A, not rounded to 0
+    where A is rounded to 1, and `margin` z times the standard error.
     """
     half = margin / (won * lost)
     return _shifted(won, lost, -half), _shifted(won, lost, half)
@@ -47,27 +38,15 @@ def _shifted(won: float, lost: float, logits: float) -> float:
 def newcombe_interval(
     auc: float, positives: float, negatives: float, level: float
 ) -> tuple[float, float]:
-    """Newcombe's interval of an AUC: method 5, for few events and for AUCs of 0 or 1.
+    """Newcombe's interval of an AUC: method 5 (2006, part 2), for few events and AUCs of 0 or 1.
 
     The θ that a score test with a variance made of θ itself does not reject:
 
         (A − θ)² ≤ z²·θ(1 − θ)·[1 + (n* − 1)·((1 − θ)/(2 − θ) + θ/(1 + θ))] / (P·N),
         n* = (P + N) / 2
 
-    The bracket is that of exponential scores. Only the value and the numbers of both classes
-    are needed.
-
-    Args:
-        auc: A, from 0 to 1.
-        positives: P, at least 1; Kish's effective size where weights are fractions.
-        negatives: N, likewise.
-        level: As 0.95.
-
-    Source:
-        Newcombe (2006), part 2.
-
-    >>> [round(end, 4) for end in newcombe_interval(1.0, 20, 20, 0.95)]
-    [0.8987, 1.0]
+    The bracket is that of exponential scores. Only the value and the numbers of both classes are
+    needed, or their effective sizes where weights are fractions.
     """
     factor = normal_quantile(level) ** 2 / (positives * negatives)
     mean_size = (positives + negatives) / 2
@@ -84,10 +63,7 @@ def newcombe_interval(
 
 
 def _boundary(inside: Callable[[float], bool], out: float, within: float) -> float:
-    """Where `inside` changes between a point that is not inside and one that is.
-
-    Halved until no float is between the two.
-    """
+    """Where `inside` changes between two points, halved until no float is between them."""
     while out != (middle := (out + within) / 2) and middle != within:
         if inside(middle):
             within = middle
@@ -103,14 +79,9 @@ def sequence_factor(size: float, level: float) -> float:
 
     With about the probability `level` or more, the intervals after each event of a stream *all*
     contain the true value. They are narrowest for their size at t* = :data:`SEQUENCE_SIZE`: for
-    95 % the factor is 3.0 there, 5.7 at t = 60 and 3.5 at 10⁵, where z is 1.96.
-
-    Source:
-        Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (2024), asymptotic confidence sequences
-        from Robbins's normal mixture; t* by their choice of its parameter ρ.
-
-    >>> round(sequence_factor(2000, 0.95), 2)
-    3.04
+    95 % the factor is 3.0 there, 5.7 at t = 60 and 3.5 at 10⁵, where z is 1.96. Waudby-Smith,
+    Arbour, Sinha, Kennedy & Ramdas (2024), asymptotic confidence sequences from Robbins's normal
+    mixture; t* by their choice of its parameter ρ.
     """
     doubt = -2 * math.log1p(-level)
     growth = size * (doubt + math.log1p(doubt)) / SEQUENCE_SIZE
@@ -118,10 +89,7 @@ def sequence_factor(size: float, level: float) -> float:
 
 
 def _sample(request: IntervalRequest) -> tuple[float, float, float, float]:
-    """The share of pairs that are won, that of those lost, and how many positives and negatives.
-
-    Kish's effective numbers where weights are not counts.
-    """
+    """The share of pairs won, that of those lost, and the (effective) numbers of both classes."""
     index = request.states[0]
     positives, negatives, wins = index.positives, index.negatives, index.twice_wins
     # 1 where there are no pairs, hence no value and no interval.
@@ -166,8 +134,8 @@ def newcombe(request: IntervalRequest) -> Ends:
 def sequence(request: IntervalRequest) -> Ends:
     """The confidence sequence with the running error of DeLong's, likewise; asymptotic.
 
-    It begins with 30 events of each class. The size is 4·P·N / (P + N): that of the events
-    where classes are balanced, and four times the rarer class where it is rare.
+    It begins with 30 events of each class. The size is 4·P·N / (P + N): that of the events where
+    classes are balanced, and four times the rarer class where it is rare.
     """
     sample = _sample(request)
     _, _, positives, negatives = sample

@@ -24,21 +24,9 @@ def difference(first: Interval, second: Interval) -> Interval:
 
         low = a − b − √((a − l_a)² + (u_b − b)²),  high = a − b + √((u_a − a)² + (b − l_b)²)
 
-    Each side uses the variance near its own end, so skewed intervals, such as those of
-    proportions near 0 or 1, stay skewed.
-
-    Returns:
-        ``first - second``; ``nan`` ends, with a reason, where one of the two has none. `n` is
-        the events of both.
-
-    Source:
-        Newcombe (1998), Statistics in Medicine 17, method 10; Zou & Donner (2008).
-
-    >>> from streameval.uncertainty.proportions import wilson
-    >>> first = Interval(56 / 70, *wilson(56, 70, 0.95), 0.95, "wilson", 70)
-    >>> second = Interval(48 / 80, *wilson(48, 80, 0.95), 0.95, "wilson", 80)
-    >>> print(difference(first, second))
-    0.2 [0.0524315, 0.333873]
+    Each side uses the variance near its own end, so skewed intervals stay skewed. The ends are
+    ``nan``, with a reason, where one of the two has none; `n` is the events of both. Newcombe
+    (1998), Statistics in Medicine 17, method 10; Zou & Donner (2008).
     """
     if first.level != second.level:
         raise InputError(
@@ -56,19 +44,10 @@ def difference(first: Interval, second: Interval) -> Interval:
 
 
 def bound_p_value(interval: Interval, *, below: float | None, above: float | None) -> float:
-    """The p-value of "the true value is within the bound".
+    """The p-value of "the true value is within the bound", that `below` or that `above` it.
 
-    Normal, with the standard error of that half of the interval that lies towards the bound:
-    it is (1 − level)/2 where the interval's end is the bound.
-
-    Args:
-        interval: Of the value.
-        below: The bound, where values below it are beyond.
-        above: The bound, where values above it are beyond; one of the two.
-
-    >>> interval = Interval(0.7, 0.6, 0.8, 0.95, "wilson", 84)
-    >>> round(bound_p_value(interval, below=0.8, above=None), 6)
-    0.025
+    Normal, with the standard error of that half of the interval that lies towards the bound: it is
+    (1 − level)/2 where the interval's end is the bound.
     """
     if not interval.defined:
         return math.nan
@@ -88,19 +67,11 @@ def part_p_value(part: Interval, whole: Interval) -> float:
 
         S − R = (S − T)/(1 − w),  Var(S − R) = ((1 − 2w)·Var(S) + Var(T))/(1 − w)²
 
-    and the rest needs no state of its own. Standard errors are of the halves of the intervals
-    that lie between S and T; that of the part is at least √(Var(T)/w), which it is where the
-    part is like the rest. Two intervals that overlap prove nothing: with equal errors they
-    part at 2.8 standard errors of the difference instead of 1.96, and those of the part and
-    the whole are of the same events.
-
-    Returns:
-        In [0, 1]; ``nan`` where one of the two has no interval, or the part is the whole.
-
-    >>> part = Interval(0.60, 0.502, 0.691, 0.95, "wilson", 100)
-    >>> whole = Interval(0.75, 0.722, 0.776, 0.95, "wilson", 1000)
-    >>> round(part_p_value(part, whole), 5)
-    0.00064
+    and the rest needs no state of its own. Standard errors are of the halves of the intervals that
+    lie between S and T; that of the part is at least √(Var(T)/w), which it is where the part is
+    like the rest. Two intervals that overlap prove nothing: with equal errors they part at 2.8
+    standard errors of the difference instead of 1.96, and those of the part and the whole are of
+    the same events. ``nan`` where one of the two has no interval, or the part is the whole.
     """
     share = part.n / whole.n if whole.n else 1.0
     if not part.defined or not whole.defined or share >= 1:
@@ -122,20 +93,10 @@ def part_p_value(part: Interval, whole: Interval) -> float:
 def sides(
     parts: Sequence[Interval], whole: Interval, *, rate: float = FALSE_DISCOVERIES
 ) -> list[Side | None]:
-    """Which parts of the events differ from all the others, and to which side.
+    """For each part of the events ``"below"``, ``"above"`` or None: how it differs from the others.
 
-    Each part is tested by :func:`part_p_value`, and Benjamini and Hochberg's procedure keeps
-    the expected share of false ones among those that are named at `rate`, however many parts
-    there are.
-
-    Returns:
-        For each part ``"below"``, ``"above"``, or None where it is not named.
-
-    >>> whole = Interval(0.75, 0.722, 0.776, 0.95, "wilson", 1000)
-    >>> low = Interval(0.60, 0.502, 0.691, 0.95, "wilson", 100)
-    >>> like = Interval(0.74, 0.646, 0.816, 0.95, "wilson", 100)
-    >>> sides([low, like], whole)
-    ['below', None]
+    Each part is tested by :func:`part_p_value`, and Benjamini and Hochberg's procedure keeps the
+    expected share of false ones among those that are named at `rate`, however many parts there are.
     """
     adjusted = benjamini_hochberg([part_p_value(part, whole) for part in parts])
     return [

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import InputError, shown
+from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.events.values import Label
 from streameval.metrics.metric import Metric
 
@@ -19,8 +19,7 @@ from streameval.metrics.metric import Metric
 def same_values(one: object, other: object) -> bool:
     """Whether two objects of one dataclass have the same values, ``nan`` being equal to ``nan``.
 
-    Until Python 3.12 a dataclass's own ``==`` compares tuples, to which ``math.nan`` equals
-    itself; since 3.13 it compares the values, to which it does not.
+    A dataclass's own ``==`` does not find it equal since Python 3.13, and one object before.
     """
     return type(one) is type(other) and _values(one) == _values(other)
 
@@ -77,7 +76,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds that contain the exact value with certainty, of an evaluator of bounded memory.
+    """Guaranteed bounds of the exact value, of an evaluator of bounded memory.
 
     >>> Bounds(0.71, 0.72).width < 0.011
     True
@@ -150,22 +149,21 @@ class Ends(NamedTuple):
     """Why there are none; both are ``nan`` then."""
 
 
-def no_ends(reason: str) -> Ends:
-    """No interval, and why.
+def check_named(kind: str, method: object, rows: Mapping[str, object]) -> None:
+    """Raises MetricError where no row has this name."""
+    if not isinstance(method, str) or (method != "auto" and method not in rows):
+        near = did_you_mean(method, rows) if isinstance(method, str) else ""
+        known = near or "there are auto, " + ", ".join(rows)
+        raise MetricError(f"no {kind} method is called {shown(method)}; {known}")
 
-    >>> no_ends("fewer than two events").reason
-    'fewer than two events'
-    """
+
+def no_ends(reason: str) -> Ends:
+    """No interval, and why."""
     return Ends(math.nan, math.nan, reason=reason)
 
 
 def checked_level(level: object, field: str = "level") -> float:
-    """The level of an interval as a float.
-
-    >>> checked_level(95)
-    Traceback (most recent call last):
-    streameval.errors.InputError: level: expected a number between 0 and 1, got 95; pass 0.95
-    """
+    """The level of an interval as a float; raises InputError."""
     if type(level) is float and 0 < level < 1:
         return level
     number = isinstance(level, (int, float, np.integer, np.floating))
@@ -182,9 +180,5 @@ def checked_level(level: object, field: str = "level") -> float:
 
 @functools.lru_cache
 def normal_quantile(level: float) -> float:
-    """z with P(−z < Z < z) = `level` for a standard normal Z.
-
-    >>> round(normal_quantile(0.95), 6)
-    1.959964
-    """
+    """z with P(−z < Z < z) = `level` for a standard normal Z."""
     return NormalDist().inv_cdf(0.5 + level / 2)

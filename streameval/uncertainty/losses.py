@@ -24,17 +24,7 @@ LEAST_FREEDOM = 3.0
 
 
 def student_quantile(level: float, freedom: float) -> float:
-    """t with P(−t < T < t) = `level` for Student's T.
-
-    Returns:
-        The quantile to 3·10⁻⁵ relative.
-
-    Source:
-        Hill, Algorithm 396 (1970).
-
-    >>> round(student_quantile(0.95, 10), 6)
-    2.228139
-    """
+    """t with P(−t < T < t) = `level` for Student's T, to 3·10⁻⁵: Hill, Algorithm 396 (1970)."""
     tails = 1.0 - level
     a = 1.0 / (freedom - 0.5)
     b = 48.0 / (a * a)
@@ -57,14 +47,9 @@ def student_quantile(level: float, freedom: float) -> float:
 
 
 def student_p_value(t: float, freedom: float) -> float:
-    """The chance that the absolute value of Student's T exceeds `t`.
+    """The chance that the absolute value of Student's T exceeds `t`; 1 for t below 10⁻⁸.
 
-    Returns:
-        Correct to 10⁻⁹ relative up to 10⁶ degrees of freedom, however small it is, and to
-        10⁻⁷ up to 10⁹; 1 for t below 10⁻⁸.
-
-    >>> round(student_p_value(2.228139, 10), 6)
-    0.05
+    Correct to 10⁻⁹ relative, however small, up to 10⁶ degrees of freedom, and to 10⁻⁷ up to 10⁹.
     """
     # T² / (ν + T²) is of Beta(½, ν/2).
     rest = freedom / (freedom + t * t)
@@ -83,11 +68,7 @@ def student_p_value(t: float, freedom: float) -> float:
 
 
 def variance(weight: Weight, units: Weight, squares: Weight, scale: int = 1) -> float:
-    """Σ w·x² / Σ w − (Σ w·x / Σ w)² of sums in units of 2**-60: one subtraction, one division.
-
-    >>> variance(2, 3 * UNIT, 5 * UNIT)
-    0.25
-    """
+    """Σ w·x² / Σ w − (Σ w·x / Σ w)² of sums in units of 2**-60: one subtraction, one division."""
     spread = squares * scale * UNIT * weight - units * units
     return max(0.0, spread / (weight * weight * UNIT * UNIT))
 
@@ -97,19 +78,10 @@ def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
 
         mean · exp(± t·s / (mean·√n)),   t of Student with n / (1 + c²) − 1 degrees of freedom
 
-    Losses are skewed to the right: on the scale of the loss too many intervals lie below the
-    true mean. The degrees of freedom are those of the estimate of c = s / mean: of a gamma
-    distribution, its log has the variance 2·(1 + c²) / n.
-
-    Args:
-        mean: Above 0.
-        spread: The variance of the terms in the sample, divided by n.
-        n: Number of terms, or Kish's effective size.
-        level: As 0.95.
-
-    >>> ends = mean_ends(0.2, 0.01, 100, 0.95)
-    >>> round(ends.low, 4), round(ends.high, 4)
-    (0.181, 0.221)
+    Losses are skewed to the right: on the scale of the loss too many intervals lie below the true
+    mean. The degrees of freedom are those of the estimate of c = s / mean: of a gamma distribution,
+    its log has the variance 2·(1 + c²) / n.
+    `spread` is the variance of the `n` terms in the sample, divided by n.
     """
     if n <= 1:
         return no_ends("a single event has no spread")
@@ -145,8 +117,8 @@ def _holds_clipped(request: IntervalRequest, squares: LossSquares) -> bool:
 def loss_ends(request: IntervalRequest) -> Ends:
     """The interval of ``log_loss`` or ``brier_score``; see :func:`mean_ends`.
 
-    Its method is ``log_t (clipped)`` where a loss is infinite: mean and ends then depend on
-    the probability that 0 is clipped to.
+    Its method is ``log_t (clipped)`` where a loss is infinite: mean and ends then depend on the
+    probability that 0 is clipped to.
     """
     squares = request.state("loss_squares")
     if squares is None:

@@ -1,8 +1,7 @@
 """Registry of interval methods: which interval a metric has, and how it is computed.
 
-A new method is one function and one row of :data:`METHODS`. ``method="auto"`` takes the first
-row that suits and whose families hold the metric's
-:attr:`~streameval.metrics.metric.Metric.family`.
+A new method is one function and one row of :data:`METHODS`. ``method="auto"`` takes the first row
+that suits and whose families hold the metric's :attr:`~streameval.metrics.metric.Metric.family`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from streameval.errors import MetricError, did_you_mean, shown
+from streameval.errors import MetricError
 from streameval.metrics.metric import FAMILIES, Metric
 from streameval.metrics.undefined import reason_of
 from streameval.uncertainty.anytime import ANYTIME, anytime
@@ -19,7 +18,7 @@ from streameval.uncertainty.bootstrap import bootstrap
 from streameval.uncertainty.calibration import calibration_ends
 from streameval.uncertainty.confusion_delta import delta
 from streameval.uncertainty.delong import delong, newcombe, reliable_delong
-from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_ends
+from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, check_named, no_ends
 from streameval.uncertainty.losses import loss_ends
 from streameval.uncertainty.multiclass_auc import summed
 from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
@@ -66,16 +65,6 @@ METHODS: Mapping[str, IntervalMethod] = {
 """From the name of each method to its row, in the order of preference."""
 
 
-def check_method(method: object) -> None:
-    """Raise MetricError where no method has this name."""
-    if not isinstance(method, str) or (method != "auto" and method not in METHODS):
-        near = did_you_mean(method, METHODS) if isinstance(method, str) else ""
-        raise MetricError(
-            f"no interval method is called {shown(method)}; "
-            f"{near or 'there are auto, ' + ', '.join(METHODS)}"
-        )
-
-
 @functools.cache
 def _rows(family: str, method: str, by_unit: bool) -> tuple[IntervalMethod, ...]:
     """The rows of a family of which the first that is reliable is taken; of a named method one."""
@@ -97,22 +86,13 @@ def _missing(metric: Metric, method: str) -> str:
 
 
 def interval(request: IntervalRequest, method: str = "auto", *, required: bool = True) -> Interval:
-    """The interval of a metric's value.
+    """The interval of a metric's value; ``nan`` ends and a reason where there is none.
 
-    Args:
-        request: The metric, its states and the level.
-        method: A name of :data:`METHODS`, or ``"auto"``.
-        required: Whether a method that does not serve this metric is an error; else there is
-            no interval, with that reason.
-
-    Returns:
-        The value and the ends; ``nan`` ends and a reason where there is no interval.
-
-    Raises:
-        MetricError: The method does not serve this metric.
+    Raises MetricError where a method that is `required` does not serve this metric; else there is
+    no interval, with that reason.
     """
     metric, value = request.metric, request.value
-    check_method(method)
+    check_named("interval", method, METHODS)
     by_unit = request.replicates is not None
     # The formulas are of all classes.
     family = "bootstrap" if request.params.get("labels") is not None else metric.family

@@ -96,14 +96,11 @@ class _Columns:
             self.aucs[c, j] = pair_auc(state, labels[c], labels[j])
 
     def influences(self, factors: FloatArray, means: FloatArray) -> list[Influence]:
-        """Of the classes' events on Σ factors[c, j]·A(c | j).
+        """Of the classes' events on Σ factors[c, j]·A(c | j), of each ordered pair of classes.
 
         An event of class y is a positive of all A(y | j), through its score in column y, and a
-        negative of each A(c | y), through that in column c.
-
-        Args:
-            factors: Of each ordered pair of classes; they may depend on the classes' shares.
-            means: The influence of an event of each class on the shares, and so on the factors.
+        negative of each A(c | y), through that in column c. The factors may depend on the classes'
+        shares: `means` are the influences of an event of each class by them.
         """
         found = []
         for y, share in enumerate(self.shares):
@@ -204,14 +201,8 @@ def error_bound(found: ClassAuc, sizes: Iterable[float]) -> float:
     The influence of an event of class y is a sum of functions of its scores, one in each column:
     m_y is its mean, and d_y the sum of their standard deviations, which that of the sum does not
     exceed. Events are independent, so that the variances of the classes add up. With two classes
-    whose scores add up to 1 it is the variance.
-
-    Args:
-        found: m_y and d_y of each class.
-        sizes: n_y > 1; Kish's effective sizes where weights are fractions.
-
-    Source:
-        The variance is the delta method's, with DeLong's placements.
+    whose scores add up to 1 it is the variance: the delta method's, with DeLong's placements.
+    `sizes` are the n_y > 1, Kish's effective sizes where weights are fractions.
     """
     sizes = list(sizes)
     terms = [
@@ -227,15 +218,6 @@ def summed(request: IntervalRequest) -> Ends:
     Where a class has fewer than 30 events, where the value is 0 or 1, where no placement differs
     and where a class is rare and its low placements may be missing from the sample: the means of
     the ends of Newcombe's intervals of each AUC, whatever their dependence.
-
-    >>> from streameval import Evaluator
-    >>> ev = Evaluator("multiclass")
-    >>> for n in range(99):
-    ...     share = n % 7 / 8
-    ...     rest = {"b": 0.75 - 0.75 * share, "c": 0.25 - 0.25 * share}
-    ...     ev.update("abc"[n % 3], proba={"a": share, **rest})
-    >>> print(ev.interval("roc_auc_ovr"))
-    0.508571 [0.395797, 0.620478]
     """
     (state,) = request.states
     found = CLASS_AUCS[request.metric.name](state)

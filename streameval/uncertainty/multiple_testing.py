@@ -7,19 +7,10 @@ from collections.abc import Sequence
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values: they bound the chance of any false rejection.
+    """Holm's (1979) adjusted p-values: they bound the chance of any false rejection.
 
-    With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the largest of (m − j + 1)·p₍ⱼ₎ over j ≤ i, at
-    most 1. It holds however the tests depend on each other.
-
-    Args:
-        p_values: In any order. ``nan`` is no test: it is not counted, and stays ``nan``.
-
-    Source:
-        Holm (1979), Scandinavian Journal of Statistics 6.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
+    With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the largest of (m − j + 1)·p₍ⱼ₎ over j ≤ i, at most
+    1. It holds however the tests depend. ``nan`` is no test, not counted, and stays ``nan``.
     """
     adjusted = [math.nan] * len(p_values)
     order = _ascending(p_values)
@@ -31,20 +22,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Benjamini and Hochberg's adjusted p-values: they bound the share of false discoveries.
+    """Benjamini and Hochberg's (1995) adjusted p-values: they bound the share of false discoveries.
 
-    With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the smallest of m·p₍ⱼ₎/j over j ≥ i. Rejecting
-    those of at most q keeps the expected share of false rejections at most q, where the tests
-    are independent or positively dependent.
-
-    Args:
-        p_values: In any order. ``nan`` is no test: it is not counted, and stays ``nan``.
-
-    Source:
-        Benjamini & Hochberg (1995), Journal of the Royal Statistical Society B 57.
-
-    >>> benjamini_hochberg([0.01, 0.04, 0.03])
-    [0.03, 0.04, 0.04]
+    With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the smallest of m·p₍ⱼ₎/j over j ≥ i. Rejecting those
+    of at most q keeps the expected share of false rejections at most q, where the tests are
+    independent or positively dependent. ``nan`` is no test, as in :func:`holm`.
     """
     adjusted = [math.nan] * len(p_values)
     order = _ascending(p_values)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import MetricError, did_you_mean, shown
+from streameval.errors import MetricError
 from streameval.events.values import BoolArray, FloatArray, IntArray
 from streameval.metrics.metric import Metric
 from streameval.states.joint import JointColumns
@@ -21,7 +21,7 @@ from streameval.states.joint_losses import JointLosses
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.bootstrap import REPLICATES
-from streameval.uncertainty.interval import normal_quantile
+from streameval.uncertainty.interval import check_named, normal_quantile
 from streameval.uncertainty.losses import (
     LEAST_FREEDOM,
     RESOLUTION,
@@ -54,24 +54,14 @@ class PairedTest(NamedTuple):
 
 
 def no_test(reason: str, n: float = 0) -> PairedTest:
-    """No test, and why.
-
-    >>> no_test("one class only").reason
-    'one class only'
-    """
+    """No test, and why."""
     return PairedTest(math.nan, math.nan, math.nan, "", n, reason)
 
 
 def _test_of(
-    value: float,
-    error: float,
-    level: float,
-    method: str,
-    n: float,
-    freedom: float = math.inf,
+    value: float, error: float, level: float, method: str, n: float, freedom: float = math.inf
 ) -> PairedTest:
-    """Interval and p-value of a difference and its standard error: of the normal distribution,
-    or of Student's where the error has been estimated with so many degrees of freedom."""
+    """Interval and p-value of a difference and its error; Student's with finite `freedom`."""
     if error == 0:
         if value != 0:
             return no_test("the standard error is 0", n)
@@ -85,9 +75,6 @@ def _test_of(
     return PairedTest(value - half, value + half, p_value, method, n)
 
 
-# ROC-AUC ------------------------------------------------------------------------------------
-
-
 def paired_delong(
     positive: BoolArray,
     score_a: FloatArray,
@@ -98,28 +85,13 @@ def paired_delong(
 ) -> PairedTest:
     """DeLong's test of AUC(a) − AUC(b) on the same events.
 
-    An event's placement is the share of the other class that it is ranked correctly against, a
-    tie counting one half. With dᵢ the difference of the two models' placements:
+    An event's placement is the share of the other class that it is ranked correctly against, a tie
+    counting one half. With dᵢ the difference of the two models' placements:
 
         Var = S²(d of positives)/P + S²(d of negatives)/N,   z = (AUC(a) − AUC(b))/√Var
 
-    Placements are kept as integers 2N·V and 2P·V from mid-ranks, and divided once.
-
-    Args:
-        positive: Whether each event is.
-        score_a: Scores of the one model.
-        score_b: Scores of the other.
-        weight: How often each event occurred; None is once.
-        level: Of the interval.
-
-    Source:
-        DeLong, DeLong & Clarke-Pearson (1988); Sun & Xu (2014).
-
-    >>> positive = np.array([False, False, False, True, True, True])
-    >>> a, b = np.array([1.0, 2, 4, 3, 5, 6]), np.array([2.0, 4, 5, 1, 3, 6])
-    >>> test = paired_delong(positive, a, b)
-    >>> round(test.low, 4), round(test.high, 4), round(test.p_value, 4)
-    (-0.0425, 0.9314, 0.0736)
+    Placements are kept as integers 2N·V and 2P·V from mid-ranks, and divided once. DeLong, DeLong &
+    Clarke-Pearson (1988); Sun & Xu (2014).
     """
     weights = np.ones(len(positive), dtype=np.int64) if weight is None else weight
     events = int(weights.sum())
@@ -171,36 +143,19 @@ def _sums(values: IntArray, weight: IntArray) -> tuple[int, int]:
     return int(weighted.sum()), int((weighted * wide).sum())
 
 
-# Proportions --------------------------------------------------------------------------------
-
-
 def mcnemar(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedTest:
     """McNemar's test, and Bonett and Price's interval, of the difference of paired proportions.
 
     Only discordant pairs tell two models apart: those in which the one is right and the other
-    wrong. With fewer than 25 of them the p-value is the exact two-sided binomial one; else that
-    of (wins_a − wins_b)²/(wins_a + wins_b) by χ² of one degree of freedom, without a correction
-    for continuity, as Fagerland et al. recommend. The interval is that of Wald with one added to
-    both counts and two to n: p̃ = (wins + 1)/(n + 2),
+    wrong. With fewer than 25 of them the p-value is the exact two-sided binomial one; else that of
+    (wins_a − wins_b)²/(wins_a + wins_b) by χ² of one degree of freedom, without a correction for
+    continuity, as Fagerland, Lydersen & Laake (2014) recommend. The interval is that of Wald with
+    one added to both counts and two to n (Bonett & Price 2012): p̃ = (wins + 1)/(n + 2),
 
         p̃ₐ − p̃ᵦ ± z·√((p̃ₐ + p̃ᵦ − (p̃ₐ − p̃ᵦ)²)/(n + 2)), within [−1, 1].
 
     The exact p-value is conservative, so that in small samples it can exceed 1 − level where the
-    interval excludes 0.
-
-    Args:
-        wins_a: Events that a alone has right.
-        wins_b: Events that b alone has right.
-        n: All events.
-        level: Of the interval.
-
-    Source:
-        McNemar (1947); Bonett & Price (2012), Statistical Methods in Medical Research 21;
-        Fagerland, Lydersen & Laake (2014), Statistics in Medicine 33.
-
-    >>> test = mcnemar(1, 7, 21)
-    >>> round(test.low, 3), round(test.high, 3), round(test.p_value, 4), test.method
-    (-0.508, -0.013, 0.0703, 'McNemar exact, Bonett-Price')
+    interval excludes 0. `wins_a` are the events of all `n` that a alone has right.
     """
     if not n:
         return no_test("no events")
@@ -223,26 +178,12 @@ def mcnemar(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedT
 def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedTest:
     """Test and interval of the difference of paired proportions, valid however often looked at.
 
-    The difference is δ·(2θ − 1), with δ the rate of discordant pairs and θ the chance that a
-    wins one. Each has the confidence sequence
-    :func:`~streameval.uncertainty.anytime.beta_binomial`, nine tenths of α for θ and one for δ.
-    The chance that an interval ever misses is at most
-    1 − level, over all looks together. The p-value is the least α whose interval excludes 0:
-    one over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the
-    first p ≤ α is wrong with probability of at most α.
-
-    Args:
-        wins_a: Events that a alone has right.
-        wins_b: Events that b alone has right.
-        n: All events since the start; none may have been removed.
-        level: Of the interval.
-
-    Source:
-        Ville (1939); Robbins (1970); Howard et al. (2021), Annals of Statistics 49.
-
-    >>> test = anytime_difference(60, 20, 1000)
-    >>> round(test.low, 4), round(test.high, 4), round(test.p_value, 5)
-    (0.007, 0.0933, 0.00036)
+    The difference is δ·(2θ − 1), with δ the rate of discordant pairs and θ the chance that a wins
+    one. Each has the confidence sequence :func:`~streameval.uncertainty.anytime.beta_binomial`,
+    nine tenths of α for θ and one for δ. The chance that an interval ever misses is at most
+    1 − level, over all looks together. The p-value is the least α whose interval excludes 0: one
+    over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the first
+    p ≤ α is wrong with probability of at most α. Ville (1939); Robbins (1970); Howard (2021).
     """
     if not n:
         return no_test("no events")
@@ -256,44 +197,26 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
     for end, (outer, inner) in ((low, (high_rate, low_rate)), (high, (low_rate, high_rate))):
         gain = 2 * end - 1
         ends.append(gain * (outer if gain < 0 else inner))
-    log_ratio = _log_mixture(wins_a, discordant) + discordant * math.log(2)
+    # ln of ∫ pᵏ(1 − p)ᵐ⁻ᵏ over Jeffreys' prior Beta(½, ½), against that at θ = ½.
+    log_ratio = (
+        math.lgamma(wins_a + 0.5)
+        + math.lgamma(wins_b + 0.5)
+        - math.lgamma(discordant + 1)
+        - math.log(math.pi)
+    ) + discordant * math.log(2)
     p_value = min(1.0, math.exp(-log_ratio) / (1 - _SHARE_OF_RATE))
     low, high = ends
     return PairedTest(low, high, p_value, "anytime beta-binomial", n)
 
 
-def _log_mixture(successes: int, trials: int) -> float:
-    """ln of ∫ pᵏ(1 − p)ᵐ⁻ᵏ over Jeffreys' prior Beta(½, ½)."""
-    return (
-        math.lgamma(successes + 0.5)
-        + math.lgamma(trials - successes + 0.5)
-        - math.lgamma(trials + 1)
-        - math.log(math.pi)
-    )
-
-
-# Mean losses --------------------------------------------------------------------------------
-
-
 def paired_t(value: float, spread: float, n: int, *, level: float = 0.95) -> PairedTest:
-    """Student's paired t test of the difference of two mean losses.
+    """Student's paired t test of the difference of two mean losses (Diebold & Mariano 1995).
 
     The losses of both models in one event differ by d; with s² the variance of d,
 
         mean(d) ± t·s/√n,   t of Student with n − 1 degrees of freedom
 
-    Args:
-        value: The mean of d.
-        spread: The mean of d² less the square of the mean.
-        n: The number of events.
-        level: Of the interval.
-
-    Source:
-        Student (1908); Diebold & Mariano (1995) for losses of forecasts.
-
-    >>> test = paired_t(0.02, 0.01, 100)
-    >>> round(test.low, 5), round(test.high, 5), round(test.p_value, 5)
-    (6e-05, 0.03994, 0.04935)
+    `value` is the mean of d and `spread` the mean of d² less the square of that mean.
     """
     if n < 4:
         return no_test("the paired t test needs four events", n)
@@ -304,9 +227,6 @@ def paired_t(value: float, spread: float, n: int, *, level: float = 0.95) -> Pai
             )
         spread = 0.0
     return _test_of(value, math.sqrt(spread / (n - 1)), level, "paired t", n, n - 1)
-
-
-# Every other metric -------------------------------------------------------------------------
 
 
 def paired_bootstrap(
@@ -322,27 +242,10 @@ def paired_bootstrap(
     """Poisson bootstrap of a difference over joint cells.
 
     Each replicate draws the weight of every cell from Poisson(weight), once for both models, and
-    computes the difference again. Its standard deviation over the replicates is the standard
-    error of the interval and test: normal ones, or Student's where few events make the error
-    itself uncertain.
-
-    Args:
-        difference: From a column of weights, some of them 0, to the difference; ``nan`` where
-            undefined.
-        value: The difference itself.
-        weight: How often each cell occurred.
-        level: Of the interval.
-        replicates: How many.
-        seed: Of the draws; the same cells give the same interval.
-        freedom: Degrees of freedom of Student's t, 3 or more; infinite is the normal.
-
-    Source:
-        Chamandy et al. (2012), "Estimating Uncertainty for Massive Data Streams", Google.
-
-    >>> win = np.array([1, -1, 0])
-    >>> test = paired_bootstrap(lambda w: w @ win / w.sum(), 0.1, np.array([30, 20, 50]))
-    >>> -0.1 < test.low < 0.0 < 0.2 < test.high < 0.3
-    True
+    computes the difference again. Its standard deviation over the replicates is the standard error
+    of the interval and test: normal ones, or Student's where few events make the error itself
+    uncertain (`freedom` is finite, 3 or more). `difference` is ``nan`` where undefined. The same
+    cells and `seed` give the same interval. Chamandy et al. (2012).
     """
     n = int(weight.sum())
     generator = np.random.Generator(np.random.PCG64(seed))
@@ -355,9 +258,6 @@ def paired_bootstrap(
     error = float(np.std(defined, ddof=1))
     name = f"paired bootstrap, {replicates} replicates"
     return _test_of(value, error, level, name, n, freedom)
-
-
-# Which test a metric has ----------------------------------------------------------------------
 
 
 class Pairs(NamedTuple):
@@ -561,25 +461,12 @@ PAIRED_METHODS: Mapping[str, PairedMethod] = {
 
 
 def paired_method(metric: Metric, method: object = "auto") -> PairedMethod | None:
-    """The method of a metric's difference; None where it has no paired test.
-
-    Raises:
-        MetricError: No method has this name, or it does not serve the metric.
-
-    >>> from streameval.metrics.registry import find
-    >>> paired_method(find("f1", "binary")).name
-    'bootstrap'
-    """
+    """The method of a metric's difference; None where it has no paired test; raises MetricError."""
     fitting = [row for row in PAIRED_METHODS.values() if row.serves(metric)]
     if method == "auto":
         return next((row for row in fitting if row.automatic), None)
-    if not isinstance(method, str) or method not in PAIRED_METHODS:
-        near = did_you_mean(method, PAIRED_METHODS) if isinstance(method, str) else ""
-        known = ", ".join(PAIRED_METHODS)
-        raise MetricError(
-            f"no paired method is called {shown(method)}; {near or f'there are auto, {known}'}"
-        )
-    row = PAIRED_METHODS[method]
+    check_named("paired", method, PAIRED_METHODS)
+    row = PAIRED_METHODS[str(method)]
     if row not in fitting:
         names = ", ".join(row.name for row in fitting) or "none"
         raise MetricError(f"the difference of {metric.name} has no {method} test; it has {names}")
@@ -587,23 +474,13 @@ def paired_method(metric: Metric, method: object = "auto") -> PairedMethod | Non
 
 
 def is_bootstrapped(metric: Metric) -> bool:
-    """Whether two models' difference in a metric is resampled, as no test has a formula.
-
-    >>> from streameval.metrics.registry import find
-    >>> [is_bootstrapped(find(name, "binary")) for name in ("f1", "accuracy", "log_loss")]
-    [True, False, False]
-    """
+    """Whether two models' difference in a metric is resampled, as no test has a formula."""
     method = paired_method(metric)
     return method is not None and method.name == "bootstrap"
 
 
 def needs_pairs(metric: Metric) -> bool:
-    """Whether the test of a difference reads the scores that models gave to one event.
-
-    >>> from streameval.metrics.registry import find
-    >>> [needs_pairs(find(name, "binary")) for name in ("roc_auc", "accuracy", "log_loss")]
-    [True, False, False]
-    """
+    """Whether the test of a difference reads the scores that models gave to one event."""
     method = paired_method(metric)
     return metric.needs_scores and method is not None and method.reads_cells
 
@@ -613,14 +490,8 @@ def paired_test(
 ) -> PairedTest:
     """Interval and p-value of a difference of two models on the same events.
 
-    Args:
-        request: The models on the same events, and the metric.
-        method: A name of :data:`PAIRED_METHODS`, or ``"auto"``.
-        required: Whether a method that does not serve this metric is an error; else there is
-            no test, with that reason.
-
-    Raises:
-        MetricError: As :func:`paired_method`.
+    Raises MetricError where a `method` that is `required` does not serve this metric; else there is
+    no test, with that reason.
     """
     metric, cells = request.metric, request.cells
     try:

@@ -17,19 +17,9 @@ Bounded: TypeAlias = Callable[[float, float, float], tuple[float, float]]
 def ends_of_share(request: IntervalRequest, bounded: Bounded) -> Ends:
     """The ends of a metric that is a share of events, or a monotone function of one.
 
-    Of one class against the rest, the events are those that the metric's denominator counts:
-    recall is a share of the positive events. A micro average is a function of the accuracy
-    alone, so its ends are those of the accuracy, mapped by that function.
-
-    Args:
-        request: Of a metric of the family ``proportion``.
-        bounded: The interval of a proportion.
-
-    >>> from streameval import Evaluator
-    >>> ev = Evaluator()
-    >>> ev.update_many([1, 1, 1, 0, 0], [1, 1, 0, 0, 0])
-    >>> print(ev.interval("recall"), "of", ev.interval("recall").n)
-    0.666667 [0.20766, 0.938508] of 3
+    Of one class against the rest, the events are those that the metric's denominator counts: recall
+    is a share of the positive events. A micro average is a function of the accuracy alone, so its
+    ends are those of the accuracy, mapped by that function.
     """
     rule, n, level = request.metric.rule, request.n, request.level
     if rule is None:
@@ -54,17 +44,10 @@ def ends_of_share(request: IntervalRequest, bounded: Bounded) -> Ends:
 
 
 def wilson(successes: float, trials: float, level: float) -> tuple[float, float]:
-    """Wilson's score interval of a proportion.
+    """Wilson's score interval of a proportion (1927; Brown, Cai & DasGupta 2001).
 
     The proportions p that a score test of k successes in n trials does not reject:
-
-        (p̂ − p)² ≤ z²·p(1 − p)/n
-
-    Source:
-        Wilson (1927); Brown, Cai & DasGupta (2001).
-
-    >>> [round(end, 4) for end in wilson(8, 10, 0.95)]
-    [0.4902, 0.9433]
+    (p̂ − p)² ≤ z²·p(1 − p)/n.
     """
     return score_ends(successes, trials, normal_quantile(level))
 
@@ -83,17 +66,10 @@ def score_ends(successes: float, trials: float, z: float) -> tuple[float, float]
 
 
 def clopper_pearson(successes: float, trials: float, level: float) -> tuple[float, float]:
-    """Clopper and Pearson's interval of a proportion: coverage of at least `level`, always.
+    """Clopper and Pearson's (1934) interval of a proportion: coverage of at least `level`, always.
 
-    Quantiles of two beta distributions: of Beta(k, n − k + 1) at (1 − level)/2 and of
-    Beta(k + 1, n − k) at (1 + level)/2. Wider than Wilson's, whose coverage is `level` on
-    average over p.
-
-    Source:
-        Clopper & Pearson (1934).
-
-    >>> [round(end, 4) for end in clopper_pearson(8, 10, 0.95)]
-    [0.4439, 0.9748]
+    Quantiles of two beta distributions: of Beta(k, n − k + 1) at (1 − level)/2 and of Beta(k + 1, n
+    − k) at (1 + level)/2. Wider than Wilson's, whose coverage is `level` on average over p.
     """
     failures = trials - successes
     tail = (1 - level) / 2
@@ -107,12 +83,9 @@ def clopper_pearson(successes: float, trials: float, level: float) -> tuple[floa
 def distribution_gap(events: float, level: float) -> float:
     """The largest distance of an observed distribution function from the true one, at any point.
 
-    √(ln(2/(1 − level)) / 2n): with a probability of `level` or more, no share of the n events
-    below any threshold is further from its true value. Two independent ones at √level hold
-    together, as a ROC curve's rates.
-
-    Source:
-        Dvoretzky, Kiefer & Wolfowitz (1956); the constant is Massart's (1990).
+    √(ln(2/(1 − level)) / 2n): with a probability of `level` or more, no share of the n events below
+    any threshold is further from its true value. Two independent ones at √level hold together, as
+    a ROC curve's rates. Dvoretzky, Kiefer & Wolfowitz (1956); the constant is Massart's (1990).
 
     >>> round(distribution_gap(200, 0.95), 4)
     0.096
@@ -121,11 +94,7 @@ def distribution_gap(events: float, level: float) -> float:
 
 
 def beyond_log(x: float) -> float:
-    """``x − ln(1 + x)``, without cancellation near 0.
-
-    >>> beyond_log(1e-9)
-    4.999999996666667e-19
-    """
+    """``x − ln(1 + x)``, without cancellation near 0."""
     if abs(x) > 0.1:
         return x - math.log1p(x)
     # x²/2 − x³/3 + x⁴/4 − …: the seventeenth term is below the last bit.
@@ -145,11 +114,7 @@ def stirling_remainder(x: float) -> float:
 
 
 def beta_shares(a: float, b: float, x: float) -> tuple[float, float, float]:
-    """P(X < x) and P(X > x) for X of Beta(a, b), and x^a·(1 − x)^b/B(a, b).
-
-    >>> [round(share, 4) for share in beta_shares(2, 1, 0.5)]
-    [0.25, 0.75, 0.25]
-    """
+    """P(X < x) and P(X > x) for X of Beta(a, b), and x^a·(1 − x)^b/B(a, b)."""
     mean = a / (a + b)
     gap = x - mean
     constant = stirling_remainder(a + b) - stirling_remainder(a) - stirling_remainder(b)
@@ -163,10 +128,7 @@ def beta_shares(a: float, b: float, x: float) -> tuple[float, float, float]:
 
 
 def _beta_quantile(probability: float, a: float, b: float) -> float:
-    """The x with P(X < x) = `probability` for X of Beta(a, b).
-
-    Newton's steps, and halving of the bracket where a step would leave it.
-    """
+    """The x with P(X < x) = `probability` for X of Beta(a, b), by Newton's steps in a bracket."""
     mean = a / (a + b)
     low, high = 0.0, 1.0
     spread = math.sqrt(mean * (1 - mean) / (a + b + 1))
@@ -185,11 +147,7 @@ def _beta_quantile(probability: float, a: float, b: float) -> float:
 
 
 def beta_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by Lentz's method.
-
-    Source:
-        Press et al., Numerical Recipes, 6.4.
-    """
+    """The continued fraction of the incomplete beta function (Lentz; Numerical Recipes, 6.4)."""
     tiny = 1e-300
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d or tiny)

@@ -18,9 +18,9 @@ from streameval.errors import InputError
 from streameval.states import class_probability, class_scores
 from streameval.states.backend import backend
 from streameval.states.class_events import COMPILED, plain_event
-from streameval.states.class_probability import ClassProbabilitySums, event_terms
+from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.states.sums.loss_sums import loss_units
+from streameval.states.sums.loss_terms import event_terms, loss_units
 from streameval.tasks.multiclass import ClassInput
 from tests.support.class_batch import class_batch
 

@@ -54,7 +54,7 @@ def joint_spec(
         update=lambda state, event: state.update(*event),
         update_many=count_many,
         revert=lambda state, event: state.revert(*event),
-        read=lambda state: state.columns().to_form(),
+        read=lambda state: state.to_state(),
         **more,
     )
 

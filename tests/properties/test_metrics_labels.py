@@ -174,14 +174,6 @@ def test_large_counts_do_not_overflow(doublings):
     )
 
 
-PERFECT = ConfusionCounts.from_matrix([[3, 0, 0], [0, 7, 0], [0, 0, 11]], ["a", "b", "c"])
-
-
-@pytest.mark.parametrize("name", sorted(oracle.WHOLE_METRICS))
-def test_a_perfect_prediction_is_exactly_perfect(name):
-    assert metrics.compute(name, PERFECT) == (0.0 if name == "error_rate" else 1.0)
-
-
 def test_a_binary_prediction_that_is_always_wrong_has_mcc_minus_one():
     counts = ConfusionCounts.from_matrix([[0, 3], [7, 0]], [0, 1])
     assert metrics.matthews_corrcoef(counts) == -1.0

@@ -10,9 +10,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from streameval.states.class_probability import event_terms
-from streameval.states.probability import binary_terms
 from streameval.states.sums.fixed_point import UNIT
+from streameval.states.sums.loss_terms import event_terms
 from streameval.windows.fading import EPOCHS, units
 
 
@@ -65,7 +64,7 @@ class Oracle:
                 continue
             by_score.setdefault(event.score, [0, 0])[int(event.true)] += weight
             if 0 <= event.score <= 1:
-                loss, brier = binary_terms(bool(event.true), event.score)
+                loss, brier = event_terms(bool(event.true), event.score)[:2]
                 losses += weight * loss
                 briers += weight * brier
                 inside += weight
@@ -89,8 +88,8 @@ class Oracle:
         terms = [(event_terms(e.true, e.score, e.predicted), weight) for e, weight in kept]
         under = UNIT * sum(weight for _, weight in kept)
         losses = {
-            "log_loss": _ratio(sum(weight * term.loss for term, weight in terms), under),
-            "brier_score": _ratio(sum(weight * term.brier for term, weight in terms), under),
+            "log_loss": _ratio(sum(weight * term[0] for term, weight in terms), under),
+            "brier_score": _ratio(sum(weight * term[1] for term, weight in terms), under),
         }
         areas = {}
         for label in {e.true for e, _ in kept} | {

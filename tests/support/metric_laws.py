@@ -4,8 +4,9 @@ A row's default parameters are meant. A law that a metric's line does not name
 is claimed *not* to hold, and a counterexample is looked for: so a wrong line
 fails either way, and no law passes because it is never put to the test.
 
-    order      the events in another order give the same bits
-    scale      every weight times three gives the same value (of a confusion, the same bits)
+    order      the events in another order, also at once, give the same bits
+    scale      every weight times three gives the same value (of a confusion, the same bits),
+               times 0.3 nearly, and times 2**50 the same bits
     merge      the merged states of two parts give the same bits as the whole
     swap       binary: exchanging the two classes (score s becomes 1 − s)
     rename     multi-class: other names, in another order, for the classes
@@ -23,8 +24,14 @@ from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
+from tests.support.class_batch import class_batch
 
 LAWS = ("order", "scale", "merge", "swap", "rename", "transpose")
+
+CLAIMED_BY = {law: law for law in LAWS} | {"batch": "order", "fraction": "scale", "huge": "scale"}
+"""From what is put to the test to the law that claims it."""
+
+_FACTORS = {"scale": 3, "fraction": 0.3, "huge": 2**50}
 
 
 def _averages(names: str, *averages: str) -> str:
@@ -128,15 +135,25 @@ def applies(law: str, row: Metric, task: str) -> bool:
 # predicted, {label: probability}, weight).
 
 
-def states_of(task, events) -> dict[str, object]:
-    """Every state of a task, fed one by one."""
+def states_of(task, events, *, at_once: bool = False) -> dict[str, object]:
+    """Every state of a task, fed one by one, or what depends on no order at once."""
     confusion, succession = ConfusionCounts(), PreviousLabel()
     scored: dict[str, object] = (
         {"index": ScoreIndex(), "probability": ProbabilitySums(), "moments": ScoreMoments()}
         if task == "binary"
         else {"class_probability": ClassProbabilitySums(), "class_scores": ClassScores()}
     )
-    for y_true, y_pred, score, weight in events:
+    if at_once and events:
+        true, predicted, scores, weights = map(list, zip(*events, strict=True))
+        confusion.update_many(true, predicted, weights)
+        if task == "binary":
+            columns = list(map(bool, true)), scores, weights
+        else:
+            matrix = [[row.get(label, 0.0) for label in "abc"] for row in scores]
+            columns = (class_batch(true, matrix, list("abc"), weights),)
+        for state in scored.values():
+            state.update_many(*columns)
+    for y_true, y_pred, score, weight in () if at_once else events:
         confusion.update(y_true, y_pred, weight)
         succession.update(y_true)
         for state in scored.values():
@@ -151,8 +168,8 @@ def changed(law, task, events, shuffled):
     """The events as a law changes them; `shuffled` holds the same in another order."""
     if law == "order":
         return shuffled
-    if law == "scale":
-        return [(t, p, s, 3 * w) for t, p, s, w in events]
+    if law in _FACTORS:
+        return [(t, p, s, _FACTORS[law] * w) for t, p, s, w in events]
     if law == "swap":
         return [(1 - t, 1 - p, 1 - s, w) for t, p, s, w in events]
     if law == "rename":
@@ -166,6 +183,8 @@ def changed(law, task, events, shuffled):
 
 
 def states_after(law, task, events, shuffled):
+    if law == "batch":
+        return states_of(task, shuffled, at_once=True)
     if law != "merge":
         return states_of(task, changed(law, task, events, shuffled))
     half = len(events) // 2
@@ -175,9 +194,11 @@ def states_after(law, task, events, shuffled):
     return parts
 
 
-def to_the_bit(law: str, row: Metric) -> bool:
-    """Whether a law promises the same bits, and not only a value within 1e-12."""
-    return law in ("order", "merge") or (law == "scale" and row.state == "confusion")
+def tolerance(law: str, row: Metric) -> float:
+    """How near the value has to be; 0 where the same bits are promised."""
+    if law in ("order", "batch", "merge", "huge") or (law == "scale" and row.state == "confusion"):
+        return 0.0
+    return 1e-9 if law == "fraction" else 1e-12
 
 
 def read(row: Metric, task, states, **options) -> float:

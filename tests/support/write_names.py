@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from streameval.metrics.curves import CURVES
@@ -34,8 +35,9 @@ def text() -> str:
         ("CurveName", CURVES),
         ("CutPointName", CUT_POINTS),
     ):
-        lines = "".join(f'    "{one}",\n' for one in sorted(names))
-        parts.append(f"{name}: TypeAlias = Literal[\n{lines}]\n")
+        quoted = ", ".join(f'"{one}"' for one in sorted(names))
+        lines = textwrap.indent(textwrap.fill(quoted, 96), "    ")
+        parts.append(f"{name}: TypeAlias = Literal[\n{lines}\n]  # fmt: skip\n")
     return "\n".join(parts)
 
 

@@ -17,10 +17,11 @@ from streameval.metrics.metric import Metric
 from streameval.states.fields import bool_field, fields_of, refuse, weights_field
 from streameval.states.registry import STATES, StateRow
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.states.sums.sum_vector import Field, SumVector
 from tests.support.laws import LAWS, StateSpec, check_law
 from tests.support.window_model import Item, Model, batches, binary_stream, columns
 
-# The class, as its module would have it ------------------------------------
+# The class, as its module would have it: from nothing, and on the base of all sums -----
 
 UNIT = 2**40
 
@@ -104,18 +105,36 @@ def summed(parts: Any, unit: int) -> dict[str, Any]:
     return form
 
 
+class SummedScores(SumVector):
+    """:class:`ScoreTotals` on the base of all sums."""
+
+    NAME = "score_totals"
+    weights = Field[list[Any]](2)
+    totals = Field[list[Any]](2, most=None)
+
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, int]]:
+        return [(y_true, 1), (2 + y_true, round(given * UNIT))]
+
+    @property
+    def weight(self) -> Any:
+        return sum(self.weights)
+
+
 # Its row, and that of a metric ----------------------------------------------
 
-ROW = StateRow(
-    name="score_totals",
-    types=(ScoreTotals,),
-    tasks=frozenset({"binary"}),
-    fed_by="scores",
-    how_to_feed="scores: pass score= with each event",
-    make=lambda plan: ScoreTotals(),
-    support=lambda totals: sum(totals.weights),
-    weighted_sum=summed,
-)
+ROWS = [
+    StateRow(
+        name="score_totals",
+        types=(cls,),
+        tasks=frozenset({"binary"}),
+        fed_by="scores",
+        how_to_feed="scores: pass score= with each event",
+        make=lambda plan, cls=cls: cls(),  # type: ignore[misc]
+        support=lambda totals: sum(totals.weights),
+        weighted_sum=scaled,
+    )
+    for cls, scaled in ((ScoreTotals, summed), (SummedScores, SummedScores.scaled))
+]
 
 
 def score_gap(totals: ScoreTotals, undefined: float | None = None) -> float:
@@ -138,9 +157,9 @@ METRIC = Metric(
 )
 
 
-@pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STATES, ROW.name, ROW)
+@pytest.fixture(autouse=True, params=ROWS, ids=["from nothing", "on the base"])
+def registered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STATES, "score_totals", request.param)
     names = {**metric_registry.METRICS, METRIC.name: METRIC}
     monkeypatch.setattr(metric_registry, "METRICS", names)
     monkeypatch.setitem(metric_registry._OF_TASK["binary"], METRIC.name, METRIC)  # type: ignore[arg-type]

@@ -50,6 +50,7 @@ from streameval.service.config.settings import (
 from streameval.service.decode.fields import record_fields
 from streameval.service.store.postgres import is_postgres
 from streameval.service.store.postgres import parse_address as store_address
+from streameval.tasks.registry import TASKS
 from streameval.uncertainty.interval import checked_level
 from streameval.uncertainty.methods import METHODS
 from streameval.uncertainty.paired import PAIRED_METHODS, is_bootstrapped, needs_pairs
@@ -219,7 +220,7 @@ def _check_fields(settings: RunSettings) -> None:
         )
     if fields.score is not None and fields.proba is not None:
         raise OptionError.conflicts("fields.proba", "fields.score", remedy="give one of them")
-    if fields.score is not None and task == "multiclass":
+    if fields.score is not None and "score" not in TASKS[task].fields:
         raise InputError(
             "fields.score",
             expected="y_pred or proba in a multi-class run",
@@ -316,7 +317,7 @@ def check_workers(settings: RunSettings) -> None:
         raise OptionError.conflicts(
             f"[{other}]", key, remedy="a group assigns partitions of Kafka only: run it by itself"
         )
-    if settings.evaluator.task == "multiclass" and settings.evaluator.labels is None:
+    if TASKS[settings.evaluator.task].positive is None and settings.evaluator.labels is None:
         raise OptionError.requires(
             key,
             "evaluator.labels",
@@ -327,7 +328,8 @@ def check_workers(settings: RunSettings) -> None:
 
 def _check_evaluator(settings: RunSettings) -> None:
     chosen = settings.evaluator
-    if chosen.task == "binary" and isinstance(chosen.positive, str) and chosen.labels is None:
+    binary = TASKS[chosen.task].positive is not None
+    if binary and isinstance(chosen.positive, str) and chosen.labels is None:
         raise InputError(
             "evaluator.labels",
             expected=f"both labels, as the positive one is the text {shown(chosen.positive)}",
@@ -336,7 +338,7 @@ def _check_evaluator(settings: RunSettings) -> None:
         )
     if not chosen.probabilities:
         this = "evaluator.probabilities = false"
-        if chosen.task == "binary":
+        if binary:
             remedy = "binary scores may be any numbers: name their field in fields.score"
             raise OptionError.requires(this, 'evaluator.task = "multiclass"', remedy=remedy)
         for key, value in (
@@ -368,7 +370,8 @@ def _check_metric(settings: RunSettings, key: str, name: str) -> None:
         remedy = "it is about the order of events, which partitions do not keep"
         raise InputError(key, expected="a metric of counts", got=shown(name), remedy=remedy)
     if row.needs_scores and not has_scores(settings.fields):
-        wanted = "fields.score or fields.proba" if task == "binary" else "fields.proba"
+        given = [f"fields.{use}" for use in ("score", "proba") if use in TASKS[task].fields]
+        wanted = " or ".join(given)
         raise OptionError.requires(key, wanted, remedy=f"{shown(name)} is computed from scores")
 
 

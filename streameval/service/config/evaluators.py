@@ -24,6 +24,7 @@ from streameval.service.config.settings import (
     WindowSettings,
     interval_level,
 )
+from streameval.tasks.registry import TASKS
 from streameval.windows.kinds import KINDS, window_spec
 from streameval.windows.window import WindowKind, WindowSpec
 
@@ -55,8 +56,7 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
         "intervals": kept.interval_sums,
         "time_unit": "us",
     }
-    if chosen.task == "binary":
-        options |= {"positive": chosen.positive, "threshold": chosen.threshold}
+    options |= {name: getattr(chosen, name) for name in TASKS[chosen.task].options}
     options["probabilities"] = chosen.probabilities
     return Evaluator(chosen.task, **options)
 
@@ -326,9 +326,8 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         values["evaluator.paired_scores"] = given.paired_scores
     if not given.probabilities:
         values["evaluator.probabilities"] = False
-    if given.task == "binary":
-        values["evaluator.positive"] = given.positive
-        values["evaluator.threshold"] = given.threshold
+    for name in TASKS[given.task].options:
+        values[f"evaluator.{name}"] = getattr(given, name)
     fields = settings.fields
     values |= {
         "window": {

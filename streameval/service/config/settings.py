@@ -16,6 +16,7 @@ from streameval.service.sources.files import FilesSettings
 from streameval.service.sources.inbox import HttpSettings
 from streameval.service.sources.kafka import KafkaSettings
 from streameval.service.sources.raw import SourceSettings
+from streameval.tasks.registry import task_names
 from streameval.windows.kinds import KINDS
 
 LABEL_COVERAGE = "label_coverage"
@@ -50,10 +51,16 @@ DEFAULT_MAX_SCORES = 65_536
 """The limit of distinct scores of a new window whose settings have none."""
 
 
+if TYPE_CHECKING:
+    TaskChoice: TypeAlias = str
+else:
+    TaskChoice = Literal[task_names()]
+
+
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The task, metrics and slices; as the arguments of :class:`streameval.Evaluator`."""
 
-    task: Literal["binary", "multiclass"] = "binary"
+    task: TaskChoice = "binary"
     positive: str | int | bool = True
     threshold: float = 0.5
     labels: list[str | int] | None = None

@@ -16,6 +16,7 @@ from streameval.records.event_columns import Column
 from streameval.records.json_record import Fault
 from streameval.service.config.settings import EvaluatorSettings
 from streameval.service.decode.fields import Values, listed
+from streameval.tasks.registry import TASKS
 
 LONGEST_NAME = 1024
 """Most bytes of an id, a label or a slice's value: they are stored, so their size is bounded."""
@@ -114,15 +115,16 @@ class RecordLabels:
         """Whether numbers by label add up to 1."""
         self._closed = True
         self._remedy = ""
+        binary = TASKS[settings.task].positive is not None
         known: list[Label]
         if settings.labels is not None:
             known = [canonical_label(label) for label in settings.labels]
-        elif settings.task == "binary" and not isinstance(settings.positive, str):
+        elif binary and not isinstance(settings.positive, str):
             known = [0, 1]
         else:
             known = []
             self._closed = False
-        if settings.task == "binary":
+        if binary:
             self._remedy = 'set evaluator.positive and labels, or task = "multiclass"'
         else:
             self._remedy = "add it to evaluator.labels"

@@ -44,6 +44,7 @@ from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.tasks.registry import TASKS
 from streameval.windows import Panes, window_spec
 
 
@@ -288,10 +289,10 @@ class _Comparison:
 
     def _old_evaluator(self) -> Evaluator:
         was = self._was
-        binary = was["evaluator.task"] == "binary"
+        own = TASKS[was["evaluator.task"]].options
         return Evaluator(
             was["evaluator.task"],
-            **({"positive": was["evaluator.positive"]} if binary else {}),
+            **({"positive": was["evaluator.positive"]} if "positive" in own else {}),
             labels=was["evaluator.labels"],
             metrics=was["evaluator.metrics"],
             bins=was["evaluator.bins"],
@@ -459,10 +460,11 @@ class _Comparison:
             # Of events before there would be no score of a new label.
             raise refused_change(self._path, key, was, got)
         known = {label for evaluator in self._merged.values() for label in evaluator.labels}
-        if was is not None or self._settings.evaluator.task == "binary":
+        binary = TASKS[self._settings.evaluator.task].positive is not None
+        if was is not None or binary:
             known = set(self._old.labels)
         allowed = known if got is None else set(got)
-        if self._settings.evaluator.task == "binary":
+        if binary:
             allowed = set(self._new.labels)
         if known - allowed:
             raise refused_change(self._path, key, sorted(known, key=str), got)

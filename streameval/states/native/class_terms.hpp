@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "label_sums.hpp"
+#include "exact128.hpp"
 #include "loss_tally.hpp"
 
 namespace streameval {
@@ -35,11 +35,6 @@ public:
         bins_used.reserve(count + 1);
     }
 
-    // The units of a number from 0 to 1: of the square of one, for a Brier term.
-    static std::int64_t in_units(double value) {
-        return static_cast<std::int64_t>(value * kUnits);
-    }
-
     // Makes room for a rank, so that count() cannot fail.
     void reserve(std::ptrdiff_t rank) {
         const std::size_t size = static_cast<std::size_t>(rank + 2);
@@ -49,12 +44,11 @@ public:
 
     // One event, of what was summed over its cells.
     void count(double given, Wide squares, std::ptrdiff_t rank, double confidence, bool hit) {
-        log_loss += static_cast<Wide>(loss_units(given));
+        log_loss += loss_units<Wide>(given);
         brier += squares;
         const auto place = static_cast<std::size_t>(rank + 1);
         if (ranks[place]++ == 0) ranks_used.push_back(place);
-        const auto at = static_cast<std::size_t>(
-            std::lower_bound(edges.begin(), edges.end(), confidence) - edges.begin());
+        const std::size_t at = bin_of(edges, confidence);
         Bin& bin = bins[at];
         if (bin.weight++ == 0) bins_used.push_back(at);
         if (hit) ++bin.hits;

@@ -1,49 +1,14 @@
 // Log loss, Brier terms and reliability bins of binary events of weight 1, in integers.
-//
-// The terms of states/probability.py, operation by operation: each is rounded once, so the
-// units are the same. Built without contraction (-ffp-contract=off), which would round less.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "exact128.hpp"
+#include "loss_terms.hpp"
 
 namespace streameval {
-
-constexpr double kUnits = 0x1p60;
-
-// See states/sums/loss_sums.py.
-inline double portable_log(double x) {
-    int k;
-    double mantissa = std::frexp(x, &k);
-    if (mantissa < 0.7071067811865476) {
-        mantissa += mantissa;
-        --k;
-    }
-    const double f = mantissa - 1.0;
-    const double s = f / (2.0 + f);
-    const double z = s * s;
-    const double w = z * z;
-    const double odd = 6.666666666666735130e-01 +
-                       w * (2.857142874366239149e-01 +
-                            w * (1.818357216161805012e-01 + w * 1.479819860511658591e-01));
-    const double even = 3.999999999940941908e-01 +
-                        w * (2.222219843214978396e-01 + w * 1.531383769920937332e-01);
-    const double remainder = z * odd + w * even;
-    const double half_square = 0.5 * f * f;
-    return s * (half_square + remainder) + k * 1.90821492927058770002e-10 - half_square + f +
-           k * 6.93147180369123816490e-01;
-}
-
-inline SignedWide loss_units(double given) {
-    constexpr double lowest = 0x1p-52;
-    given = std::min(std::max(given, lowest), 1.0 - lowest);
-    return static_cast<SignedWide>(-portable_log(given) * kUnits);
-}
 
 struct Bin {
     std::int64_t weight = 0, hits = 0;
@@ -59,19 +24,18 @@ class LossTally {
     std::vector<Bin> bins;
 
     void count(bool positive, double score, int by) {
-        if (!(score >= 0.0 && score <= 1.0)) {
+        if (!BinaryTerms::has(score)) {
             outside += by;
             return;
         }
-        const double rest = 1.0 - score;
-        const double given = positive ? score : rest, missed = positive ? rest : score;
-        log_loss += by * loss_units(given);
-        brier += by * static_cast<SignedWide>(missed * missed * kUnits);
+        const BinaryTerms terms(positive, score);
+        log_loss += by * loss_units<SignedWide>(terms.given);
+        brier += by * static_cast<SignedWide>(terms.brier);
         weight += by;
-        Bin& bin = bins[std::lower_bound(edges.begin(), edges.end(), score) - edges.begin()];
+        Bin& bin = bins[bin_of(edges, score)];
         bin.weight += by;
         if (positive) bin.hits += by;
-        bin.units += by * static_cast<SignedWide>(score * kUnits);
+        bin.units += by * static_cast<SignedWide>(terms.units);
     }
     void clear() {
         weight = outside = 0;

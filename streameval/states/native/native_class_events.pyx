@@ -53,7 +53,6 @@ cdef extern from "class_terms.hpp" namespace "streameval" nogil:
         Wide brier
         int64_t events
         void start(size_t count) except +
-        int64_t in_units(double value)
         void reserve(ptrdiff_t rank) except +
         void count(double given, Wide squares, ptrdiff_t rank, double confidence, cbool hit)
         void count_row(
@@ -62,6 +61,7 @@ cdef extern from "class_terms.hpp" namespace "streameval" nogil:
         )
         void clear()
 
+    int64_t in_units(double value)
     Wide share_of(uint64_t wins, uint64_t pairs)
 
 
@@ -333,17 +333,17 @@ cdef class NativeClassTerms:
                 return False
             given = PyFloat_AS_DOUBLE(<object>own)
         missed = 1.0 - given
-        total = <Wide>self._terms.in_units(missed * missed)
+        total = <Wide>in_units(missed * missed)
         while PyDict_Next(proba, &at, &key, &value):
             if not PyFloat_CheckExact(<object>value):
                 return False
             share = PyFloat_AS_DOUBLE(<object>value)
-            total += <Wide>self._terms.in_units(share * share)
+            total += <Wide>in_units(share * share)
             if share >= given and own is not NULL:
                 if share > given or PyObject_RichCompareBool(<object>key, y_true, Py_GT):
                     rank += 1
         # The true class's own cell was among them.
-        total -= <Wide>self._terms.in_units(given * given)
+        total -= <Wide>in_units(given * given)
         value = PyDict_GetItemWithError(proba, y_pred)
         if value is not NULL:
             confidence = PyFloat_AS_DOUBLE(<object>value)
@@ -434,7 +434,7 @@ cdef class ClassStates:
     def count(self, y_true, y_pred, proba):
         """Count a validated event with its predicted label; False, and nothing, where not plain."""
         cdef dict counts
-        columns, index = self._scores._scores, self._confusion._index
+        columns, index = self._scores, self._confusion._index
         rows = columns._events
         if (
             type(proba) is not dict

@@ -42,12 +42,7 @@ _ULPS = 2.0**53  # 1 / the spacing of float64 between ½ and 1
 
 
 def checked_limit(max_scores: object) -> int | None:
-    """The limit of a bounded index, or None; raises InputError.
-
-    >>> checked_limit(1000)
-    Traceback (most recent call last):
-    streameval.errors.InputError: max_scores: expected a number of distinct scores, at least ...
-    """
+    """The limit of a bounded index, or None; raises InputError."""
     if max_scores is None:
         return None
     if type(max_scores) is not int or not LEAST_SCORES <= max_scores < 2**48:
@@ -91,11 +86,7 @@ def _float(bits: int) -> float:
 
 
 def coarse_column(scores: FloatArray, level: int) -> FloatArray:
-    """:func:`coarse` of a column; 15 ns a score. Ascending scores give ascending ones.
-
-    >>> coarse_column(np.array([-0.3, 0.0, 1e-300, 0.5, 0.9, 7.0]), 52).tolist()
-    [-0.5, 0.0, 7.466108948025751e-301, 0.5, 0.875, 4.0]
-    """
+    """:func:`coarse` of a column. Ascending scores give ascending ones."""
     if not level or not len(scores):
         return scores
     parts, offsets = _places(scores)
@@ -127,16 +118,10 @@ def _places(scores: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def least_level(scores: FloatArray, level: int, limit: int) -> int:
-    """The least level, from ``level`` on, at which an ascending distinct run fits a limit.
-
-    Two neighbours share a cell from the level on at which the bits in which their
-    offsets differ are dropped.
-
-    >>> least_level(np.linspace(0.1, 0.4, 2000), 0, 1024)
-    43
-    """
+    """The least level, from ``level`` on, at which an ascending distinct run fits a limit."""
     if len(scores) <= limit:
         return level
+    # Two neighbours share a cell once the bits in which their offsets differ are dropped.
     parts, offsets = _places(scores)
     apart = 1 + int(np.count_nonzero(parts[1:] != parts[:-1]))
     differing = (offsets[1:] ^ offsets[:-1])[parts[1:] == parts[:-1]]
@@ -146,11 +131,7 @@ def least_level(scores: FloatArray, level: int, limit: int) -> int:
 
 
 def wide_cells(scores: FloatArray, level: int) -> BoolArray:
-    """Which representatives stand for more than one float64, whose events may be unequal.
-
-    >>> wide_cells(np.array([0.0, 0.25, 0.5]), 50).tolist()
-    [False, True, False]
-    """
+    """Which representatives stand for more than one float64, whose events may be unequal."""
     if not level:
         return np.zeros(len(scores), dtype=np.bool_)
     wide: BoolArray = coarse_column(next_score(scores), level) == scores
@@ -163,9 +144,8 @@ def next_score(scores: FloatArray) -> FloatArray:
     return above
 
 
-# The part of a written form that a state has only where its scores are bounded.
-
 BOUNDED_KEYS = frozenset({"level", "max_scores"})
+"""Keys of a written form that a state has only where its scores are bounded."""
 
 
 def bounded_form(data: object) -> bool:

@@ -1,9 +1,8 @@
 """The compiled score index: :class:`NativeScoreIndex`, for values and weights of any kind.
 
-What is plain is counted and read by the kernel in C++, whose methods are inherited. The rest is
-here, through the same code as in
-:class:`~streameval.states.ranking.reference_index.PortableScoreIndex`, so that both raise the
-same errors and have the same written form.
+The kernel in C++ counts and reads events of weight 1; its methods are inherited. The rest is
+here, through the same code as in the reference index, so that both raise the same errors and
+have the same written form.
 """
 
 from __future__ import annotations
@@ -27,9 +26,14 @@ from streameval.events.values import (
     weight_column,
 )
 from streameval.states.fields import never_counted, removable_weight
-from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel
+from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel, own_methods
 from streameval.states.ranking.coarse_score import checked_limit
-from streameval.states.ranking.reference_index import PortableScoreIndex, check_same_limit
+from streameval.states.ranking.reference_index import (
+    PortableScoreIndex,
+    check_columns,
+    check_room,
+    check_same_limit,
+)
 from streameval.states.ranking.score_groups import (
     GROUPS_AT_ONCE,
     ScoreGroups,
@@ -40,18 +44,14 @@ from streameval.states.ranking.score_groups import (
     groups_to_state,
     largest_gap,
 )
-from streameval.states.ranking.sorted_runs import check_total, exact_sum
+from streameval.states.ranking.sorted_runs import check_total
 
 __all__ = ["NativeScoreIndex"]
 
 
 @final
 class Fractions(FractionKernel):
-    """What is used after the first weight that was a fraction, in place of the tree.
-
-    Of the methods of the portable index those that :class:`NativeScoreIndex` calls, which
-    passes canonical values.
-    """
+    """Takes the tree's place from the first weight that was not whole, for canonical values."""
 
     __slots__ = ()
 
@@ -64,28 +64,20 @@ class Fractions(FractionKernel):
     def groups(self) -> ScoreGroups:
         return ScoreGroups(*self.columns())
 
-    def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
-        # Of one moment, in 24 bytes a score.
-        return group_blocks(self.groups(), descending=descending)
-
     def merge(self, groups: ScoreGroups) -> None:
         self.insert_columns(
             groups.scores, groups.positives.astype(np.float64), groups.negatives.astype(np.float64)
         )
 
-    def to_state(self) -> dict[str, Any]:
-        return groups_to_state(self.groups(), False)
-
 
 @final
+@own_methods
 class NativeScoreIndex(ScoreIndexKernel):
     """Exact state of everything that depends on the ranking of binary scores, compiled.
 
-    Remembers the weight of both classes at each distinct score, and keeps current
-
-        W2 = Σ over (positive, negative) pairs of 2·[s⁺ > s⁻] + [s⁺ = s⁻]
-
-    so that AUC = W2 / (2·P·N).
+    Keeps the weight of both classes at each distinct score, and W2, twice the U statistic,
+    current: AUC = W2 / (2·P·N). The methods are described at
+    :class:`~streameval.states.ranking.reference_index.PortableScoreIndex`.
 
     Args:
         events: Pairs (positive, score).
@@ -99,7 +91,7 @@ class NativeScoreIndex(ScoreIndexKernel):
         distinct score. After the first weight that is a fraction: an event
         O(log n), a read of the AUC O(1), 45 to 75 bytes a distinct score; with
         ``max_scores``, or of weights whose digits do not fit 128 bits, those of
-        the portable index, which then takes over inside.
+        the reference index, which then takes over inside.
 
     Threads:
         Two indices may be used by two threads at once. One index serves one
@@ -122,45 +114,25 @@ class NativeScoreIndex(ScoreIndexKernel):
 
     @property
     def largest_gap(self) -> float | None:
-        """The largest ``|TPR − FPR|`` over all thresholds, rounded once.
+        """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing.
 
-        None while a class is missing.
-
-        Cost:
-            10 to 70 µs among 10⁶ scores, and more the nearer the AUC is to ½: nodes whose totals
-            exclude a larger gap are not entered. O(n) at worst, and once a weight was a fraction.
-
-        >>> NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).largest_gap
-        0.5
+        10 to 70 µs among 10⁶ scores: nodes whose totals exclude a larger gap are not entered.
+        O(n) at worst, and once a weight was a fraction.
         """
         gap = self.tree_gap()
         return gap if gap == gap else largest_gap(self.groups())
 
     def groups(self) -> ScoreGroups:
-        """The distinct scores, ascending, with the weight of each class; O(n).
-
-        >>> NativeScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)]).groups()
-        ScoreGroups(scores=array([0.5, 0.7]), positives=array([1, 1]), negatives=array([1, 0]))
-        """
+        """The distinct scores, ascending, with the weight of each class; O(n)."""
         return ScoreGroups(*self.columns())
 
     def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
-        """:meth:`groups` a block at a time, for reading in memory that does not grow.
+        """:meth:`groups` a block at a time, in 1.5 MB whatever n is.
 
-        Args:
-            descending: From the highest scores down. Inside a block the scores
-                ascend all the same.
-
-        Cost:
-            As :meth:`groups`; 1.5 MB whatever n is. What is counted between two
-            blocks is in those that follow, where its place is there.
-
-        >>> index = NativeScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
-        >>> [block.positives.tolist() for block in index.group_blocks()]
-        [[1, 1]]
+        What is counted between two blocks is in those that follow, where its place is there.
         """
         if self._fractional is not None:
-            yield from self._fractional.group_blocks(descending=descending)
+            yield from group_blocks(self.groups(), descending=descending)
             return
         reached = np.inf if descending else -np.inf
         while (columns := self.block(reached, descending, GROUPS_AT_ONCE)) is not None:
@@ -174,18 +146,11 @@ class NativeScoreIndex(ScoreIndexKernel):
     def _update_in_full(self, positive: object, score: object, weight: object) -> None:
         side, value = canonical_positive(positive), canonical_score(score)
         each = canonical_weight(weight)
-        if self._fractional is None:
-            if type(each) is float:
-                self._to_fractions()
-            else:
-                check_total(self.positives if side else self.negatives, each)
-                if self.insert_weight(side, value, each):
-                    return
-        try:
-            self._fractional.update(side, value, each)
-        except OverflowError:
-            self.hand_over(self._as_portable())
-            self._fractional.update(side, value, each)
+        if self._fractional is None and type(each) is not float:
+            check_total(self.positives if side else self.negatives, each)
+            if self.insert_weight(side, value, each):
+                return
+        self._count_fraction("update", side, value, each)
 
     def _revert_in_full(self, positive: object, score: object, weight: Weight) -> None:
         side, value = canonical_positive(positive), canonical_score(score)
@@ -201,32 +166,28 @@ class NativeScoreIndex(ScoreIndexKernel):
 
     def check_many(self, positive: BoolArray, score: FloatArray, weight: Any = None) -> None:
         """``check`` of validated columns."""
-        if self._fractional is not None or not (weight is None or weight.dtype == np.int64):
-            return
-        for total, chosen in ((self.positives, positive), (self.negatives, ~positive)):
-            check_total(total, int(chosen.sum()) if weight is None else exact_sum(weight[chosen]))
+        if self._fractional is None and (weight is None or weight.dtype == np.int64):
+            check_columns(self, positive, weight)
 
     def _update_many_in_full(self, positive: object, score: object, weight: object) -> None:
         scores, flags = score_column(score), positive_column(positive)
         check_same_length(len(scores), len(flags), "positive")
         weights: Any = weight_column(weight, len(scores))
         if self._fractional is not None or (weights is not None and weights.dtype != np.int64):
-            self._add_fractions(flags, scores, weights)
+            self._count_fraction("update_many", flags, scores, weights)
             return
-        low, high = _run(scores, ~flags, weights), _run(scores, flags, weights)
-        for total, (own, each) in ((self.positives, high), (self.negatives, low)):
-            check_total(total, len(own) if each is None else exact_sum(each))
-        self.add_runs(*low, *high)
+        check_columns(self, flags, weights)
+        self.add_runs(*_run(scores, ~flags, weights), *_run(scores, flags, weights))
 
-    def _add_fractions(self, flags: BoolArray, scores: FloatArray, weights: Any) -> None:
-        """Count canonical columns beside fractions, or with fractions among them."""
+    def _count_fraction(self, method: str, *values: object) -> None:
+        """Count canonical values beside fractions, or with fractions among them."""
         if self._fractional is None:
             self._to_fractions()
         try:
-            self._fractional.update_many(flags, scores, weights)
+            getattr(self._fractional, method)(*values)
         except OverflowError:
             self.hand_over(self._as_portable())
-            self._fractional.update_many(flags, scores, weights)
+            getattr(self._fractional, method)(*values)
 
     def _merge_in_full(self, other: NativeScoreIndex | PortableScoreIndex) -> None:
         if isinstance(other, PortableScoreIndex):
@@ -249,8 +210,7 @@ class NativeScoreIndex(ScoreIndexKernel):
         if self._fractional is not None:
             self._fractional.merge(index._as_portable())
             return
-        check_total(self.positives, index.positives)
-        check_total(self.negatives, index.negatives)
+        check_room(self, index)
         self.merge_tree(index)
 
     def _as_portable(self) -> PortableScoreIndex:
@@ -264,21 +224,14 @@ class NativeScoreIndex(ScoreIndexKernel):
 
     def to_state(self) -> dict[str, Any]:
         """The content as plain values, the same whatever order it came in; O(n)."""
-        if self._fractional is not None:
-            state: dict[str, Any] = self._fractional.to_state()
-            return state
         groups = self.groups()
-        for column in groups:
+        for column in groups if self._fractional is None else ():
             column.flags.writeable = True  # made for this call, and not copied again
-        return groups_to_state(groups, True, self.max_scores, self.level)
+        return groups_to_state(groups, self.exact, self.max_scores, self.level)
 
     @classmethod
     def from_state(cls, data: object) -> Self:
-        """The index that ``to_state`` described.
-
-        Raises:
-            StateError: Anything else came; the message names the key.
-        """
+        """The index that ``to_state`` described; raises StateError, which names the key."""
         groups, exact, max_scores, level = groups_from_state(data)
         index = cls(max_scores=max_scores)
         if exact:

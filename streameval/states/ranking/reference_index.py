@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import isclose
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sortedcontainers import SortedList
@@ -54,6 +54,12 @@ def check_room(index: Any, other: Any) -> None:
         check_total(index.negatives, other.negatives)
 
 
+def check_columns(index: Any, positive: BoolArray, weight: Any) -> None:
+    """Raise InputError where a batch of whole weights is too much for an index."""
+    for total, chosen in ((index.positives, positive), (index.negatives, ~positive)):
+        check_total(total, int(chosen.sum()) if weight is None else exact_sum(weight[chosen]))
+
+
 def check_same_limit(mine: int | None, theirs: int | None) -> None:
     """Raise StateError where two indexes do not keep the same number of scores."""
     if mine != theirs:
@@ -65,12 +71,11 @@ class PortableScoreIndex:
 
     Two sorted lists of scores, one for each class, while every weight is 1 and all scores are
     kept; from then on a table of the weights of both classes at each distinct score. With
+    twice the U statistic,
 
         W2 = Σ over (positive, negative) pairs of 2·[s⁺ > s⁻] + [s⁺ = s⁻]
 
-    AUC = W2 / (2·P·N). The lists keep W2 current: a positive at s adds the number of negatives
-    below s plus that at or below s; a negative, the like. Otherwise W2 is derived at the next
-    read.
+    AUC = W2 / (2·P·N). The lists keep W2 current; of the table it is derived at the next read.
 
     Args:
         events: Pairs (positive, score).
@@ -139,10 +144,7 @@ class PortableScoreIndex:
     def twice_wins(self) -> Weight:
         """W2: twice the weight of pairs that the positive wins, a tie counting one half.
 
-        An int, or a float once a weight was a fraction.
-
-        Cost:
-            O(1), or O(n) where it has to be derived.
+        An int, or a float once a weight was a fraction. O(1), or O(n) where it has to be derived.
         """
         if self._wins is None:
             self._wins = twice_wins(self.groups())
@@ -156,10 +158,8 @@ class PortableScoreIndex:
 
             Q10 = Σ p·(2·N_< + n)²,  Q01 = Σ n·(2·P_> + p)²
 
-        Integers of any size, or floats once a weight was a fraction.
-
-        Cost:
-            O(n) at each read. The compiled index keeps both current.
+        Integers of any size, or floats once a weight was a fraction. O(n) at each read; the
+        compiled index keeps both current.
 
         >>> PortableScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
         (4, 4)
@@ -169,16 +169,13 @@ class PortableScoreIndex:
     def auc_variance(self, unit: float = 1) -> float:
         """DeLong's variance of the AUC; its root is the standard error.
 
-        With the placements of the positives (V⁺: the share of negatives that each outscores) and
-        those of the negatives (V⁻: the share of positives that outscore each), a tie counting one
-        half:
+        With V⁺ the share of negatives that a positive outscores, V⁻ the share of positives that
+        outscore a negative, a tie counting one half:
 
             Var(A) = S10 / P + S01 / N,
             S10 = Σ (V⁺ − A)² / (P − 1),  S01 = Σ (V⁻ − A)² / (N − 1)
 
-        Computed from W2 and :meth:`delong_sums` in exact integers and divided once: nothing
-        is lost however close the AUC is to 0 or 1, and the bits do not depend on arrival or
-        merge order.
+        Computed from W2 and :meth:`delong_sums` in exact integers and divided once.
 
         Args:
             unit: The weight that counts as one event: 1 where weights are counts, else the
@@ -186,9 +183,6 @@ class PortableScoreIndex:
 
         Returns:
             At least 0; ``nan`` unless both classes weigh more than a unit.
-
-        Cost:
-            As :meth:`delong_sums`.
 
         Source:
             DeLong, DeLong & Clarke-Pearson (1988).
@@ -200,12 +194,7 @@ class PortableScoreIndex:
 
     @property
     def won_share(self) -> float | None:
-        """W2 / (2·P·N), the share of pairs that the positive wins: the AUC.
-
-        None while a class is missing.
-
-        Cost:
-            As :attr:`twice_wins`.
+        """The AUC, W2 / (2·P·N); None while a class is missing.
 
         >>> PortableScoreIndex([(True, 0.5), (False, 0.5)]).won_share
         0.5
@@ -214,9 +203,7 @@ class PortableScoreIndex:
 
     @property
     def largest_gap(self) -> float | None:
-        """The largest ``|TPR − FPR|`` over all thresholds, rounded once; O(n) at each read.
-
-        None while a class is missing.
+        """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing.
 
         >>> PortableScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).largest_gap
         0.5
@@ -253,9 +240,6 @@ class PortableScoreIndex:
         Args:
             descending: From the highest scores down. Inside a block the scores
                 ascend all the same.
-
-        Cost:
-            As :meth:`groups`.
 
         >>> index = PortableScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
         >>> [block.positives.tolist() for block in index.group_blocks()]
@@ -336,20 +320,14 @@ class PortableScoreIndex:
         self._fit()
 
     def check(self, positive: bool, score: float, weight: Weight = 1) -> None:
-        """Raise what :meth:`update` of a validated event would raise; nothing is counted.
-
-        That is InputError for whole weights of one class beyond 2⁶² − 1.
-        """
+        """Raise InputError where whole weights of one class would pass 2⁶² − 1."""
         if self._exact and type(weight) is not float:
             check_total(self._totals[positive], weight)
 
-    def check_many(self, positive: BoolArray, score: FloatArray, weight: object = None) -> None:
+    def check_many(self, positive: BoolArray, score: FloatArray, weight: Any = None) -> None:
         """:meth:`check` of validated columns."""
-        weights = cast("WeightArray | None", weight)
-        if not self._exact or (weights is not None and weights.dtype.kind == "f"):
-            return
-        for total, chosen in zip(self._totals[::-1], (positive, ~positive), strict=True):
-            check_total(total, int(chosen.sum()) if weights is None else exact_sum(weights[chosen]))
+        if self._exact and (weight is None or weight.dtype == np.int64):
+            check_columns(self, positive, weight)
 
     def update_many(self, positive: object, score: object, weight: object = None) -> None:
         """Count many events given as columns: lists, arrays or series of one length.
@@ -397,9 +375,6 @@ class PortableScoreIndex:
         Raises:
             InputError: No such event was counted, or a weight is or was a
                 fraction. Nothing is changed.
-
-        Cost:
-            As :meth:`update`.
 
         >>> index = PortableScoreIndex([(True, 0.9), (False, 0.5), (True, 0.2)])
         >>> index.revert(True, 0.2)
@@ -473,9 +448,7 @@ class PortableScoreIndex:
         return PortableScoreIndex.from_state(self.to_state())
 
     def to_state(self) -> dict[str, Any]:
-        """The written form: ``exact``, and the arrays of :meth:`groups`; O(n).
-
-        Equal content gives equal arrays, whatever the order of arrival.
+        """``exact`` and the arrays of :meth:`groups`, the same whatever the order of arrival.
 
         >>> PortableScoreIndex([(True, 0.5)]).to_state()
         {'exact': True, 'scores': array([0.5]), 'positives': array([1]), 'negatives': array([0])}
@@ -484,11 +457,7 @@ class PortableScoreIndex:
 
     @classmethod
     def from_state(cls, data: object) -> PortableScoreIndex:
-        """The index that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: The data is anything else; the message names the key.
-        """
+        """The index that :meth:`to_state` wrote; raises StateError, which names the key."""
         groups, exact, max_scores, level = groups_from_state(data)
         index = cls(max_scores=max_scores)
         index._level, index._exact, index._wins = level, exact, None
@@ -519,7 +488,7 @@ class PortableScoreIndex:
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        """Assert every invariant, W2 against its definition; slow."""
+        """Assert every invariant; slow."""
         groups = self.groups()
         columns = groups.negatives, groups.positives
         assert (groups.scores[1:] > groups.scores[:-1]).all()
@@ -539,10 +508,6 @@ class PortableScoreIndex:
             assert not self._exact or total == exact_sum(column)
         assert (columns[0] + columns[1] > 0).all()
         if self._wins is not None:
-            wins: Weight = 0
-            below: Weight = 0
-            for _, positive, negative in zip(*map(np.ndarray.tolist, groups), strict=True):
-                wins += positive * (2 * below + negative)
-                below += negative
-            assert type(self._wins) is (int if self._exact else float)
+            wins = twice_wins(groups)
+            assert type(self._wins) is type(wins)
             assert self._wins == wins or (not self._exact and isclose(self._wins, wins))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import nan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from streameval.states.ranking.sorted_runs import (
     count_at_or_below,
     exact_sum,
 )
-
-if TYPE_CHECKING:
-    from streameval.states.score_index import ScoreIndex
 
 GROUPS_AT_ONCE = 1 << 16
 """Scores of each class in a block: their temporaries fit the processor's cache."""
@@ -180,8 +177,8 @@ def largest_gap(groups: ScoreGroups) -> float | None:
     return gap
 
 
-def delong_variance(index: ScoreIndex, unit: float = 1) -> float:
-    """DeLong's variance of the AUC; nan unless both classes weigh more than a unit."""
+def delong_variance(index: Any, unit: float = 1) -> float:
+    """DeLong's variance of a score index's AUC; nan unless both classes weigh more than a unit."""
     positives, negatives, wins = index.positives, index.negatives, index.twice_wins
     more_positives, more_negatives = positives - unit, negatives - unit
     if more_positives <= 0 or more_negatives <= 0:
@@ -192,7 +189,8 @@ def delong_variance(index: ScoreIndex, unit: float = 1) -> float:
     of_negatives = max(negatives * q01 - wins * wins, 0)
     spread = of_positives * more_negatives + of_negatives * more_positives
     pairs = 2 * positives * negatives
-    return unit * spread / (pairs * pairs * more_positives * more_negatives)
+    variance: float = unit * spread / (pairs * pairs * more_positives * more_negatives)
+    return variance
 
 
 def groups_to_state(

@@ -1,8 +1,4 @@
-"""Weights of scores, their exact sum and its limit; and scores counted among others.
-
-A *distinct run* is a float64 array in ascending order that holds no score twice. Scores are
-finite and never ``-0.0`` (see :mod:`streameval.events.values`).
-"""
+"""Weights of scores, their exact sum and its limit; and scores counted among others."""
 
 from __future__ import annotations
 
@@ -19,8 +15,6 @@ WeightArray: TypeAlias = npt.NDArray[np.int64 | np.float64]
 MAX_TOTAL = 2**62 - 1
 """Most whole weight one class may hold, so that twice a running sum is an int64."""
 
-_INT64_SAFE = 2**62
-
 
 def check_total(held: Weight, arriving: Weight) -> None:
     """Refuse whole weights that would pass :data:`MAX_TOTAL`."""
@@ -34,13 +28,7 @@ def check_total(held: Weight, arriving: Weight) -> None:
 
 
 def count_at_or_below(values: FloatArray, queries: FloatArray) -> tuple[IntArray, BoolArray]:
-    """For each query the number of values at or below it, and whether one equals it.
-
-    ``values`` is a distinct run.
-
-    >>> count_at_or_below(np.array([0.1, 0.5, 0.9]), np.array([0.0, 0.5]))
-    (array([0, 2]), array([False,  True]))
-    """
+    """For each query the number of values, distinct and ascending, at or below it; and a tie."""
     count: IntArray = np.searchsorted(values, queries, side="right")
     if not len(values):
         return count, np.zeros(len(queries), np.bool_)
@@ -52,6 +40,6 @@ def exact_sum(weights: WeightArray) -> int:
     """The sum of whole numbers, right beyond int64 too."""
     if not len(weights):
         return 0
-    if len(weights) * max(int(weights.max()), -int(weights.min())) < _INT64_SAFE:
+    if len(weights) * max(int(weights.max()), -int(weights.min())) <= MAX_TOTAL:
         return int(weights.sum())
     return sum(map(int, weights))

@@ -5,14 +5,14 @@ are added as integers. Addition of integers is associative, so an event path, a
 batch, a merge and a removal arrive at the same bits; a term is wrong by less
 than 10**-18.
 
-A term in units needs up to 66 bits. In numpy it is held as two int64 *limbs*,
-a high one and a low one of 30 bits; a running total is a Python ``int``, which
-has no largest value.
+In numpy a large integer is a few int64 *limbs*, each with a shift; a running
+total is a Python ``int``, which has no largest value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,155 +23,113 @@ UNIT = 1 << 60
 """How many units make 1."""
 
 CHUNK = 1 << 14
-"""Most events handled by one numpy call: temporaries stay in the processor's
-cache, and a chunk's int64 sums stay below 2**63 (see :func:`weight_digits`)."""
+"""Most events of one numpy call: temporaries stay in the processor's cache, and a chunk's
+int64 sums below 2**63, for a limb has 38 bits at most and a digit of a weight 11."""
 
-DIGIT_BITS = 11
-"""Bits of a weight multiplied at a time: a limb of 38 bits times a digit of 11
-summed over 2**14 events stays below 2**63."""
+Limbs: TypeAlias = Sequence[tuple[IntArray, int]]
+"""Integers as Σ limb · 2**shift, elementwise."""
 
+_DIGIT_BITS = 11
 _LIMB_BITS = 30
 _LIMB = float(1 << _LIMB_BITS)
 _SCALE = float(UNIT)
-_DIGIT_MASK = (1 << DIGIT_BITS) - 1
 
 
 def to_units(value: float) -> int:
-    """A non-negative finite float in units, rounded down.
-
-    >>> to_units(0.5) == UNIT // 2
-    True
-    """
+    """A non-negative finite float in units, rounded down."""
     return int(value * _SCALE)
 
 
-def weight_digits(weight: WeightArray) -> Iterator[tuple[int, IntArray]]:
-    """Positive weights split into digits whose products fit in int64.
+def chunks(length: int) -> Iterator[slice]:
+    """Slices of at most :data:`CHUNK` events."""
+    return (slice(start, start + CHUNK) for start in range(0, length, CHUNK))
 
-    Yields:
-        ``(shift, digits)``; the weights are Σ digits · 2**shift, each digit
-        below 2**11. Weights up to 2047 are one digit, themselves.
 
-    >>> [(shift, digits.tolist()) for shift, digits in weight_digits(np.array([1, 5000]))]
-    [(0, [1, 904]), (11, [0, 2])]
-    """
+def _digits(weight: WeightArray) -> Limbs:
+    """Positive weights as digits whose products with limbs fit int64; small ones are one digit."""
     whole: IntArray = weight.astype(np.int64, copy=False)
-    highest = int(whole.max(initial=0))
-    if highest <= _DIGIT_MASK:
-        yield 0, whole
-        return
-    for shift in range(0, highest.bit_length(), DIGIT_BITS):
-        yield shift, (whole >> shift) & _DIGIT_MASK
+    bits = int(whole.max(initial=0)).bit_length()
+    if bits <= _DIGIT_BITS:
+        return [(whole, 0)]
+    mask = (1 << _DIGIT_BITS) - 1
+    return [((whole >> shift) & mask, shift) for shift in range(0, bits, _DIGIT_BITS)]
 
 
-def _limbs(values: FloatArray) -> tuple[IntArray, IntArray]:
-    """Units of each value as ``high · 2**30 + low``; the same floor as :func:`to_units`."""
+def sum_limbs(
+    limbs: Limbs, weight: WeightArray | None, groups: IntArray | None = None, size: int = 1
+) -> list[int]:
+    """Σ whole weight · integer of each group, of one chunk; without ``groups`` all are one."""
+    totals = [0] * size
+    for digit, digit_shift in [(None, 0)] if weight is None else _digits(weight):
+        for limb, limb_shift in limbs:
+            terms, shift = limb if digit is None else limb * digit, limb_shift + digit_shift
+            if groups is None:
+                totals[0] += int(terms.sum()) << shift
+                continue
+            sums = np.zeros(size, dtype=np.int64)
+            np.add.at(sums, groups, terms)
+            for group in np.flatnonzero(sums).tolist():
+                totals[group] += int(sums[group]) << shift
+    return totals
+
+
+def _limbs(values: FloatArray) -> Limbs:
+    """Units of each value, the same floor as :func:`to_units`."""
     # Scaling by a power of two and the subtraction are exact.
     scaled = values * _LIMB
     high = np.floor(scaled)
     scaled -= high
     scaled *= _LIMB
-    return high.astype(np.int64), scaled.astype(np.int64)
+    return [(high.astype(np.int64), _LIMB_BITS), (scaled.astype(np.int64), 0)]
 
 
 def sum_units(values: FloatArray, weight: WeightArray | None = None) -> Weight:
-    """Σ weight · :func:`to_units` (value).
+    """Σ weight · :func:`to_units` (value): an int, or a float where weights are float64.
 
     Args:
         values: One-dimensional, each in [0, 64).
         weight: Positive int64 or float64, or None where every event weighs 1.
-
-    Returns:
-        The exact int; a rounded float where weights are float64.
-
-    Cost:
-        About 3 ns an event.
-
-    >>> sum_units(np.array([0.5, 0.25])) == to_units(0.5) + to_units(0.25)
-    True
     """
     if weight is not None and weight.dtype.kind == "f":
         return float(np.floor(values * _SCALE) @ weight)
     total = 0
-    for start in range(0, len(values), CHUNK):
-        chunk = slice(start, start + CHUNK)
-        high, low = _limbs(values[chunk])
-        if weight is None:
-            total += (int(high.sum()) << _LIMB_BITS) + int(low.sum())
-            continue
-        for shift, digits in weight_digits(weight[chunk]):
-            total += ((int(high @ digits) << _LIMB_BITS) + int(low @ digits)) << shift
+    for chunk in chunks(len(values)):
+        total += sum_limbs(_limbs(values[chunk]), None if weight is None else weight[chunk])[0]
     return total
 
 
 def sum_units_by_group(
-    values: FloatArray,
-    groups: IntArray,
-    size: int,
-    weight: WeightArray | None = None,
+    values: FloatArray, groups: IntArray, size: int, weight: WeightArray | None = None
 ) -> list[Weight]:
-    """:func:`sum_units` of each group.
-
-    Args:
-        values: One-dimensional, each in [0, 64).
-        groups: The group of each value, in 0 … size − 1.
-        size: How many groups there are.
-        weight: Positive int64 or float64, or None where every event weighs 1.
-
-    Returns:
-        ``size`` exact ints; rounded floats where weights are float64.
-
-    Cost:
-        About 5 ns an event, and 0.5 µs a group for each 16,384 events.
-
-    >>> halves = sum_units_by_group(np.array([0.5, 0.25, 0.5]), np.array([0, 1, 0]), 2)
-    >>> [units / UNIT for units in halves]
-    [1.0, 0.25]
-    """
+    """:func:`sum_units` of each group, 0 to size − 1."""
     if weight is not None and weight.dtype.kind == "f":
-        terms = np.bincount(groups, np.floor(values * _SCALE) * weight, size)
-        return [float(term) for term in terms]
+        return list(np.bincount(groups, np.floor(values * _SCALE) * weight, size).tolist())
     totals: list[Weight] = [0] * size
-    for start in range(0, len(values), CHUNK):
-        chunk = slice(start, start + CHUNK)
-        high, low = _limbs(values[chunk])
-        among = groups[chunk]
-        parts = [(0, None)] if weight is None else weight_digits(weight[chunk])
-        for shift, digits in parts:
-            high_sums = np.zeros(size, dtype=np.int64)
-            low_sums = np.zeros(size, dtype=np.int64)
-            np.add.at(high_sums, among, high if digits is None else high * digits)
-            np.add.at(low_sums, among, low if digits is None else low * digits)
-            for group in np.flatnonzero(high_sums | low_sums).tolist():
-                units = (int(high_sums[group]) << _LIMB_BITS) + int(low_sums[group])
-                totals[group] += units << shift
+    for chunk in chunks(len(values)):
+        among = None if weight is None else weight[chunk]
+        more = sum_limbs(_limbs(values[chunk]), among, groups[chunk], size)
+        totals = [total + units for total, units in zip(totals, more, strict=True)]
     return totals
 
 
 def total_weight(weight: WeightArray) -> Weight:
-    """Σ weight: a Python int, however large, or a float where weights are float64.
-
-    >>> total_weight(np.array([2**62, 2**62])) == 2**63
-    True
-    """
+    """Σ weight: a Python int, however large, or a float where weights are float64."""
     if weight.dtype.kind == "f":
         return float(weight.sum())
+    return sum_limbs(_halves(weight), None)[0]
+
+
+def _halves(weight: WeightArray) -> Limbs:
     whole: IntArray = weight.astype(np.int64, copy=False)
-    return (int((whole >> 32).sum()) << 32) + int((whole & 0xFFFF_FFFF).sum())
+    return [(whole >> 32, 32), (whole & 0xFFFF_FFFF, 0)]
 
 
 def total_weight_by_group(groups: IntArray, size: int, weight: WeightArray | None) -> list[Weight]:
-    """:func:`total_weight` of each group; ``weight`` None counts events.
-
-    >>> total_weight_by_group(np.array([0, 1, 0]), 3, None)
-    [2, 1, 0]
-    """
+    """:func:`total_weight` of each group; ``weight`` None counts events."""
     if weight is None:
-        return [int(count) for count in np.bincount(groups, minlength=size)]
+        return list(np.bincount(groups, minlength=size).tolist())
     if weight.dtype.kind == "f":
-        return [float(total) for total in np.bincount(groups, weight, size)]
-    whole: IntArray = weight.astype(np.int64, copy=False)
-    high, low = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    np.add.at(high, groups, whole >> 32)
-    np.add.at(low, groups, whole & 0xFFFF_FFFF)
-    return [(h << 32) + part for h, part in zip(high.tolist(), low.tolist(), strict=True)]
+        return list(np.bincount(groups, weight, size).tolist())
+    if weight.sum(dtype=np.float64) < 2.0**52:  # the sum itself is rounded
+        return list(np.bincount(groups, weight, size).astype(np.int64).tolist())
+    return [*sum_limbs(_halves(weight), None, groups, size)]

@@ -37,10 +37,8 @@ def confusion(parts: Parts, unit: int) -> Form:
     for form, factor in parts:
         labels = form["labels"]
         # Weights are an array or, where they do not fit one, a list.
-        rows = zip(
-            form["true"], form["predicted"], np.asarray(form["weight"]).tolist(), strict=True
-        )
-        for i, j, weight in rows:
+        weights = np.asarray(form["weight"]).tolist()
+        for i, j, weight in zip(form["true"], form["predicted"], weights, strict=True):
             cells.setdefault((labels[i], labels[j]), []).append((weight, factor))
     names, places = _labels(parts)
     rows = sorted((places[i], places[j], total_over(cells[i, j], unit)) for i, j in cells)

@@ -1,0 +1,266 @@
+"""A task is one class and one row: what a new one gets from the registries alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import InputError, StateError
+from streameval.events.event import EventBatch, EventFields
+from streameval.events.values import (
+    Weight,
+    canonical_score,
+    canonical_weight,
+    check_same_length,
+    score_column,
+    weight_column,
+)
+from streameval.metrics import registry as metric_registry
+from streameval.metrics.metric import Metric
+from streameval.states.registry import STATES, StateRow
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.states.sums.exact_sum import ExactSum
+from streameval.states.sums.sum_vector import Field, SumVector
+from streameval.tasks.input import Input, InputOptions
+from streameval.tasks.registry import TASKS, one_of_tasks
+from streameval.tasks.task import Task
+
+# The task, as its module in tasks/ would have it ------------------------------
+
+
+class NumbersInput(Input):
+    """An event is a number and its prediction."""
+
+    def event(
+        self, y_true: object, y_pred: object, score: object, proba: object, weight: object
+    ) -> EventFields:
+        true, predicted = canonical_score(y_true, "y_true"), canonical_score(y_pred, "y_pred")
+        return true, predicted, None, canonical_weight(weight, zero=True)
+
+    def batch(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        score: object = None,
+        proba: object = None,
+        weight: object = None,
+    ) -> EventBatch:
+        true, predicted = score_column(y_true, "y_true"), score_column(y_pred, "y_pred")
+        check_same_length(len(true), len(predicted), "y_pred")
+        return EventBatch(true, predicted, None, weight_column(weight, len(true), zero=True))
+
+
+class NumbersTask(Task):
+    name = "numbers"
+    adjective = "number"
+    usual = {"report": "mean_absolute_error"}  # noqa: RUF012
+    fields = {"y_true": "number", "y_pred": "number"}  # noqa: RUF012
+
+    def input(self, options: InputOptions) -> Input:
+        return NumbersInput()
+
+
+# Its state, as its module in states/ would have it ----------------------------
+
+
+class AbsoluteErrors(SumVector):
+    """Σ w and Σ w·|y_true − y_pred|, exactly."""
+
+    NAME = "absolute_errors"
+    VALIDATED = True
+
+    weight = Field[Weight]()  # type: ignore[assignment]
+    total = Field[ExactSum](kind=ExactSum)
+
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, float]]:
+        return [(0, 1), (1, abs(y_true - given))]
+
+
+def mean_absolute_error(errors: AbsoluteErrors, undefined: float | None = None) -> float:
+    """Mean of |y_true − y_pred|."""
+    if not errors.weight:
+        return se.metrics.Undefined("no events") if undefined is None else undefined
+    return errors.total.value() / errors.weight
+
+
+# Its rows ---------------------------------------------------------------------
+
+STATE = StateRow(
+    name="absolute_errors",
+    types=(AbsoluteErrors,),
+    tasks=frozenset({"numbers"}),
+    fed_by="labels",
+    how_to_feed="predicted numbers: pass y_pred with each event",
+    make=lambda plan: AbsoluteErrors(),
+    support=lambda errors: errors.weight,
+    weighted_sum=AbsoluteErrors.scaled,
+)
+
+METRIC = Metric(
+    name="mean_absolute_error",
+    function=mean_absolute_error,
+    state="absolute_errors",
+    definition="mean of |y_true - y_pred|",
+    tasks=frozenset({"numbers"}),
+    low=0.0,
+    high=float("inf"),
+    direction="down",
+    shown=frozenset({"numbers"}),
+)
+
+
+def register(setitem: Callable[[Any, Any, Any], None]) -> None:
+    """What the rows give the registries when they are imported."""
+    setitem(TASKS, NumbersTask.name, NumbersTask())
+    setitem(STATES, STATE.name, STATE)
+    setitem(metric_registry._METRICS, METRIC.name, METRIC)
+    setitem(metric_registry._OF_TASK, NumbersTask.name, {METRIC.name: METRIC})
+    for use in ("report", "slices", "folds", "representation", "single"):
+        setitem(metric_registry._USUAL, (use, NumbersTask.name), (METRIC.name,))
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch.setitem)
+
+
+# What it gets -----------------------------------------------------------------
+
+WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m"), se.Fading(40)]
+
+
+def stream(n: int, seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    times = 1_700_000_000 + np.cumsum(rng.integers(0, 90, n))
+    return [
+        {
+            "y_true": float(rng.normal()),
+            "y_pred": float(rng.normal()),
+            "weight": int(rng.integers(1, 4)),
+            "event_time": int(time),
+            "slices": {"country": f"c{rng.integers(3)}"},
+        }
+        for time in times
+    ]
+
+
+def columns(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    events = list(events)
+    found = {name: [event[name] for event in events] for name in events[0]}
+    return {**found, "slices": {"country": [event["country"] for event in found["slices"]]}}
+
+
+def opened(window: Any = None) -> se.Evaluator:
+    return se.Evaluator("numbers", window=window, slices=("country",), time_unit="s")
+
+
+def mean(events: Iterable[dict[str, Any]]) -> float:
+    events = list(events)
+    total = sum(event["weight"] * abs(event["y_true"] - event["y_pred"]) for event in events)
+    return float(total / sum(event["weight"] for event in events))
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+def test_events_batches_slices_and_files(window: Any, tmp_path: Path) -> None:
+    one, many, events = opened(window), opened(window), stream(120, 3)
+    for event in events:
+        one.update(**event)
+    for start in range(0, 120, 17):
+        many.update_many(**columns(events[start : start + 17]))
+    assert one.to_bytes() == many.to_bytes()
+    one._check()
+    if window is None:
+        assert one["mean_absolute_error"] == pytest.approx(mean(events))
+        for (place,), view in one.slices().items():
+            inside = [event for event in events if event["slices"] == dict([place])]
+            assert view["mean_absolute_error"] == pytest.approx(mean(inside))
+    one.save(tmp_path / "state")
+    loaded = se.load(tmp_path / "state")
+    assert loaded == one
+    assert loaded["mean_absolute_error"] == one["mean_absolute_error"] > 0
+    assert [row.metric for row in one.report()] == ["mean_absolute_error"]
+    worst = one.slice_report("mean_absolute_error")
+    assert [row.value for row in worst.rows] == sorted(
+        (view["mean_absolute_error"] for view in one.slices().values()), reverse=True
+    )
+    assert "numbers" in repr(one)
+
+
+@pytest.mark.parametrize("window", [WINDOWS[0], *WINDOWS[2:4]], ids=repr)
+def test_reverts_and_shards(window: Any) -> None:
+    events = stream(60, 5)
+    whole, shards = opened(window), [opened(window) for _ in range(3)]
+    for n, event in enumerate(events):
+        whole.update(**event)
+        shards[n % 3].update(**event)
+    merged = se.merge(shards)
+    assert merged["mean_absolute_error"] == pytest.approx(whole["mean_absolute_error"], rel=1e-12)
+    before = whole.total.support
+    whole.update(**events[-1])
+    whole.revert(**events[-1])
+    assert whole.total.support == before
+
+
+def test_last_forgets() -> None:
+    one, events = opened(se.Last(25)), stream(120, 7)
+    for event in events:
+        one.update(**event)
+    alone = opened()
+    for event in events[-25:]:
+        alone.update(**event)
+    assert one["mean_absolute_error"] == alone["mean_absolute_error"]
+    one.revert(**events[-3])
+    assert one.retained["events"] == 24
+
+
+def test_it_is_refused_in_words() -> None:
+    assert one_of_tasks() == '"binary", "multiclass" or "numbers"'
+    one = opened()
+    with pytest.raises(InputError, match=r"^y_pred: expected a finite number"):
+        one.update(1.5, "cat", slices={"country": "c"}, event_time=1_700_000_000)
+    with pytest.raises(se.errors.MetricError, match=r"^accuracy is for binary or multi-class"):
+        one["accuracy"]
+    with pytest.raises(se.errors.MetricError, match="mean_absolute_error is for number tasks"):
+        se.Evaluator()["mean_absolute_error"]
+    with pytest.raises(StateError, match="task is 'numbers' here and 'binary' there"):
+        one.merge(se.Evaluator())
+    state = StateSet(StatePlan.everything("numbers"))
+    state.update(1.0, 0.25, None, 2)
+    assert (state.support("absolute_errors"), state.plan.keeps) == (2, {"absolute_errors"})
+
+
+MAIN = """
+import operator, sys
+from tests.unit.test_new_task import register
+register(operator.setitem)
+from streameval.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_the_command_reads_files(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"events.{suffix}"
+    rows = [(1.5, 1.0), (2.5, 3.0), (-1.0, 1.0)]
+    if suffix == "csv":
+        path.write_text("y_true,y_pred\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    else:
+        path.write_text("".join(json.dumps({"y_true": a, "y_pred": b}) + "\n" for a, b in rows))
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "evaluate", path, "--task", "numbers", "--y-pred", "y_pred"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mean_absolute_error" in done.stdout
+    assert " 1\n" in done.stdout or " 1 " in done.stdout
