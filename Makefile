@@ -126,7 +126,7 @@ $(OLDEST)/.stamp: pyproject.toml setup.py
 test-oldest: $(if $(shell python3.11 -c '' 2>/dev/null && echo found),$(OLDEST)/.stamp)  ## unit tests and commands on Python 3.11 with the oldest versions that pyproject.toml allows
 	@test -e $(OLDEST)/.stamp || echo "no Python 3.11: the oldest versions are not tested" >&2
 	test ! -e $(OLDEST)/.stamp || { \
-	  { ls streameval/states/native/native_way.cpython-311-* >/dev/null 2>&1 || \
+	  { ls streameval/states/native/native_fast_path.cpython-311-* >/dev/null 2>&1 || \
 	    $(OLDEST)/bin/python setup.py --quiet build_ext --inplace; } && \
 	  $(OLDEST)/bin/python -m pytest $(PARALLEL) -q -W default --hypothesis-profile=fast -m "not slow" \
 	  --deselect tests/cli/test_cli_results.py::test_the_manual_page_is_that_of_the_help tests/unit tests/cli; }
@@ -255,7 +255,7 @@ SANITIZED := \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
   tests/properties/test_sorted_batches.py \
-  tests/unit/test_compiled_way.py \
+  tests/unit/test_fast_path.py \
   tests/unit/test_fading.py \
   tests/unit/test_group_blocks.py \
   tests/unit/test_key_table.py \

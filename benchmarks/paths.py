@@ -130,7 +130,9 @@ def _classes(*names: str) -> Callable[[int, int], Loop]:
     return prepare
 
 
-def _panes(*names: str, slices: bool = False) -> Callable[[int, int], Loop]:
+def _panes(
+    *names: str, slices: bool = False, weight: int | None = None
+) -> Callable[[int, int], Loop]:
     """Update of a window of panes, an event a second."""
 
     def prepare(before: int, events: int) -> Loop:
@@ -145,7 +147,18 @@ def _panes(*names: str, slices: bool = False) -> Callable[[int, int], Loop]:
 
         def run_of(stream: list[tuple[bool, float]]) -> None:
             update = ev.update
-            if slices:
+            if weight is not None:
+                for n, (label, value) in enumerate(stream):
+                    update(
+                        label,
+                        score=value,
+                        event_time=next(clock),
+                        slices=given[n % 3],
+                        weight=weight,
+                    )
+                    for name in names:
+                        ev[name]
+            elif slices:
                 for n, (label, value) in enumerate(stream):
                     update(label, score=value, event_time=next(clock), slices=given[n % 3])
                     for name in names:
@@ -233,6 +246,11 @@ def _fading(half_life: int) -> dict[str, Any]:
 
 PATHS = (
     Path("score, and AUC", 0.30, _scores("roc_auc")),
+    # At most 1.5 times the row above, or that of the same path without the option.
+    Path("score of weight 2, and AUC", 0.45, _scores("roc_auc", weight=2)),
+    Path("score with intervals=True, and AUC", 0.45, _scores("roc_auc", intervals=True)),
+    Path("score with temporal=True, and AUC", 0.45, _scores("roc_auc", temporal=True)),
+    Path("score with max_scores=4096, and AUC", 0.45, _scores("roc_auc", max_scores=4096)),
     Path("score, and F1", 0.50, _scores("f1")),
     Path("score, F1 and log loss", 0.70, _scores("f1", "log_loss")),
     Path(
@@ -242,7 +260,8 @@ PATHS = (
     ),
     Path("labels, binary", 0.30, _labels("binary")),
     Path("labels, three classes", 0.30, _labels("multiclass", classes=3)),
-    Path("probabilities of three classes", 2.0, _classes(), before=5_000, events=2_000),
+    # At most six times the row above.
+    Path("probabilities of three classes", 1.8, _classes(), before=5_000, events=2_000),
     Path(
         "probabilities of three classes, and one-vs-rest AUC",
         4.0,
@@ -259,6 +278,11 @@ PATHS = (
     Path("Panes: score", 0.80, _panes()),
     Path("Panes: score, and AUC", 1.50, _panes("roc_auc")),
     Path("Panes: score, a slice, and AUC", 1.50, _panes("roc_auc", slices=True)),
+    Path(
+        "Panes: score of weight 2, a slice, and AUC",
+        2.25,
+        _panes("roc_auc", slices=True, weight=2),
+    ),
     Path("Fading(10): score, and AUC", 3.0, _scores("roc_auc", **_fading(10))),
     Path("Fading(10,000): score, and AUC", 3.0, _scores("roc_auc", **_fading(10_000))),
     Path(

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -25,17 +25,16 @@ from streameval.evaluator.options import (
 from streameval.evaluator.reports import SliceReport, SliceRow
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, unit_column, unit_value
 from streameval.evaluator.track import Track, consume
+from streameval.evaluator.updates import Updates
 from streameval.evaluator.view import Readings, View, ViewContext, compiled_interval, locked
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import iso_time
-from streameval.events.values import Weight, check_same_length
+from streameval.events.values import SUM_TOLERANCE, Weight, check_same_length
 from streameval.metrics.metric import undefined_number
-from streameval.metrics.names import MetricName
 from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.state_files.codec import unpack_one_of
 from streameval.state_files.disk import read_one_of
 from streameval.state_files.provenance import Provenance
-from streameval.states.backend import compiled
 from streameval.states.class_events import plain_event
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
@@ -50,47 +49,10 @@ from streameval.windows.window import WindowSpec
 EVALUATOR_KIND = "evaluator"
 
 _MOST_READERS = 1_000
-"""Ways to read a value or an interval that are kept: far more than there are metrics."""
+"""Readers of values and intervals that are kept: far more than there are metrics."""
 
 
-_Evaluator = TypeVar("_Evaluator")
-
-
-class PortableWay:
-    """Counts every event in Python.
-
-    Attributes:
-        _readers: By the name of a metric, what reads it while the evaluator's lock is held; of
-            the compiled way, by name, level and method, also what reads an interval.
-        _plain_open: Whether compiled code counts plain events.
-    """
-
-    __slots__ = ("_plain_open", "_readers")
-
-    _plain_open: bool
-    _readers: dict[Any, Callable[[], Any]]
-
-    def _lead(self, *path: Any) -> None:
-        """Forget the readers; see the compiled way for the arguments."""
-        self._readers = {}
-        self._plain_open = False
-
-
-def _unchanged(cls: type[_Evaluator]) -> type[_Evaluator]:
-    return cls
-
-
-_NATIVE: Any = compiled("streameval.states.native.native_way")
-
-if TYPE_CHECKING or _NATIVE is None:
-    EvaluatorWay = PortableWay
-    compiled_methods = _unchanged
-else:
-    EvaluatorWay, compiled_methods = _NATIVE.EvaluatorWay, _NATIVE.compiled_methods
-
-
-@compiled_methods
-class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
+class Evaluator(Updates, MergeableEvaluation, Readings):
     """Evaluates a classifier from the stream of its predictions.
 
     Args:
@@ -257,28 +219,29 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         window = self._windows.total
         self._window = window
         self._total = View(window, self._context)
-        alone = self._windows.alone
-        self._state_set: StateSet | None = window.state_set if alone and window.plain else None
+        path = window.fast_path()
+        alone = path is not None and path.every and self._windows.alone
+        self._state_set: StateSet | None = path.states if path is not None and alone else None
         self._update: Callable[..., None] | None = None
         if self._state_set is not None:
-            checked = self._context.plan.checked
-            self._update = self._state_set.update if checked else self._state_set.add
-        kernel, windows = self._context.plan.task_row.kernel, self._windows
-        way = None if kernel is None else window.compiled_way
-        self._lead(
+            self._update = self._state_set.update
+        plan, windows = self._context.plan, self._windows
+        kernel = plan.task_row.kernel
+        self._bind(
             None if isinstance(self._lock, PLAIN_LOCK) else self._lock,
             self._input.known,
             kernel == "two classes",
             self._input.threshold,
-            None if way is None else way(),
+            SUM_TOLERANCE if plan.probabilities else -1.0,
+            None if path is None or kernel is None else path.counts,
             self._slicer.dimensions,
-            windows.way_of,
+            windows.fast_path_of,
             windows.timeline,
             self._options["time_unit"],
             windows.needs_time,
         )
 
-    def update(
+    def _update_checked(
         self,
         y_true: object,
         y_pred: object = None,
@@ -290,30 +253,6 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         slices: object = None,
         unit: object = None,
     ) -> None:
-        """Count one event.
-
-        Args:
-            y_true: The true label.
-            y_pred: The predicted label; by default, derived from the score and
-                the threshold, or the most probable label.
-            score: Binary: the positive class's score, any finite number; multi-class with
-                ``probabilities=False``: a mapping label -> any finite number.
-            proba: Binary: the positive class's probability, or a mapping
-                label -> probability; multi-class: a mapping.
-            weight: A number of 0 or more; whole ones keep everything exact. An event of weight
-                0 is validated as any other, and changes nothing.
-            event_time: When it happened: a datetime with its zone, ISO 8601
-                with an offset, or a number in the declared ``time_unit``;
-                needed (and looked at) only by windows of event time.
-            slices: A mapping with the value of each key of ``slices``. Where
-                a key is absent or its value is None or NaN, the event counts
-                in the total and in the slice ``(missing)``.
-            unit: With ``bootstrap=``, and then with each event: the value of its unit. As those
-                of slices, ``7``, ``"7"`` and ``7.0`` are one.
-
-        Raises:
-            InputError: A bad value; nothing was counted.
-        """
         with self._lock:
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
@@ -354,7 +293,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         return self._replicated
 
     @locked
-    def update_many(
+    def _update_many_checked(
         self,
         y_true: object,
         y_pred: object = None,
@@ -366,20 +305,6 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         slices: object = None,
         unit: object = None,
     ) -> None:
-        """Count many events: the same bits as one by one, a hundred times faster.
-
-        Columns are lists, numpy arrays, pandas or polars series, Arrow arrays, or arrays of
-        torch, jax and others (read by DLPack or ``__array__``), of one length. A binary
-        ``proba`` may have two columns, negative and positive, as ``predict_proba`` gives
-        them where the labels are in that order. A multi-class ``proba`` is a data frame (pandas,
-        polars or Arrow) or a mapping, whose columns are taken by the label
-        that names them, in any order; a list of mappings; or, with
-        ``labels=``, a two-dimensional array with columns in that order. Where
-        declared labels are numbers, the text of one (``"0"``) names it too.
-
-        Raises:
-            InputError: A bad value, with its position; nothing was counted.
-        """
         batch = self._input.batch(y_true, y_pred, score, proba, weight)
         try:
             if len(batch):
@@ -459,7 +384,7 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         return Track(self, every, metrics)
 
     @locked
-    def revert(
+    def _revert_checked(
         self,
         y_true: object,
         y_pred: object = None,
@@ -471,34 +396,12 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
         slices: object = None,
         unit: object = None,
     ) -> None:
-        """Undo exactly one earlier event, given as :meth:`update` was.
-
-        In a window of the last n events it must still be inside; in one of
-        event time it is looked for in its own pane or half-life. The watermark
-        and :attr:`arrivals` are not changed.
-
-        Raises:
-            InputError: No such event was counted, or its weight is not
-                whole; nothing was changed.
-        """
         event = self._input.event(y_true, y_pred, score, proba, weight)
         self._input.roll_back()
         self._windows.remove(self._of_unit(event, unit), event_time, slices)
 
-    def __getitem__(self, name: MetricName | str) -> float:
-        try:
-            read = self._readers.get(name)
-        except TypeError:  # an unhashable name, which is refused in words
-            read = None
-        if read is not None:
-            with self._lock:
-                value: float = read()
-            if value == value:
-                return value
-        return self._read_and_cache(name)
-
     @locked
-    def _read_and_cache(self, name: str) -> float:
+    def _value_checked(self, name: str) -> float:
         # The view gives reasons in the user's labels, and refuses what is not kept.
         value = self._total[name]
         if value == value:
@@ -508,16 +411,9 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
                 self._readers[name] = read
         return value
 
-    def interval(
+    def _interval_checked(
         self, name: str, *, level: float = 0.95, method: str = "auto", **params: Any
     ) -> Interval:
-        """A metric's interval; see :meth:`streameval.evaluator.view.View.interval`.
-
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update_many(["a", "b", "a", "b"], ["a", "b", "b", "b"])
-        >>> print(ev.interval("accuracy"))
-        0.75 [0.300642, 0.954413]
-        """
         found = self._total.interval(name, level=level, method=method, **params)
         if found.method == "delong" and not params:
             self._cache_interval(name, found.level, method)
@@ -671,17 +567,17 @@ class Evaluator(EvaluatorWay, MergeableEvaluation, Readings):
             raise StateError("Last(n) counts no event without its label")
         with self._lock:
             slicer, before = self._slicer, self._slicer.dimensions
-            fast_paths = (self._plain_open, self._update, self._state_set, self._scores_only)
+            fast_paths = (self._fast, self._update, self._state_set, self._scores_only)
             self._input.part = (labels, scores)
             slicer.restrict(dimensions)
-            self._plain_open, self._update, self._state_set = False, None, None
+            self._fast, self._update, self._state_set = False, None, None
             self._scores_only = False
             try:
                 yield
             finally:
                 self._input.part = None
                 slicer.restrict(before)
-                self._plain_open, self._update, self._state_set, self._scores_only = fast_paths
+                self._fast, self._update, self._state_set, self._scores_only = fast_paths
 
     @property
     def options(self) -> dict[str, Any]:

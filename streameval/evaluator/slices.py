@@ -14,7 +14,7 @@ from copy import copy
 from datetime import date
 from functools import partial
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +37,6 @@ from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan
 from streameval.windows.time_buckets import Arrivals, BucketTimeline
 from streameval.windows.window import SortedWindow, Undo, Window, WindowSpec
-
-if TYPE_CHECKING:
-    from streameval.states.native.native_way import WindowWay
 
 OTHER = "(other)"
 """The value of the slice of further values, and of events of this very value."""
@@ -438,13 +435,12 @@ class SlicedWindows:
                 window = self._open(slicer.admit(key, self.slices))
             window.add(event, moment)
 
-    def way_of(self, names: tuple[str, ...], values: tuple[object, ...]) -> WindowWay | None:
-        """How compiled code counts an event in an open slice; None where only Python does."""
+    def fast_path_of(self, names: tuple[str, ...], values: tuple[object, ...]) -> Any:
+        """The fast path of an event in an open slice; None where only Python counts."""
         keys = self._slicer.keys(dict(zip(names, values, strict=True)))
         window = self.slices.get(keys[self._slicer.dimensions.index(names)])
-        if window is None or window.compiled_way is None:
-            return None
-        return window.compiled_way()
+        path = None if window is None else window.fast_path()
+        return None if path is None else path.counts
 
     def _moment(self, value: object) -> int:
         if value is None:
@@ -736,7 +732,7 @@ def _stage_rows(
 ) -> Callable[[], None]:
     """Check each window's rows of a batch, or raise InputError; the result counts them."""
     total, *_ = windows = placed.windows
-    staged = [total.prepare(batch, moments)]
+    staged = [total.stage(batch, moments)]
     few: list[tuple[Window, IntArray]] = []
     for codes, windows_of in placed.dimensions:
         numbers = windows_of[codes]
@@ -744,7 +740,7 @@ def _stage_rows(
             window = windows[numbers[rows[0]]]
             if len(rows) > _FEW:
                 times = None if moments is None else moments[rows]
-                staged.append(window.prepare(batch.take(rows), times))
+                staged.append(window.stage(batch.take(rows), times))
             else:
                 few.append((window, rows))
     singles = _singles(few, batch, moments) if few else []

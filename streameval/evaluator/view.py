@@ -77,8 +77,8 @@ from streameval.uncertainty.interval import (
     normal_quantile,
 )
 from streameval.uncertainty.methods import interval
-from streameval.windows.replicated import ReplicatedWindow
-from streameval.windows.window import PaneMark, PaneSeries, Window
+from streameval.windows.replicated import ReplicatedWindow, panes_of
+from streameval.windows.window import FastPath, PaneMark, PaneSeries, Window
 
 _Row = TypeVar("_Row")
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
@@ -252,10 +252,12 @@ def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], 
     method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
     if method is None:
         return None
-    if window.state_set is None:
-        of_merge = window.compiled_reader
-        return None if of_merge is None else of_merge(method)
-    return getattr(window.state_set.way(), method, None)
+    path = window.fast_path()
+    if path is None:
+        return None
+    if path.states is not None:
+        return getattr(path.states.fast_path(), method, None)
+    return None if path.compiled is None else path.compiled(method)
 
 
 def compiled_interval(
@@ -267,11 +269,12 @@ def compiled_interval(
     """
     if (name, method) != ("roc_auc", "auto") or isinstance(window, ReplicatedWindow):
         return None
-    way = None if window.state_set is None else window.state_set.way()
-    if way is None:
+    path = window.fast_path()
+    states = None if path is None or path.states is None else path.states.fast_path()
+    if states is None:
         return None
     factor = normal_quantile(level)
-    return functools.partial(way.roc_auc_interval, factor, FEWEST, level, Interval)
+    return functools.partial(states.roc_auc_interval, factor, FEWEST, level, Interval)
 
 
 class _Locked(Protocol):
@@ -326,14 +329,14 @@ def _first_number(
 class _Unchanging:
     """A window of events that are given once."""
 
-    reader = None
-    series = None
-
     def __init__(self, state_set: StateSet) -> None:
         self._state_set = state_set
 
     def current(self) -> StateSet:
         return self._state_set
+
+    def fast_path(self) -> None:
+        """Nothing is counted."""
 
 
 class Readings:
@@ -389,10 +392,14 @@ class Readings:
         """
         context = self._context
         metric = find(name, context.plan.task, params.pop("average", ...))
+        state_set = self._fed(name, *metric.states)
+        return self._named(context.bound(metric, params, undefined)(state_set))
+
+    def _fed(self, name: str, *states: str) -> StateSet:
+        """The window's state set; raises MetricError where it lacks one of these states."""
         state_set = self._window.current()
-        context.require(name, metric.states, state_set)
-        result = context.bound(metric, params, undefined)(state_set)
-        return self._named(result)
+        self._context.require(name, states, state_set)
+        return state_set
 
     def _named(self, value: Any) -> Any:
         """Reasons and per-class dicts under the user's labels."""
@@ -512,17 +519,15 @@ class Readings:
         0.0
         """
         context = self._context
-        state_set = self._window.current()
         rule = _CUTS.get(name) if isinstance(name, str) else None
         if rule is not None and context.positive is not None:
-            context.require(name, ("index",), state_set)
             return bounds_of(
                 BOUNDED_CUTS[rule],
                 lambda index: call(f"the cut-point {name}", CUT_POINTS[rule], index, params).value,
-                state_set.index,
+                self._fed(name, "index").index,
             )
         metric = find(name, context.plan.task, params.pop("average", ...))
-        context.require(name, metric.states, state_set)
+        state_set = self._fed(name, *metric.states)
         if context.plan.max_scores is not None and without_bounds(metric):
             raise MetricError(
                 f"{name} has no certain bounds; of the metrics of a ranking these have: "
@@ -651,8 +656,7 @@ class Readings:
         if type(digits) is not int or not 0 <= digits <= 17:
             raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
         context, names = self._context, self._context.names()
-        state_set = self._window.current()
-        context.require("classification_report", ("confusion",), state_set)
+        state_set = self._fed("classification_report", "confusion")
         counts: ConfusionCounts = state_set.confusion
         params = {} if labels is None else context.counted({"labels": labels})
         chosen: list[Label] = params.get("labels", counts.labels)
@@ -738,9 +742,8 @@ class Readings:
         state = curve.states.get(task)
         if state is None:
             raise MetricError(f"the curve {name!r} is not for {task} tasks")
-        state_set = self._window.current()
-        self._context.require(name, (state,), state_set)
-        return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
+        of_state = getattr(self._fed(name, state), state)
+        return call(f"the curve {name}", curve.function, of_state, params)
 
     @locked
     def one_vs_rest(self, label: Label) -> View:
@@ -769,9 +772,7 @@ class Readings:
         context = self._context
         if context.positive is not None:
             raise MetricError("one_vs_rest is for multiclass tasks; a binary task is one already")
-        state_set = self._window.current()
-        context.require("one_vs_rest", ("class_scores",), state_set)
-        scores: ClassScores = state_set.class_scores
+        scores: ClassScores = self._fed("one_vs_rest", "class_scores").class_scores
         known = scores.labels if context.plan.labels is None else context.plan.labels
         if label not in known:
             near = did_you_mean(str(label), known)
@@ -795,9 +796,8 @@ class Readings:
         rule = _named("cut-point", name, CUT_POINTS)
         if self._context.positive is None:
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
-        state_set = self._window.current()
-        self._context.require(name, ("index",), state_set)
-        cut: CutPoint = call(f"the cut-point {name}", rule, state_set.index, params)
+        index = self._fed(name, "index").index
+        cut: CutPoint = call(f"the cut-point {name}", rule, index, params)
         return cut
 
     @locked
@@ -814,7 +814,7 @@ class Readings:
         level = None if intervals is None else checked_level(intervals)
         context = self._context
         row = find(metric, context.plan.task)
-        context.require(metric, row.states, self._window.current())
+        self._fed(metric, *row.states)
         panes = self._panes(
             "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
         )
@@ -825,7 +825,7 @@ class Readings:
         return series
 
     def _panes(self, refusal: str) -> PaneSeries:
-        panes = self._window.series
+        panes = panes_of(self._window)
         if panes is None:
             raise MetricError(refusal)
         return panes
@@ -834,9 +834,7 @@ class Readings:
     @locked
     def confusion(self) -> ConfusionCounts:
         """The confusion counts under the user's labels; a copy."""
-        state_set = self._window.current()
-        self._context.require("confusion", ("confusion",), state_set)
-        counts: ConfusionCounts = state_set.confusion
+        counts: ConfusionCounts = self._fed("confusion", "confusion").confusion
         names = self._context.names()
         if not names:
             return counts.copy()
@@ -887,6 +885,7 @@ class View(Readings):
         reason or a newer function.
         """
         context, window = self._context, self._window
+        path = window.fast_path() or FastPath()
         of_state_set = context.readers.get(name)
         if of_state_set is None:
             return None
@@ -896,13 +895,13 @@ class View(Readings):
         kernel = context.plan.task_row.kernel
         if context.undefined is None and kernel is not None:
             quick = compiled_reader(metric.name, window, binary=kernel == "two classes")
-            if quick is None and window.reader is not None and not metric.also:
-                quick = window.reader(metric.name, metric.state, function)
+            if quick is None and path.reader is not None and not metric.also:
+                quick = path.reader(metric.name, metric.state, function)
             if quick is not None and not math.isnan(quick()):
                 return quick
-        state_set, current = window.state_set, window.current
+        state_set, current = path.states, window.current
         if not metric.also and metric.state in ("confusion", "index", "class_scores"):
-            if window.plain:
+            if path.every:
                 return functools.partial(function, getattr(state_set, metric.state))
             if quick is None and state_set is not None:
                 return functools.partial(of_state_set, state_set)
@@ -971,7 +970,7 @@ class View(Readings):
     @locked
     def first_pane(self) -> int | None:
         """Windows of panes: the start of the oldest one that is kept, in µs since 1970."""
-        panes = self._window.series
+        panes = panes_of(self._window)
         return None if panes is None else min((mark.start for mark in panes.marked()), default=None)
 
     @locked

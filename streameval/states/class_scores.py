@@ -9,7 +9,7 @@ their sums over j.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -60,7 +60,6 @@ from streameval.states.sums.fixed_point import total_weight, total_weight_by_gro
 
 if TYPE_CHECKING:
     from streameval.states.class_probability import ClassProbabilitySums
-    from streameval.states.confusion import ConfusionCounts
 
 RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share."""
@@ -235,7 +234,26 @@ class Rankings:
                 assert self.wins(scores, column, other) == found
 
 
-class ClassScores:
+class ScoreFields:
+    """What an event changes in :class:`ClassScores`; compiled code has these attributes itself."""
+
+    __slots__ = ("_codes", "_events", "_level", "_whole", "_wins", "counts", "exact", "signed")
+
+    _codes: dict[Label, int]
+    _events: list[tuple[Label, Mapping[Label, float], Weight]]
+    _level: int
+    _whole: int
+    _wins: Rankings
+    counts: dict[Label, Weight]
+    exact: bool
+    signed: bool
+
+
+if not TYPE_CHECKING and COMPILED is not None:
+    ScoreFields = COMPILED.ScoreFields
+
+
+class ClassScores(ScoreFields):
     """Scores of each class's column by true class, and the pairwise wins between classes.
 
     A label belongs to the state while some event has it as true class or gives
@@ -274,10 +292,7 @@ class ClassScores:
     (2, 0)
     """
 
-    __slots__ = (
-        "_base", "_blocks", "_codes", "_events", "_folded", "_level", "_limit", "_parts",
-        "_stale", "_whole", "_wins", "counts", "declared", "exact", "signed",
-    )  # fmt: skip
+    __slots__ = ("_base", "_blocks", "_folded", "_limit", "_parts", "_stale", "declared")
 
     def __init__(
         self,
@@ -288,19 +303,19 @@ class ClassScores:
     ) -> None:
         self.declared = declared
         self.signed = not probabilities
-        self.counts: dict[Label, Weight] = {}
+        self.counts = {}
         self.exact = True
         self._whole = 0  # sum of counts while exact
         self._limit = checked_limit(max_scores)
         self._level = 0
         self._wins = Rankings()
         # Of all labels that occur; after a fold, their places in ascending order.
-        self._codes: dict[Label, int] = {}
+        self._codes = {}
         self._stale = False  # whether one of them may occur no more
         self._base = KeyedScores()
         self._folded: dict[Label, Weight] = {}  # the counts of what is in the base
         # What waits to be folded: single events, rows of one set of columns, and the rest.
-        self._events: list[tuple[Label, Mapping[Label, float], Weight]] = []
+        self._events = []
         self._blocks: list[_Rows] = []
         self._parts: list[_Part] = []
 
@@ -488,16 +503,6 @@ class ClassScores:
         if len(self._events) >= _EVENTS_MOST:
             self._gather()
             self._relieve()
-
-    def counted_with(
-        self, sums: ClassProbabilitySums | None, confusion: ConfusionCounts
-    ) -> Callable[[Label, Label, Mapping[Label, float]], bool] | None:
-        """The fast path of an event here and in two other states; it returns whether it applies."""
-        if COMPILED is None:
-            return None
-        most = MAX_TOTAL // MAX_CLASSES
-        states = COMPILED.ClassStates(self, sums, confusion, _EVENTS_MOST, most)
-        return states.count  # type: ignore[no-any-return]
 
     def check(
         self,
@@ -1051,3 +1056,10 @@ def _multisets(
         )
     ones = exact and bool((weights == 1).all())
     return KeyedScores(keys, starts, scores, None if ones else weights)
+
+
+def class_counter(scores: ClassScores | None, sums: ClassProbabilitySums | None) -> Any:
+    """Counts events in these states in compiled code; None where there is none."""
+    if COMPILED is None or (scores is None and sums is None):
+        return None
+    return COMPILED.ClassCounter(scores, sums, _EVENTS_MOST, MAX_TOTAL // MAX_CLASSES)

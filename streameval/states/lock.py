@@ -9,22 +9,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from streameval.states.backend import compiled
 
-if TYPE_CHECKING:
-    from threading import RLock as PLAIN_LOCK  # noqa: N814 -- a function at run time
-
-    from streameval.states.native.native_lock import NativeLock
-else:
-    PLAIN_LOCK = type(threading.RLock())
+PLAIN_LOCK: Any = type(threading.RLock())
 
 __all__ = ["PLAIN_LOCK", "Lock", "new_lock"]
 
-Lock: TypeAlias = "threading.RLock | NativeLock"
-"""Entered by ``with``; its owner may enter it again."""
+Lock: TypeAlias = Any
+"""A ``threading.RLock`` or a ``NativeLock``: entered by ``with``, by its owner also again."""
 
 _MADE: WeakValueDictionary[int, Lock] = WeakValueDictionary()
 _HELD: list[Lock] = []
@@ -36,7 +31,7 @@ _lock_of_backend: Callable[[], Lock] = threading.RLock if _NATIVE is None else _
 
 
 def new_lock() -> Lock:
-    """A lock."""
+    """A lock, which is known to :func:`os.fork`."""
     lock = _lock_of_backend()
     _MADE[id(lock)] = lock
     return lock

@@ -187,6 +187,7 @@ class ScoreMoments(SumVector):
 
     def to_state(self) -> Form:
         """Plain data; equal content gives equal data."""
+        self._settle()
         return {"exact": self._exact, **_of_classes([each.to_state() for each in self._values])}
 
     @classmethod
@@ -224,6 +225,7 @@ class ScoreMoments(SumVector):
 
     def __getstate__(self) -> object:
         # As pickles of versions before have it.
+        self._settle()
         weights, sums, squares = (tuple(self._values[at : at + 2]) for at in (0, 2, 4))
         parts = {"_exact": self._exact, "_weights": weights, "_sums": sums, "_squares": squares}
         return None, parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from streameval.events.values import (
     label_column,
     weight_column,
 )
+from streameval.states.backend import compiled
 from streameval.states.fields import (
     MOST_WEIGHT,
     fields_of,
@@ -25,11 +26,28 @@ from streameval.states.fields import (
     refuse,
 )
 
+
+class LabelRun:
+    """The numbers of a :class:`PreviousLabel`; compiled code changes those of its own in place."""
+
+    __slots__ = ("events", "last", "pairs", "repeats")
+
+    last: Label | None
+    events: int
+    pairs: int
+    repeats: int
+
+
+_NATIVE: Any = compiled("streameval.states.native.native_loss_tally")
+
+if not TYPE_CHECKING and _NATIVE is not None:
+    LabelRun = _NATIVE.LabelRun
+
 _NAME = "succession"
 _KEYS = frozenset({"events", "last", "pairs", "repeats"})
 
 
-class PreviousLabel:
+class PreviousLabel(LabelRun):
     """Consecutive pairs of true labels: how many, and how many of equal labels.
 
     The one state that depends on the order of the events. A merge adds the counts of both
@@ -50,7 +68,7 @@ class PreviousLabel:
     (1, 3)
     """
 
-    __slots__ = ("events", "last", "pairs", "repeats")
+    __slots__ = ()
     exact = True
     """Events are counted, not weighed."""
 
@@ -58,7 +76,7 @@ class PreviousLabel:
         self.events = 0
         self.pairs = 0
         self.repeats = 0
-        self.last: Label | None = None
+        self.last = None
 
     def update(self, y_true: object, weight: Weight = 1) -> None:
         """Count the next true label; its weight is validated and not used."""
@@ -155,6 +173,11 @@ class PreviousLabel:
             refuse(f"{_NAME}.last", "the label of the one event", last)
         state.last = last[0] if last else None
         return state
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        # As where no compiled class has the attributes.
+        names = ("events", "last", "pairs", "repeats")
+        return None, {name: getattr(self, name) for name in names}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PreviousLabel):

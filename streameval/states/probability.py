@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streameval.events.truth import canonical_positive
 from streameval.events.values import Weight, canonical_score
@@ -11,9 +11,6 @@ from streameval.states.sums.fixed_point import UNIT, total_weight
 from streameval.states.sums.loss_sums import LossSums, each_bin
 from streameval.states.sums.loss_terms import EventTerms, binary_terms
 from streameval.states.sums.sum_vector import Field
-
-if TYPE_CHECKING:
-    from streameval.states.native.native_loss_tally import NativeLossTally
 
 _NATIVE = compiled("streameval.states.native.native_loss_tally")
 
@@ -56,12 +53,11 @@ class ProbabilitySums(LossSums):
     outside = Field[Weight]()
     """Weight of the events whose score is not in [0, 1]."""
 
-    def tally(self) -> NativeLossTally | None:
-        """Counts plain events of weight 1 in compiled code; None where that was not built."""
+    def tally(self) -> Any:
+        """Counts events of whole weight in compiled code; None where that was not built."""
         if self._terms is None and _NATIVE is not None:
             self._terms = _NATIVE.NativeLossTally(self)
-        tally: NativeLossTally | None = self._terms
-        return tally
+        return self._terms
 
     def update(  # type: ignore[override]  # the names of a binary event's arguments
         self, positive: bool, probability: float, weight: Weight = 1

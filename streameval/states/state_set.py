@@ -7,7 +7,6 @@ its own. The :class:`StatePlan` lists the states that a set keeps.
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,26 +15,38 @@ from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import Label, Weight
 from streameval.states.backend import compiled
+from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.class_scores import ClassScores, class_counter
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.loss_squares import LossSquares
+from streameval.states.moments import ScoreMoments
+from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.reference_index import check_room
 from streameval.states.registry import STATES, StateRow, states_of
+from streameval.states.score_index import ScoreIndex
+from streameval.states.weight_squares import WeightSquares
 from streameval.tasks.registry import TASKS, TaskName
 from streameval.tasks.task import Task
 
 if TYPE_CHECKING:
     from streameval.states.native.native_sets import NativeSets
-    from streameval.states.native.native_way import StateWay
 
-_NATIVE = compiled("streameval.states.native.native_way")
+_NATIVE = compiled("streameval.states.native.native_fast_path")
 _SETS = compiled("streameval.states.native.native_sets")
 _COUNTED_BY_SETS = frozenset({"confusion", "index"})
-
-# Compared by identity: what is not the default weight itself may be a float.
-_ONE = 1
-
-# What default evaluators of several classes keep of scores.
-_CLASS_STATES = (("class_scores",), ("class_probability", "class_scores"))
+_ROLES = {
+    ScoreIndex: "index",
+    ProbabilitySums: "losses",
+    ConfusionCounts: "confusion",
+    ClassScores: "scores",
+    ClassProbabilitySums: "sums",
+    PreviousLabel: "run",
+    ScoreMoments: "queued",
+    LossSquares: "queued",
+    WeightSquares: "weights",
+}
+"""What compiled code does with states; all others are counted in by their methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,22 +61,20 @@ class StatePlan:
             None where labels are discovered. A binary task has two classes, 0
             and 1, whether events of both occur or not.
         max_scores: Most distinct scores of a state that keeps scores, beyond which they
-            are coarsened; None: all. What could be derived from a state of scores is then
-            kept beside it from the first coarsening on, and stays exact.
+            are coarsened; None: all. What could be derived from all scores is then kept
+            beside them, and stays exact.
         probabilities: Whether multi-class scores are probabilities, and not any numbers.
 
     Attributes:
         rows: The rows of the states that are kept.
-        absent: The names of all other states but those that can be derived.
-        postponed: The rows of those that are derived while the scores are all kept, and
-            kept beside them before they are coarsened.
-        direct: The names of the states that are kept from the first event on, in the order of
-            the registry.
+        stored: Their names, in the order of the registry.
+        derivable: The rows of those that follow from another that is kept while its scores
+            are all there, and are written only where these have been coarsened.
+        absent: The names of the states that are neither kept nor derived at a read.
         task_row: The task's object.
         checked: Whether a state may refuse an event that another has counted before.
-        sorted: Whether :meth:`StateSet.add_set` can count here: the states are compiled, and
-            those that a default evaluator of a binary task keeps, or some of them.
-        fed: The names of these states by :attr:`~StateRow.fed_by`.
+        sorted: Whether :meth:`StateSet.add_set` counts sets of sorted batches in these states.
+        fed: The names of the states that are kept by :attr:`~StateRow.fed_by`.
         refusing: The same of those that may refuse a validated event.
     """
 
@@ -76,9 +85,9 @@ class StatePlan:
     max_scores: int | None = None
     probabilities: bool = True
     rows: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
+    stored: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    derivable: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
-    postponed: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
-    direct: tuple[str, ...] = field(init=False, repr=False, compare=False)
     task_row: Task = field(init=False, repr=False, compare=False)
     checked: bool = field(init=False, repr=False, compare=False)
     sorted: bool = field(init=False, repr=False, compare=False)
@@ -89,29 +98,26 @@ class StatePlan:
     def __post_init__(self) -> None:
         task = TASKS[self.task]
         rows = states_of(self.task, self.keeps)
-        refusing = [row for row in rows if self.task in row.refuses]
         others = [row for row in STATES.values() if row.name not in self.keeps]
-        postponed = tuple(row for row in rows if row.source in self.keeps)
+        refusing = [row for row in rows if self.task in row.refuses]
         fed = _by_feed(rows)
         first = (fed["scores"] + fed["labels"])[:1]
-        for name, value in (
-            ("absent", tuple(row.name for row in others if not self.derives(row))),
-            ("postponed", postponed),
-            ("direct", tuple(row.name for row in rows if row not in postponed)),
-            ("task_row", task),
-            ("checked", any(row.name not in first for row in refusing)),
-            (
-                "sorted",
-                _SETS is not None
-                and task.kernel == "two classes"
-                and self.keeps <= _COUNTED_BY_SETS
-                and self.max_scores is None,
-            ),
-            ("rows", rows),
-            ("fed", fed),
-            ("refusing", _by_feed(refusing)),
-            ("_counts", ConfusionCounts(self.labels if task.classes is None else task.classes)),
-        ):
+        computed = {
+            "rows": rows,
+            "stored": tuple(row.name for row in rows),
+            "derivable": tuple(row for row in rows if row.source in self.keeps),
+            "absent": tuple(row.name for row in others if not self.derives(row)),
+            "task_row": task,
+            "checked": any(row.name not in first for row in refusing),
+            "sorted": _SETS is not None
+            and task.kernel == "two classes"
+            and self.keeps <= _COUNTED_BY_SETS
+            and self.max_scores is None,
+            "fed": fed,
+            "refusing": _by_feed(refusing),
+            "_counts": ConfusionCounts(self.labels if task.classes is None else task.classes),
+        }
+        for name, value in computed.items():
             object.__setattr__(self, name, value)
 
     def confusion(self) -> ConfusionCounts:
@@ -119,35 +125,15 @@ class StatePlan:
         return self._counts.emptied()
 
     @classmethod
-    def everything(
-        cls,
-        task: TaskName,
-        bins: int = 10,
-        *,
-        labels: tuple[Label, ...] | None = None,
-        temporal: bool = False,
-        max_scores: int | None = None,
-        intervals: bool = False,
-        probabilities: bool = True,
-    ) -> StatePlan:
-        """What all metrics of the task read.
+    def everything(cls, task: TaskName, bins: int = 10, **options: Any) -> StatePlan:
+        """What all metrics of the task read; options as of :meth:`for_states`.
 
-        States that can be derived from another are not kept: a state set derives
-        them when they are first read. States that depend on the order of events
-        are kept if ``temporal``, those that only intervals read if ``intervals``.
+        States that depend on the order of events are kept if ``temporal``, those that only
+        intervals read if ``intervals``.
         """
         rows = states_of(task, STATES)
         names = {row.name for row in rows if not (row.certainty_of or row.ordered)}
-        return cls.for_states(
-            task,
-            names,
-            bins,
-            labels=labels,
-            temporal=temporal,
-            max_scores=max_scores,
-            intervals=intervals,
-            probabilities=probabilities,
-        )
+        return cls.for_states(task, names, bins, **options)
 
     @classmethod
     def for_states(
@@ -162,7 +148,10 @@ class StatePlan:
         intervals: bool = False,
         probabilities: bool = True,
     ) -> StatePlan:
-        """The least that serves metrics of these states; further arguments as above."""
+        """The least that serves metrics of these states.
+
+        A state that can be derived from another is not kept, unless ``max_scores`` is given.
+        """
         named = set(states)
         rows = tuple(
             row
@@ -215,10 +204,6 @@ class StateSet:
     :data:`~streameval.states.registry.STATES`; the other states of the registry
     are None, or derived at the first read and then kept current.
 
-    Cost:
-        One event: the sum of its states'; a read: see each metric. States that
-        can be derived cost nothing until they are read.
-
     >>> state_set = StateSet(StatePlan.everything("binary"))
     >>> state_set.update(1, 1, 0.8)
     >>> state_set.update(0, 1, 0.6)
@@ -230,8 +215,7 @@ class StateSet:
     derived: tuple[StateRow, ...] = ()
     """The rows of states that were derived and are kept current since."""
     _task: Task
-    _way: StateWay | None = None
-    _counted: Callable[[Any, Any, Any], bool] | None = None
+    _path: Any = None
 
     if TYPE_CHECKING:
 
@@ -242,58 +226,62 @@ class StateSet:
         self.plan = plan
         self._task = plan.task_row
         for row in plan.rows:
-            if row not in plan.postponed:
-                setattr(self, row.name, row.make(plan))
+            setattr(self, row.name, row.make(plan))
         for name in plan.absent:
             setattr(self, name, None)
-        self._sort()
+        self._bind()
 
-    def _sort(self) -> None:
-        """Note which states count which events, for the methods of single events."""
-        fed, direct = self.plan.fed, self.plan.direct
-        scored = [name for name in fed["scores"] if name in direct]
-        self._scored = self._states([*scored, *(row.name for row in self.derived)])
-        if any(row not in self.derived for row in self.plan.postponed):
-            # The source of all of them is the first.
-            self._scored = (_Guarded(self, self._scored[0]), *self._scored[1:])
+    def _bind(self) -> None:
+        """Note which states count which events, and have the fast path count in them."""
+        plan = self.plan
+        fed, refusing = plan.fed, plan.refusing
+        self._scored = self._states([*fed["scores"], *(row.name for row in self.derived)])
         self._labelled = self._states(fed["labels"])
         self._ordered = self._states(fed["order"])
-        refusing = self.plan.refusing
-        self._refusing = (
-            self._states([name for name in refusing["scores"] if name in direct]),
-            self._states(refusing["labels"]),
-        )
-        # Compiled, all of them at once.
-        if fed["scores"] in _CLASS_STATES and fed["labels"] == ("confusion",) and not self._ordered:
-            self._counted = self.class_scores.counted_with(self.class_probability, self.confusion)
-        if self._way is not None:
-            self._serve(self._way)
+        self._refusing = self._states(refusing["scores"]), self._states(refusing["labels"])
+        if self._path is not None:
+            self._bind_fast_path(self._path)
 
-    def way(self) -> StateWay | None:
-        """How compiled code counts a plain event in these states; None where there is none."""
-        if self._way is None and _NATIVE is not None:
-            self._way = _NATIVE.StateWay()
-            self._serve(self._way)
-        return self._way
+    def fast_path(self) -> Any:
+        """Counts an event in these states in compiled code; None where there is none."""
+        if self._path is None and _NATIVE is not None and self._task.kernel is not None:
+            self._path = _NATIVE.StateFastPath()
+            self._bind_fast_path(self._path)
+        return self._path
 
-    def _serve(self, way: StateWay) -> None:
-        """Tell the compiled way which states there are."""
-        plan = self.plan
-        others = plan.fed["labels"] not in ((), ("confusion",)) or self._ordered
-        kernel = plan.task_row.kernel
-        if others or plan.postponed or kernel is None:
-            way.close()
-            return
-        binary = kernel == "two classes"
-        index = self.index if binary and "index" in plan.direct else None
-        scored = [state for state in self._scored if binary and state is not index]
-        tallied = [state for state in scored if isinstance(state, ProbabilitySums)]
-        way.serve(
+    def _bind_fast_path(self, path: Any) -> None:
+        binary = self._task.kernel == "two classes"
+        taken: dict[str, Any] = {}
+        queued: tuple[list[Any], ...] = [], [], []
+        others: tuple[list[Any], ...] = [], [], []
+        every = self._scored, self._labelled, self._ordered
+        for states, queues, rest in zip(every, queued, others, strict=True):
+            for state in states:
+                role = _ROLES.get(type(state))
+                if role == "weights" or (role == "queued" and binary):
+                    queues.append(state)
+                elif role is None or role == "queued" or role in taken:
+                    rest.append(state)
+                else:
+                    taken[role] = state
+        get, losses = taken.get, taken.get("losses")
+        scores, sums = get("scores"), get("sums")
+        classes = class_counter(scores, sums)
+        if classes is None:
+            others[0].extend([state for state in (scores, sums) if state is not None])
+        known = [id(state) for states in others for state in states]
+        refusing = [tuple([s for s in states if id(s) in known]) for states in self._refusing]
+        path.bind(
             binary,
-            index,
-            tallied[0].tally() if tallied else None,
-            tuple([state for state in scored if not isinstance(state, ProbabilitySums)]),
-            self.confusion if self._labelled else None,
+            get("index"),
+            None if losses is None else losses.tally(),
+            get("confusion"),
+            classes,
+            get("run"),
+            (tuple(queued[0]), tuple(queued[1])),
+            tuple(map(tuple, others)),
+            None if self.plan.derivable else every,
+            (*refusing, *self._refusing),
         )
 
     def _states(self, names: Iterable[str]) -> tuple[Any, ...]:
@@ -307,43 +295,47 @@ class StateSet:
         state = row.derive(source, self.plan)
         setattr(self, row.name, state)
         self.derived += (row,)
-        self._sort()
+        self._bind()
         return state
 
     def _forget_derived(self) -> None:
-        """Forget what can be derived again; what was postponed is current, and stays."""
-        if not (self.derived or self.plan.postponed):
+        if not self.derived:
             return
         for row in self.derived:
-            if row not in self.plan.postponed:
-                delattr(self, row.name)
-        self.derived = tuple(row for row in self.derived if row in self.plan.postponed)
-        self._sort()
-
-    def keep_postponed(self) -> tuple[Any, ...]:
-        """Derive those postponed states that are not yet, for the scores may be coarsened next."""
-        missing = [row.name for row in self.plan.postponed if row not in self.derived]
-        return self._states(missing)
-
-    def _postponed(self, row: StateRow) -> Any:
-        """A postponed state of this state set, which is left as it is."""
-        if row in self.derived:
-            return getattr(self, row.name)
-        return row.derive(getattr(self, str(row.source)), self.plan)
+            delattr(self, row.name)
+        self.derived = ()
+        self._bind()
 
     @property
-    def _coarse(self) -> bool:
-        """Whether postponed states cannot be derived any more."""
-        postponed = self.plan.postponed
-        return bool(postponed) and getattr(self, str(postponed[0].source)).level > 0
+    def _written(self) -> tuple[str, ...]:
+        """The names of the states that are written: those that cannot be derived."""
+        plan = self.plan
+        if not plan.derivable or getattr(self, str(plan.derivable[0].source)).level:
+            return plan.stored
+        derivable = {row.name for row in plan.derivable}
+        return tuple(name for name in plan.stored if name not in derivable)
+
+    def _derive_before(self, events: int) -> None:
+        """Derive anew what is written beside coarse scores, if so many events may coarsen them.
+
+        Only once weights are fractions: their sums are written as they follow from the scores,
+        whatever the order of the events.
+        """
+        for row in self.plan.derivable:
+            source = getattr(self, str(row.source))
+            if source.exact or source.level or source.distinct + events <= source.max_scores:
+                return
+            setattr(self, row.name, row.derive(source, self.plan))
+        if self.plan.derivable:
+            self._bind()
 
     def become(self, other: StateSet) -> None:
         """Take the states of another state set of this plan, which is not used afterwards."""
         self._forget_derived()
-        for name in (*self.plan.direct, *(row.name for row in other.derived)):
+        for name in (*self.plan.stored, *(row.name for row in other.derived)):
             setattr(self, name, getattr(other, name))
         self.derived = other.derived
-        self._sort()
+        self._bind()
 
     # Counting
 
@@ -369,17 +361,14 @@ class StateSet:
         Raises:
             InputError: As :meth:`check`; nothing is counted.
         """
-        if score is not None and self.plan.checked:
-            counted = self._counted
-            if counted is not None and weight is _ONE and counted(y_true, y_pred, score):
-                return
+        if self.plan.checked and (score is not None or len(self._labelled) > 1):
             self.check(y_true, y_pred, score, weight)
         self.add(y_true, y_pred, score, weight)
 
     def add(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
-        """:meth:`update` with an event that :meth:`check` has accepted, or of a plan that is not
-        :attr:`~StatePlan.checked`, where the first state refuses an event, or none."""
+        """:meth:`update` with an event that :meth:`check` has accepted."""
         if score is not None and self._scored:
+            self._derive_before(1)
             given = self._task.of_scores(y_true, y_pred, score, weight)
             for state in self._scored:
                 state.update(*given)
@@ -387,9 +376,8 @@ class StateSet:
             given = self._task.of_labels(y_true, y_pred, weight)
             for state in self._labelled:
                 state.update(*given)
-        if self._ordered:
-            for state in self._ordered:
-                state.update(y_true)
+        for state in self._ordered:
+            state.update(y_true)
 
     def revert(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
         """Undo exactly one earlier event, or raise and change nothing.
@@ -406,91 +394,53 @@ class StateSet:
                 got="one that keeps kappa_temporal",
                 remedy="leave kappa_temporal out of metrics=",
             )
-        self._remove(y_true, y_pred, score, weight)
+        self.remove(y_true, y_pred, score, weight)
 
-    def evict(self, oldest: tuple[Any, ...], following: tuple[Any, ...] | None) -> None:
-        """Remove the oldest event of a window, known to be inside.
-
-        ``following`` is the event after it; None where there is none.
-        """
-        for remove, _, given in self._steps(*oldest):
-            remove(*given)
-        for state in self._ordered:
-            state.forget_oldest(oldest[0], None if following is None else following[0])
-
-    def replace(self, oldest: tuple[Any, ...], event: tuple[Any, ...]) -> None:
-        """:meth:`update` with an event and :meth:`evict` the oldest, in one call.
-
-        Not for a state set with a state that depends on the order of events.
-        """
-        y_true, y_pred, score, weight = event
-        old_true, old_pred, old_score, old_weight = oldest
-        if self.plan.checked or (score is None) is not (old_score is None):
-            self.update(y_true, y_pred, score, weight)
-            self.evict(oldest, None)
-            return
-        if score is not None:
-            given = self._task.of_scores(y_true, y_pred, score, weight)
-            old = self._task.of_scores(old_true, old_pred, old_score, old_weight)
-            for state in self._scored:
-                state.update(*given)
-                state.revert(*old)
-        # The new event's labels often equal the old one's.
-        if y_true == old_true and y_pred == old_pred and weight == old_weight:
-            return
-        for state in self._labelled:
-            if y_pred is not None:
-                state.update(*self._task.of_labels(y_true, y_pred, weight))
-            if old_pred is not None:
-                state.revert(*self._task.of_labels(old_true, old_pred, old_weight))
-
-    def take_out(self, event: tuple[Any, ...], others: Iterable[Label]) -> None:
-        """:meth:`revert` where the true labels of all other events are known in their order."""
-        self._remove(*event)
-        for row in self.plan.rows:
-            if row.ordered:
-                state = row.make(self.plan)
-                for label in others:
-                    state.update(label)
-                setattr(self, row.name, state)
-        self._sort()
-
-    def _steps(
-        self, y_true: Any, y_pred: Any, score: Any, weight: Any
-    ) -> list[tuple[Any, Any, tuple[Any, ...]]]:
-        """For each state: the method that removes an event, its inverse, and the arguments."""
-        steps: list[tuple[Any, Any, tuple[Any, ...]]] = []
-        given: tuple[Any, ...]
+    def remove(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> None:
+        """:meth:`revert` in all states but those that depend on the order of events."""
+        steps: list[tuple[Any, tuple[Any, ...]]] = []
         if y_pred is not None:
             given = self._task.of_labels(y_true, y_pred, weight)
-            steps += [(state.revert, state.update, given) for state in self._labelled]
+            steps += [(state, given) for state in self._labelled]
         if score is not None:
             given = self._task.of_scores(y_true, y_pred, score, weight)
-            steps += [(state.revert, state.update, given) for state in self._scored]
-        return steps
-
-    def _remove(self, *event: Any) -> None:
-        steps = self._steps(*event)
+            steps += [(state, given) for state in self._scored]
         done = 0
         try:
-            for remove, _, given in steps:
-                remove(*given)
+            for state, given in steps:
+                state.revert(*given)
                 done += 1
         except InputError:
             # Another state refused: the event as a whole was never counted.
-            for _, add, given in reversed(steps[:done]):
-                add(*given)
+            for state, given in reversed(steps[:done]):
+                state.update(*given)
             raise
+
+    def forget_oldest(self, oldest: Label, following: Label | None) -> None:
+        """Have states that depend on the order drop the first true label, before this one."""
+        for state in self._ordered:
+            state.forget_oldest(oldest, following)
+
+    def reorder(self, labels: Iterable[Label]) -> None:
+        """Make the states that depend on the order anew, of all true labels."""
+        for row in self.plan.rows:
+            if row.ordered:
+                state = row.make(self.plan)
+                for label in labels:
+                    state.update(label)
+                setattr(self, row.name, state)
+        self._bind()
 
     def check_many(self, batch: EventBatch) -> None:
         """Raise what :meth:`update_many` of this batch would raise; nothing is counted."""
         if not len(batch):
             return
+        of_scores, of_labels = self._refusing
         if batch.score is not None:
-            for state in self._refusing[0]:
+            for state in of_scores:
                 state.check_many(*self._task.score_columns(batch))
         if batch.y_pred is not None:
-            for state in self._refusing[1]:
+            for state in of_labels:
                 state.check_many(*self._task.label_columns(batch))
 
     def update_many(self, batch: EventBatch) -> None:
@@ -499,7 +449,7 @@ class StateSet:
         Raises:
             InputError: As :meth:`check_many`; nothing is counted.
         """
-        if batch.score is not None and self.plan.checked:
+        if self.plan.checked and (batch.score is not None or len(self._labelled) > 1):
             self.check_many(batch)
         self.add_many(batch)
 
@@ -508,6 +458,7 @@ class StateSet:
         if not len(batch):
             return
         if batch.score is not None and self._scored:
+            self._derive_before(len(batch))
             if batch.named is not None:
                 for event in batch.events():
                     given = self._task.of_scores(*event)
@@ -597,17 +548,8 @@ class StateSet:
                 nothing is changed.
         """
         self.check_merge(other)
-        postponed = self.plan.postponed
-        if postponed:
-            source = str(postponed[0].source)
-            mine, theirs = getattr(self, source), getattr(other, source)
-            if mine.level or theirs.level or mine.distinct + theirs.distinct > mine.max_scores:
-                self.keep_postponed()
-        beside = [(row, other._postponed(row)) for row in postponed if row in self.derived]
-        for name in self.plan.direct:
+        for name in self.plan.stored:
             getattr(self, name).merge(getattr(other, name))
-        for row, state in beside:
-            getattr(self, row.name).merge(state)
         self._forget_derived()
 
     def subtract(self, other: StateSet) -> None:
@@ -615,7 +557,7 @@ class StateSet:
 
         The same bits as a merge of the remaining ones.
         """
-        for name in self.plan.direct:
+        for name in self.plan.stored:
             getattr(self, name).subtract(getattr(other, name))
         self._forget_derived()
 
@@ -631,7 +573,7 @@ class StateSet:
     @property
     def has_whole_weights(self) -> bool:
         """Whether every state holds integers only, and merges have the same bits in any order."""
-        return all(getattr(self, name).exact for name in self.plan.direct)
+        return all(getattr(self, name).exact for name in self.plan.stored)
 
     def copy(self) -> StateSet:
         """An independent state set of the same events."""
@@ -686,7 +628,7 @@ class StateSet:
         2.6666666666666665
         """
         row = STATES[state]
-        if getattr(self, row.name if row.name in self.plan.direct else str(row.source)).exact:
+        if getattr(self, row.name if row.name in self.plan.stored else str(row.source)).exact:
             return self.support(state)
         weights = self.label_weights if row.fed_by == "labels" else self.score_weights
         return math.nan if weights is None else float(weights.effective_size)
@@ -708,42 +650,55 @@ class StateSet:
     def labels(self) -> list[Label]:
         """Every label of any state, sorted."""
         known: set[Label] = set()
-        for state in self._states(self.plan.direct):
+        for state in self._states(self.plan.stored):
             known.update(getattr(state, "labels", ()))
         return sorted(known)
 
     # Writing and checking
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self, *, derivable: bool = False) -> dict[str, Any]:
         """Plain data of every state that the plan keeps, canonical.
 
-        Postponed states are among them where they cannot be derived.
+        Args:
+            derivable: Write also those that can be derived from another, for this process only.
         """
-        names = self.plan.keeps if self._coarse else self.plan.direct
-        return {name: self.form(name) for name in sorted(names)}
+        return {
+            name: self.form(name)
+            for name in sorted(self.plan.keeps if derivable else self._written)
+        }
 
     def form(self, name: str) -> dict[str, Any]:
         """Plain data of one state that the plan keeps, for :meth:`StateRow.restored`."""
         return STATES[name].write(getattr(self, name))
 
     @classmethod
-    def from_state(cls, data: dict[str, Any], plan: StatePlan) -> StateSet:
+    def from_state(
+        cls, data: dict[str, Any], plan: StatePlan, *, derivable: bool = False
+    ) -> StateSet:
         """The state set that :meth:`to_state` wrote.
+
+        Args:
+            data: What was written.
+            plan: What it keeps.
+            derivable: Whether the data are of this process, with all states.
 
         Raises:
             StateError: The data is not that of a state set of this plan.
         """
-        if not isinstance(data, dict) or not set(plan.direct) <= set(data) <= plan.keeps:
+        least = set(plan.stored).difference(row.name for row in plan.derivable)
+        if not isinstance(data, dict) or not least <= set(data) <= plan.keeps:
             found = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
-            raise StateError(f"state set: expected the states {sorted(plan.direct)}, got {found}")
+            raise StateError(f"state set: expected the states {sorted(least)}, got {found}")
         new = cls(plan)
         for row in plan.rows:
-            if row in plan.postponed:
-                if not new._coarse:
-                    continue  # where it is there, it says what the scores say
+            if row in plan.derivable and not derivable:
+                source = getattr(new, str(row.source))
+                if not source.level:
+                    # What was written can say no more than the scores do.
+                    setattr(new, row.name, row.derive(source, plan))
+                    continue
                 if row.name not in data:
                     raise StateError(f"state set: expected {row.name} beside coarsened scores")
-                new.derived += (row,)
             state = row.restored(plan, data[row.name])
             for setting in ("bins", "max_scores", "probabilities"):
                 wanted = getattr(plan, setting)
@@ -753,7 +708,7 @@ class StateSet:
                         f"state set.{row.name}: expected {wanted} {setting}, got {got}"
                     )
             setattr(new, row.name, state)
-        new._sort()
+        new._bind()
         new._check_supports()
         return new
 
@@ -764,7 +719,7 @@ class StateSet:
         every event has a score.
         """
         plan = self.plan
-        names = set(plan.keeps if self._coarse else plan.direct)
+        names = set(self._written)
         for kind in ("labels", "scores"):
             rows = [row for row in plan.rows if row.fed_by == kind and row.name in names]
             for first, row in zip(rows[:1] * len(rows), rows[1:], strict=False):
@@ -782,59 +737,19 @@ class StateSet:
         if not isinstance(other, StateSet):
             return NotImplemented
         return self.plan == other.plan and all(
-            getattr(self, name) == getattr(other, name)
-            for name in (self.plan.keeps if self._coarse else self.plan.direct)
+            getattr(self, name) == getattr(other, name) for name in self._written
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        for state in self._states({*self.plan.direct, *(row.name for row in self.derived)}):
-            state._check()
-        assert not self._coarse or set(self.plan.postponed) <= set(self.derived)
-        for row in self.derived:
+        for name in (*self.plan.stored, *(row.name for row in self.derived)):
+            getattr(self, name)._check()
+        for row in (*self.derived, *self.plan.derivable):
             source = getattr(self, str(row.source))
             # Float sums depend on the order of their terms.
             if source.exact and not source.level:
                 assert getattr(self, row.name) == row.derive(source, self.plan)
-
-
-class _Guarded:
-    """The scores of a state set that is to derive postponed states before they are coarsened.
-
-    Counts the events that can be added until then: no more than new distinct scores.
-    """
-
-    __slots__ = ("_room", "_source", "_state_set", "revert")
-
-    def __init__(self, state_set: StateSet, source: Any) -> None:
-        # No cycle: large sets of states are freed with their last reference.
-        self._state_set = weakref.ref(state_set)
-        self._source = source
-        self._room = 0
-        self.revert = source.revert
-
-    def _states(self, events: int) -> tuple[Any, ...]:
-        """Those that count the next events: the scores, and what is derived just before them."""
-        self._room -= events
-        if self._room >= 0:
-            return (self._source,)
-        most = self._source.max_scores
-        self._room = most - self._source.distinct - events
-        # Near the limit a look at every few events would take longer than the states.
-        if self._room >= most // 16:
-            return (self._source,)
-        state_set = self._state_set()
-        assert state_set is not None
-        return (self._source, *state_set.keep_postponed())
-
-    def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
-        for state in self._states(1):
-            state.update(positive, score, weight)
-
-    def update_many(self, positive: Any, score: Any, weight: Any = None) -> None:
-        for state in self._states(len(score)):
-            state.update_many(positive, score, weight)
 
 
 class _Derived:
@@ -867,11 +782,8 @@ class _DerivedStateSet(StateSet):
     def has_fed(self, kind: str) -> bool:
         return self._known_fed(kind)
 
-    def _sort(self) -> None:
+    def _bind(self) -> None:
         """No event is counted, so that no state needs to be made."""
-
-    def _postponed(self, row: StateRow) -> Any:
-        return getattr(self, row.name)
 
     def _missing(self, row: StateRow) -> Any:
         state = self._make(row.name)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import IntArray
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import Undo, WindowKind
+from streameval.windows.window import FastPath, Undo, WindowKind
 
 if TYPE_CHECKING:
     from streameval.states.native.native_sets import NativeSets
-    from streameval.states.native.native_way import StateWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +53,12 @@ class CumulativeWindow:
 
     __slots__ = ("state_set",)
 
-    plain = True
-    reader = None
-    series = None
-    compiled_reader = None
-
     def __init__(self, state_set: StateSet) -> None:
         self.state_set = state_set
 
-    def compiled_way(self) -> StateWay | None:
-        """That of the state set."""
-        return self.state_set.way()
+    def fast_path(self) -> FastPath:
+        """Every event is counted in the one state set."""
+        return FastPath(self.state_set.fast_path(), self.state_set, every=True)
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """A slice holds no more than the total."""
@@ -73,7 +67,7 @@ class CumulativeWindow:
         """Count one validated event, or raise InputError and change nothing."""
         self.state_set.update(*event)
 
-    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
+    def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch; the result counts it and cannot fail."""
         self.state_set.check_many(batch)
         return functools.partial(self.state_set.add_many, batch)

@@ -36,7 +36,7 @@ from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.fading_sums import SUMMED, FadingSums, ScaledState
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import Undo, WindowKey, WindowKind
+from streameval.windows.window import FastPath, Undo, WindowKey, WindowKind
 
 EPOCHS = 64
 """Half-lives that are kept."""
@@ -217,10 +217,6 @@ class FadingWindow:
         "_way",
     )
 
-    state_set = None
-    plain = False
-    series = None
-
     def __init__(self, spec: Fading, plan: StatePlan, timeline: BucketTimeline) -> None:
         self._buckets = TimeBuckets(plan, timeline, "epoch")
         self._spec = spec
@@ -237,16 +233,13 @@ class FadingWindow:
         self._way = None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
         self._sums: Any = FadingSums(plan) if self._way is None else self._way
 
-    def compiled_way(self) -> Any:
-        """Counts plain events that are not late."""
-        return self._way
+    def fast_path(self) -> FastPath:
+        """Counts events that are not late, which wait for their epochs' states; reads the sums."""
+        return FastPath(
+            self._way, compiled=lambda metric: getattr(self._way, metric, None), reader=self._reader
+        )
 
-    def compiled_reader(self, metric: str) -> Callable[[], float] | None:
-        """Reads a metric of the compiled sums, or nan while they are not kept."""
-        read: Callable[[], float] | None = getattr(self._way, metric, None)
-        return read
-
-    def reader(
+    def _reader(
         self, name: str, state: str, function: Callable[[Any], float]
     ) -> Callable[[], float] | None:
         """Reads a metric of a state from whole sums, or nan if it has to be read in full."""
@@ -357,7 +350,7 @@ class FadingWindow:
         newest = self._timeline.newest
         self._allow(number if newest is None else max(number, newest))
 
-    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
+    def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         assert event_times is not None
         span = self._spec.span
@@ -469,7 +462,7 @@ class FadingWindow:
         if name not in self._summed:
             return None
         if not self._sums.keeps(name):
-            source = name if name in self._plan.direct else str(STATES[name].source)
+            source = name if name in self._plan.stored else str(STATES[name].source)
             sets = [(number, self.buckets.read(number)) for number in self.buckets]
             if not all(getattr(state_set, source).exact for _, state_set in sets):
                 return None
@@ -568,7 +561,7 @@ def _scaled_index(ranking: Any, units: int, bits: int) -> Any:
 def _part(state_set: StateSet, plan: StatePlan, name: str) -> Any:
     """A state of an epoch, derived where it is not stored."""
     row = STATES[name]
-    if name in plan.direct or row in state_set.derived:
+    if name in plan.stored or row in state_set.derived:
         return getattr(state_set, name)
     return row.derive(getattr(state_set, str(row.source)), plan)
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -16,19 +16,15 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import Undo, WindowKind
+from streameval.windows.window import FastPath, Undo, WindowKind
 
-if TYPE_CHECKING:
-    from streameval.states.native.event_ring import NativeEventRing
-    from streameval.states.native.native_way import DequeWay, RingWay
-
-_NATIVE: Any = compiled("streameval.states.native.native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
 
-Ring: TypeAlias = "deque[EventFields] | NativeEventRing"
-"""Oldest first. The compiled one takes binary events of weight 1."""
+Ring: TypeAlias = Any
+"""A deque of events, oldest first; or a ``NativeEventRing``, of binary events of weight 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +99,6 @@ class LastWindow:
 
     __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "state_set")
 
-    plain = False
-    reader = None
-    series = None
-    compiled_reader = None
-
     def __init__(self, n: int, plan: StatePlan) -> None:
         self._n = n
         self._plan = plan
@@ -123,15 +114,13 @@ class LastWindow:
             self._ring.drop(len(held))
             self._ring = held
 
-    def compiled_way(self) -> RingWay | DequeWay | None:
-        """Of a binary task while the compiled ring is in use."""
-        states = self.state_set.way()
-        way: RingWay | DequeWay | None = None
-        if states is not None and self._compiled is not None:
-            way = _NATIVE.RingWay(self, self._compiled, states)
-        elif states is not None and self._plan.task_row.kernel == "classes":
-            way = _NATIVE.DequeWay(self, self._n, states)
-        return way
+    def fast_path(self) -> FastPath:
+        """Counts by the compiled ring while it is in use, else by the deque."""
+        states, counts = self.state_set.fast_path(), None
+        if states is not None:
+            binary = self._plan.task_row.kernel == "two classes"
+            counts = _NATIVE.LastFastPath(self, self._n, self._compiled, states, binary)
+        return FastPath(counts, self.state_set)
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
@@ -142,11 +131,6 @@ class LastWindow:
         if event[3] != 1:
             self._keep_weights()
         ring = self._ring
-        if len(ring) == self._n and not self._ordered:
-            self.state_set.replace(ring[0], event)
-            ring.popleft()
-            ring.append(event)
-            return
         self.state_set.update(*event)
         ring.append(event)
         if len(ring) > self._n:
@@ -155,9 +139,10 @@ class LastWindow:
     def _evict(self) -> None:
         ring = self._ring
         oldest = ring.popleft()
-        self.state_set.evict(oldest, ring[0] if ring else None)
+        self.state_set.remove(*oldest)
+        self.state_set.forget_oldest(oldest[0], ring[0][0] if ring else None)
 
-    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
+    def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail.
 
         Events that would be evicted again by the end of the batch are never counted.
@@ -219,7 +204,8 @@ class LastWindow:
             )
         position = len(ring) - back
         del ring[position]
-        self.state_set.take_out(event, self._labels())
+        self.state_set.remove(*event)
+        self.state_set.reorder(self._labels())
         return functools.partial(self._put_back, event, position)
 
     def _put_back(self, event: EventFields, position: int) -> None:
@@ -227,7 +213,7 @@ class LastWindow:
         self.state_set.update(*event)
         if self._ordered:
             # Counted as the newest, which it need not be.
-            self.state_set.take_out((event[0], None, None, 1), self._labels())
+            self.state_set.reorder(self._labels())
 
     def _labels(self) -> Iterable[Any]:
         return (event[0] for event in self._ring) if self._ordered else ()
@@ -286,17 +272,12 @@ def _fraction(weight: object, position: int | None) -> InputError:
     )
 
 
-def compiled_ring(most: int, plan: StatePlan) -> NativeEventRing | None:
-    """A compiled ring for windows of such state sets; None where a deque is used.
-
-    That is: nothing was compiled, there are more than two classes, or a state
-    depends on the order of events.
-    """
+def compiled_ring(most: int, plan: StatePlan) -> Any:
+    """A compiled ring of events of two classes; None where a deque is used."""
     module = compiled("streameval.states.native.event_ring")
     if plan.task_row.kernel != "two classes" or plan.ordered or module is None:
         return None
-    ring: NativeEventRing = module.NativeEventRing(most)
-    return ring
+    return module.NativeEventRing(most)
 
 
 def _newest(ring: Ring, event: EventFields) -> int:

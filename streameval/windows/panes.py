@@ -20,22 +20,22 @@ from streameval.events.values import IntArray
 from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import PaneMark, Undo, WindowKey, WindowKind
+from streameval.windows.window import FastPath, PaneMark, Undo, WindowKey, WindowKind
 
 if TYPE_CHECKING:
     from streameval.states.native.native_sets import NativeSets
 
 
-class PanesWay:
+class PanesFastPath:
     """What the compiled way of an event reads and changes, where it is not that itself."""
 
     __slots__ = ("_merged", "_merged_at", "_read_at", "_timeline", "buckets")
 
 
-_NATIVE: Any = compiled("streameval.states.native.native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 
 if not TYPE_CHECKING and _NATIVE is not None:
-    PanesWay = _NATIVE.PanesWay
+    PanesFastPath = _NATIVE.PanesFastPath
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -165,7 +165,7 @@ class Panes:
         }
 
 
-class PanesWindow(PanesWay):
+class PanesWindow(PanesFastPath):
     """The state sets of the retained panes, and the merge of those inside the window.
 
     The merge is made at the first read and then kept current: an event is added
@@ -174,10 +174,6 @@ class PanesWindow(PanesWay):
     """
 
     __slots__ = ("_panes", "_plan")
-
-    state_set = None
-    plain = False
-    reader = None
 
     def __init__(self, spec: Panes, plan: StatePlan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "pane")
@@ -188,13 +184,11 @@ class PanesWindow(PanesWay):
         self._merged_at: int | None = None
         self._read_at: int | None = None
 
-    def compiled_way(self) -> Any:
-        """Counts events of the newest pane in it and in the merge."""
-        return None if _NATIVE is None else self
-
-    def compiled_reader(self, metric: str) -> Callable[[], float] | None:
-        """Reads the merge."""
-        return None if _NATIVE is None else _NATIVE.MergeReader(self, metric).read
+    def fast_path(self) -> FastPath | None:
+        """Counts events of the newest pane in it and in the merge, and reads the merge."""
+        if _NATIVE is None:
+            return None
+        return FastPath(self, compiled=lambda metric: _NATIVE.MergeReader(self, metric).read)  # type: ignore[arg-type]
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` raises; a pane of a slice holds no more than that of the total."""
@@ -221,7 +215,7 @@ class PanesWindow(PanesWay):
         else:
             self.buckets.update(number, event)
 
-    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
+    def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         assert event_times is not None
         self._advance()
@@ -338,11 +332,6 @@ class PanesWindow(PanesWay):
         if self._merged is None:
             self._merged = self._merge_of_panes()
         return self._merged
-
-    @property
-    def series(self) -> PanesWindow:
-        """The window, which has the methods of a :class:`PaneSeries`."""
-        return self
 
     def marked(self) -> list[PaneMark]:
         """Every pane from the oldest that holds events to the newest, empty ones included."""

@@ -26,7 +26,7 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Label, Weight
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
-from streameval.windows.window import PaneSeries, Undo, Window, WindowSpec
+from streameval.windows.window import FastPath, PaneSeries, Undo, Window, WindowSpec
 
 MAX_EVENT_WEIGHT = 2**20
 """Largest weight of one event, so that no replicate holds more than a state can."""
@@ -198,31 +198,21 @@ class ReplicatedWindow:
     Events have a fifth field, and batches a column, with the unit's key.
     """
 
-    __slots__ = ("_window", "replicates", "unit")
-
-    plain = False
-    compiled_way = None
-    reader = None
-    compiled_reader = None
+    __slots__ = ("replicates", "unit", "window")
 
     def __init__(self, windows: list[Window], unit: str) -> None:
-        self._window, *self.replicates = windows
+        self.window, *self.replicates = windows
         self.unit = unit
 
-    @property
-    def state_set(self) -> StateSet | None:
-        """That of the window itself."""
-        return self._window.state_set
-
-    @property
-    def series(self) -> PaneSeries | None:
-        """The panes of the window itself."""
-        return self._window.series
+    def fast_path(self) -> FastPath | None:
+        """Reads the window itself; events are counted in Python."""
+        path = self.window.fast_path()
+        return None if path is None else FastPath(states=path.states)
 
     def _parts(self, event: Any) -> list[tuple[Window, EventFields]]:
         """Each window that counts an event, with the event as it counts there."""
         true, predicted, score, weight, key = event
-        parts = [(self._window, (true, predicted, score, weight))]
+        parts = [(self.window, (true, predicted, score, weight))]
         for n, count in _counts_of(key, len(self.replicates)):
             parts.append((self.replicates[n], (true, predicted, score, weight * count)))
         return parts
@@ -245,9 +235,9 @@ class ReplicatedWindow:
                 window.remove(weighted, event_time)
             raise
 
-    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
+    def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
-        count = self._window.prepare(replace(batch, unit=None), event_times)
+        count = self.window.stage(replace(batch, unit=None), event_times)
         # The parts are made twice: all at once, they would take 130 times the batch's memory.
         for _ in self._counting(batch, event_times):
             pass
@@ -261,7 +251,7 @@ class ReplicatedWindow:
     def _counting(
         self, batch: EventBatch, event_times: IntArray | None
     ) -> Iterator[Callable[[], None]]:
-        """The prepared part of the batch in each replicate."""
+        """The staged part of the batch in each replicate."""
         assert batch.unit is not None
         plain = replace(batch, unit=None)
         keys, codes = np.unique(batch.unit, return_inverse=True)
@@ -274,7 +264,7 @@ class ReplicatedWindow:
                 if plain.weight is not None:
                     weight = weight * plain.weight[rows]
                 times = None if event_times is None else event_times[rows]
-                yield window.prepare(plain.take(rows).weighted(weight), times)
+                yield window.stage(plain.take(rows).weighted(weight), times)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
@@ -290,18 +280,18 @@ class ReplicatedWindow:
 
     def current(self) -> StateSet:
         """The state set of the events inside now; for reading only."""
-        return self._window.current()
+        return self.window.current()
 
     def resampled(self, pane: int | None = None) -> Iterator[StateSet]:
         """The state set of each replicate, or of its pane that starts at a moment."""
         for window in self.replicates:
             if pane is None:
                 yield window.current()
-            elif window.series is not None:
-                yield window.series.state_set_from(pane)
+            elif isinstance(window, PaneSeries):
+                yield window.state_set_from(pane)
 
     def _windows(self) -> list[Window]:
-        return [self._window, *self.replicates]
+        return [self.window, *self.replicates]
 
     def check_merge(self, other: ReplicatedWindow) -> None:
         """Raise StateError, with the reason, where the two cannot be merged."""
@@ -315,12 +305,12 @@ class ReplicatedWindow:
 
     def retained(self) -> dict[str, Any]:
         """What the window itself keeps."""
-        return self._window.retained()
+        return self.window.retained()
 
     def to_state(self) -> dict[str, Any]:
         """Plain canonical data."""
         return {
-            "window": self._window.to_state(),
+            "window": self.window.to_state(),
             "replicates": [window.to_state() for window in self.replicates],
         }
 
@@ -332,3 +322,10 @@ class ReplicatedWindow:
 def _each(calls: Iterable[Callable[[], None]]) -> None:
     for call in calls:
         call()
+
+
+def panes_of(window: Window) -> PaneSeries | None:
+    """The window itself, or that beside replicates, if it has panes to make a series of."""
+    if isinstance(window, ReplicatedWindow):
+        window = window.window
+    return window if isinstance(window, PaneSeries) else None

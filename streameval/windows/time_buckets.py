@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streameval.states.native.native_sets import NativeSets
 
 
-class TimelineWay:
+class TimelineFields:
     """What the compiled way of an event reads and changes, where it is not that itself."""
 
     __slots__ = ("_counts", "latest", "newest")
@@ -38,10 +38,10 @@ class TimelineWay:
     _counts: list[int]
 
 
-_NATIVE: Any = compiled("streameval.states.native.native_way")
+_NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 
 if not TYPE_CHECKING and _NATIVE is not None:
-    TimelineWay = _NATIVE.TimelineWay
+    TimelineFields = _NATIVE.TimelineFields
 
 
 class Arrivals(NamedTuple):
@@ -53,7 +53,7 @@ class Arrivals(NamedTuple):
     latest: int
 
 
-class BucketTimeline(TimelineWay):
+class BucketTimeline(TimelineFields):
     """The stream's latest moment, which buckets it keeps, and counts of arrivals.
 
     Bucket n holds the moments from ``n * width`` to ``(n + 1) * width``. Which
@@ -464,7 +464,7 @@ def freeze(state_set: StateSet) -> bytes:
     packed = state_set.packed()
     if packed is not None:
         return packed
-    state = state_set.to_state()
+    state = state_set.to_state(derivable=True)
     try:
         return _encoder.encode(state)
     except OverflowError:
@@ -476,4 +476,4 @@ def thaw(data: bytes, plan: StatePlan) -> StateSet:
     """The state set that was frozen."""
     if StateSet.is_packed(data):
         return StateSet.unpacked(data, plan)
-    return StateSet.from_state(_decoder.decode(data), plan)
+    return StateSet.from_state(_decoder.decode(data), plan, derivable=True)

@@ -19,10 +19,27 @@ from streameval.windows.time_buckets import BucketTimeline
 
 if TYPE_CHECKING:
     from streameval.states.native.native_sets import NativeSets
-    from streameval.states.native.native_way import WindowWay
 
 Undo = Callable[[], None]
 """Restores the removed event, bit for bit."""
+
+
+class FastPath(NamedTuple):
+    """What counts events in a window, and reads it, past the window's methods.
+
+    A function that reads a metric returns nan where :meth:`Window.current` has to be read.
+    """
+
+    counts: Any = None
+    """The ``WindowFastPath`` that counts an event in compiled code; None in Python."""
+    states: StateSet | None = None
+    """What :meth:`Window.current` gives, where that object is never replaced."""
+    every: bool = False
+    """Whether each event is counted in these states, and nowhere else."""
+    compiled: Callable[[str], Callable[[], float] | None] | None = None
+    """Where there are no such states: from a method of ``StateFastPath`` to what reads it."""
+    reader: Callable[[str, str, Callable[[Any], float]], Callable[[], float] | None] | None = None
+    """From a metric without parameters, its one state and its function to what reads it."""
 
 
 class PaneMark(NamedTuple):
@@ -34,8 +51,9 @@ class PaneMark(NamedTuple):
     """The same object for as long as the pane's events are the same; None while it fills."""
 
 
+@runtime_checkable
 class PaneSeries(Protocol):
-    """The retained panes of a window."""
+    """A :class:`Window` with panes, of which a series is made."""
 
     def marked(self) -> list[PaneMark]:
         """Every pane from the oldest that holds events to the newest, empty ones included."""
@@ -49,57 +67,15 @@ class PaneSeries(Protocol):
 class Window(Protocol):
     """The events that count, kept as one state set or more."""
 
-    @property
-    def state_set(self) -> StateSet | None:
-        """What :meth:`current` gives, where that object is never replaced; else None."""
-        ...
-
-    @property
-    def plain(self) -> bool:
-        """Whether each event is counted in :attr:`state_set`, whose states are never replaced."""
-        ...
-
-    @property
-    def compiled_way(self) -> Callable[[], WindowWay | None] | None:
-        """Gives how compiled code counts a plain event; None where only Python counts."""
-        ...
-
-    @property
-    def compiled_reader(self) -> Callable[[str], Callable[[], float] | None] | None:
-        """Where :attr:`state_set` is None: from the name of a method of
-        :class:`~streameval.states.native.native_way.StateWay` to the metric as a function of
-        nothing, which is nan where :meth:`current` has to be read; None where there is none."""
-        ...
-
-    @property
-    def reader(
-        self,
-    ) -> Callable[[str, str, Callable[[Any], float]], Callable[[], float] | None] | None:
-        """Makes a function that reads a metric at once; None where :meth:`current` is all.
-
-        From the name of a metric without parameters, of the one state that it is a function of,
-        and that function. What is made returns nan where the metric has no value, or has to be
-        read from :meth:`current`.
-        """
-        ...
-
-    @property
-    def series(self) -> PaneSeries | None:
-        """The panes of which a series is made; None where there are none."""
-        ...
-
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` raises for an event that the window of all events accepts.
-
-        Called for the window of a slice, which holds part of those events.
-        """
+        """Raise what :meth:`add` raises in a slice for an event that the total accepts."""
         ...
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one validated event, or raise InputError and change nothing."""
         ...
 
-    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
+    def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         ...
 
@@ -109,6 +85,10 @@ class Window(Protocol):
 
     def current(self) -> StateSet:
         """The state set of the events inside now; for reading only."""
+        ...
+
+    def fast_path(self) -> FastPath | None:
+        """What counts and reads past these methods; None where there is nothing faster."""
         ...
 
     def check_merge(self, other: Self) -> None:
@@ -139,7 +119,7 @@ class SortedWindow(Protocol):
     """
 
     def takes_sets(self, numbers: list[int]) -> bool:
-        """Whether :meth:`add_sets` can count in these buckets; else :meth:`Window.prepare` does."""
+        """Whether :meth:`add_sets` can count in these buckets; else :meth:`Window.stage` does."""
         ...
 
     def add_sets(

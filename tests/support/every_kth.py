@@ -10,7 +10,7 @@ from typing import Any
 from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import WindowKey, WindowKind
+from streameval.windows.window import FastPath, WindowKey, WindowKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,6 @@ class EveryKth:
 class EveryKthWindow:
     """One state set, and how many events have passed."""
 
-    plain = False
-    compiled_way = None
-    reader = None
-    compiled_reader = None
-    series = None
-
     def __init__(self, k: int, state_set: StateSet, seen: int) -> None:
         self.k, self.state_set, self.seen = k, state_set, seen
 
@@ -63,7 +57,7 @@ class EveryKthWindow:
             self.state_set.update(*event)
         self.seen += 1
 
-    def prepare(self, batch: EventBatch, event_times: Any) -> Callable[[], None]:
+    def stage(self, batch: EventBatch, event_times: Any) -> Callable[[], None]:
         part = batch.take(slice(-self.seen % self.k, None, self.k))
         self.state_set.check_many(part)
 
@@ -76,6 +70,9 @@ class EveryKthWindow:
     def remove(self, event: EventFields, event_time: int | None) -> Callable[[], None]:
         self.state_set.revert(*event)
         return functools.partial(self.state_set.update, *event)
+
+    def fast_path(self) -> FastPath:
+        return FastPath(states=self.state_set)
 
     def current(self) -> StateSet:
         return self.state_set

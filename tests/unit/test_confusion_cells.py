@@ -83,6 +83,7 @@ def reader(name: str, counts: ConfusionCounts) -> Callable[[], float]:
     """The compiled metric of a state set with this confusion."""
     state_set = StateSet(StatePlan.for_states("multiclass", ["confusion"]))
     state_set.confusion = counts
+    state_set._bind()
     read = compiled_reader(name, CumulativeWindow(state_set), binary=False)
     assert read is not None
     return read

@@ -1,7 +1,7 @@
-// What multi-class events of weight 1 add to the sums over their probabilities.
+// What multi-class events of whole weight add to the sums over their probabilities.
 //
 // Sums of integers, as states/class_probability.py has them, of the events since they
-// were last taken. The caller takes them before so many that 128 bits were too few.
+// were last taken. The caller takes them before their weight is above `most_weight`.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +21,15 @@ inline Wide share_of(std::uint64_t wins, std::uint64_t pairs) {
 
 class ClassTerms {
 public:
+    // Sums of this weight, of terms of up to 2^67 units, fit 128 bits.
+    static constexpr std::int64_t most_weight = std::int64_t(1) << 56;
+
     std::vector<double> edges;         // inner edges of the bins, ascending
-    std::vector<std::uint64_t> ranks;  // events by the rank of the true class, from -1 on
+    std::vector<std::uint64_t> ranks;  // weight by the rank of the true class, from -1 on
     std::vector<Bin> bins;
     std::vector<std::size_t> ranks_used, bins_used;  // those that are not empty
     Wide log_loss = 0, brier = 0;
-    std::int64_t events = 0;
+    std::int64_t weight = 0;
 
     // Bins between these edges, and one more.
     void start(std::size_t count) {
@@ -43,17 +46,20 @@ public:
     }
 
     // One event, of what was summed over its cells.
-    void count(double given, Wide squares, std::ptrdiff_t rank, double confidence, bool hit) {
-        log_loss += loss_units<Wide>(given);
-        brier += squares;
+    void count(double given, Wide squares, std::ptrdiff_t rank, double confidence, bool hit,
+               std::int64_t by = 1) {
+        log_loss += Wide(by) * loss_units<Wide>(given);
+        brier += Wide(by) * squares;
         const auto place = static_cast<std::size_t>(rank + 1);
-        if (ranks[place]++ == 0) ranks_used.push_back(place);
+        if (ranks[place] == 0) ranks_used.push_back(place);
+        ranks[place] += static_cast<std::uint64_t>(by);
         const std::size_t at = bin_of(edges, confidence);
         Bin& bin = bins[at];
-        if (bin.weight++ == 0) bins_used.push_back(at);
-        if (hit) ++bin.hits;
-        bin.units += in_units(confidence);
-        ++events;
+        if (bin.weight == 0) bins_used.push_back(at);
+        bin.weight += by;
+        if (hit) bin.hits += by;
+        bin.units += SignedWide(by) * in_units(confidence);
+        weight += by;
     }
 
     // One event from its row of a matrix. `truth` and `predicted` are columns, -1 where there
@@ -92,7 +98,7 @@ public:
         ranks_used.clear();
         bins_used.clear();
         log_loss = brier = 0;
-        events = 0;
+        weight = 0;
     }
 };
 

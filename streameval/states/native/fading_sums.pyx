@@ -10,10 +10,10 @@ from libcpp.vector cimport vector
 
 import numpy as np
 
-from streameval.states.native.native_way cimport PlainEvent, TimelineWay, WindowWay
 from streameval.states.native.exact128 cimport (
     U256, Wide, integer, long_integer, long_wide, wide,
 )
+from streameval.states.native.native_fast_path cimport Event, TimelineFields, WindowFastPath
 from streameval.states.native.wide_tree cimport WideTree
 
 __all__ = ["NativeFadingSums", "NativeWideRanking"]
@@ -74,7 +74,8 @@ cdef enum:
 cdef object _ONE = 1
 # The same of all windows: 100 KB.
 cdef FadingUnits _UNITS
-# MAX_TOTAL in Python.
+# MAX_EVENT_WEIGHT and MAX_TOTAL in Python.
+cdef int64_t _MOST_WEIGHT = <int64_t>1 << 20
 cdef uint64_t _MOST_UNITS = (<uint64_t>1 << 62) - 1
 # Events that wait before Python takes them into their epochs' states.
 cdef size_t _MOST_WAITING = 8192
@@ -193,7 +194,7 @@ cdef class NativeWideRanking:
 
 
 @cython.final
-cdef class NativeFadingSums(WindowWay):
+cdef class NativeFadingSums(WindowFastPath):
     """:class:`~streameval.windows.fading_sums.FadingSums` of binary events, compiled.
 
     The same integers, in 128 and 256 bits; the window goes on with the reference once they do
@@ -217,7 +218,7 @@ cdef class NativeFadingSums(WindowWay):
     cdef object _plan
     cdef object _advance
     cdef object _losses
-    cdef TimelineWay _timeline
+    cdef TimelineFields _timeline
     cdef int64_t _span
     cdef int64_t _epochs
     cdef bint _labels
@@ -417,20 +418,22 @@ cdef class NativeFadingSums(WindowWay):
             if end > start
         ]
 
-    cdef bint ready(self, PlainEvent* event) except -1:
+    cdef bint ready(self, Event* event) except -1:
         if self.retired or self._sums.waiting() >= _MOST_WAITING:
             return False
         if not (event.scored and self._scores) and not self._labels:
             return False  # nothing of it would be counted
+        if not 0 < event.weight <= _MOST_WEIGHT:
+            return False
         if not (self._limited and event.scored) or event.number > self.newest_seen:
             return True
         # A class of an epoch may weigh 2^62 units.
         return self._room_of == event.number and self._room >= self._units_of(event)
 
-    cdef uint64_t _units_of(self, PlainEvent* event) noexcept:
-        return _UNITS.at(event.moment - event.number * self._span, self._span)
+    cdef uint64_t _units_of(self, Event* event) noexcept:
+        return _UNITS.at(event.moment - event.number * self._span, self._span) * <uint64_t>event.weight
 
-    cdef int add(self, PlainEvent* event) except -1:
+    cdef int add(self, Event* event) except -1:
         cdef uint64_t units = self._units_of(event)
         cdef uint8_t flags = LABELLED
         cdef int64_t oldest = event.number - self._epochs + 1

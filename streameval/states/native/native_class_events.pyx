@@ -2,7 +2,7 @@
 # cython: binding=True, embedsignature=False, cdivision=True
 """Multi-class events with probabilities, compiled: from the arguments to the sums.
 
-What is not plain is declined, and takes the Python code: its twin, with the same bits.
+What is not counted here is counted by the Python code of the same states, to the same bits.
 """
 
 cimport cython
@@ -18,51 +18,13 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
+from streameval.errors import InputError
 from streameval.states.native.native_index cimport ScoreIndexKernel
 
 __all__ = [
-    "ClassStates", "NativeClassTerms", "follow", "knows", "mean_share", "plain_event", "read_rows"
+    "ClassCounter", "NativeClassTerms", "ScoreFields", "follow", "knows", "mean_share",
+    "plain_event", "read_rows",
 ]  # fmt: skip
-
-
-cdef extern from "class_terms.hpp" namespace "streameval" nogil:
-    ctypedef uint64_t Wide
-    ctypedef int64_t SignedWide
-
-    cdef cppclass Whole:
-        int64_t high()
-        uint64_t low()
-
-    Whole whole(Wide value)
-
-    cbool mean_of_scaled(Wide scaled, int64_t count, double* mean)
-
-    # Of loss_tally.hpp: the events whose predicted label had a probability in one bin.
-    cdef cppclass Bin:
-        int64_t weight
-        int64_t hits
-        SignedWide units
-
-    cdef cppclass ClassTerms:
-        vector[double] edges
-        vector[uint64_t] ranks
-        vector[Bin] bins
-        vector[size_t] ranks_used
-        vector[size_t] bins_used
-        Wide log_loss
-        Wide brier
-        int64_t events
-        void start(size_t count) except +
-        void reserve(ptrdiff_t rank) except +
-        void count(double given, Wide squares, ptrdiff_t rank, double confidence, cbool hit)
-        void count_row(
-            const double* row, ptrdiff_t columns, const int64_t* places,
-            ptrdiff_t truth, ptrdiff_t predicted, cbool hit
-        )
-        void clear()
-
-    int64_t in_units(double value)
-    Wide share_of(uint64_t wins, uint64_t pairs)
 
 
 cdef extern from "Python.h":
@@ -73,8 +35,6 @@ cdef extern from "Python.h":
 cdef object _ONE = 1
 # Pairs up to here are below 2^63 when counted twice.
 cdef uint64_t _PAIRS_MOST = 1 << 62
-# Sums of this many events of 2^67 units fit 128 bits.
-cdef int64_t _EVENTS_MOST = 1 << 40
 
 
 cdef int _forget_miss() except -1:
@@ -93,11 +53,52 @@ cdef inline object _integer(Whole value):
     return (<object>value.high() << 64) | value.low()
 
 
-def plain_event(dict known, y_true, y_pred, proba, weight, double tolerance):
-    """The validated fields of an event with probabilities, or None where it is not plain.
+cdef PyObject* best_label(dict known, proba, double tolerance) except? NULL:
+    """The label of the largest of valid scores; NULL where Python has to validate them.
 
-    Plain are known labels, a dict of floats from 0 to 1 whose rounded sum is well inside the
-    tolerance, and the weight 1 itself.
+    That is where a label is new, a score is no float, or the rounded sum of probabilities is not
+    well inside the tolerance.
+
+    Args:
+        known: From each label, as it may be given, to the canonical one.
+        proba: Label -> score.
+        tolerance: How far the sum of probabilities may be from 1; below 0 where the scores are
+            no probabilities, and there is one of each label.
+    """
+    cdef PyObject* key
+    cdef PyObject* value
+    cdef PyObject* best = NULL
+    cdef Py_ssize_t at = 0
+    cdef double share, total = 0.0, most = 0.0
+    if type(proba) is not dict:
+        return NULL
+    while PyDict_Next(<dict>proba, &at, &key, &value):
+        if not PyFloat_CheckExact(<object>value):
+            return NULL
+        if not (PyUnicode_CheckExact(<object>key) or PyLong_CheckExact(<object>key)):
+            return NULL
+        share = PyFloat_AS_DOUBLE(<object>value)
+        # nan for a number that is not finite; -0.0 has another canonical form.
+        if share - share != 0.0 or (share == 0.0 and signbit(share)):
+            return NULL
+        if tolerance >= 0.0 and not 0.0 <= share <= 1.0:
+            return NULL
+        if PyDict_GetItemWithError(known, <object>key) is NULL:
+            _forget_miss()
+            return NULL
+        total += share
+        if best is NULL or share > most or (
+            share == most and PyObject_RichCompareBool(<object>key, <object>best, Py_LT)
+        ):
+            most, best = share, key
+    if tolerance < 0.0:
+        return best if len(<dict>proba) == len(known) else NULL
+    # Python's sum is exact: near the limit it decides.
+    return best if fabs(total - 1.0) <= 0.9 * tolerance else NULL
+
+
+def plain_event(dict known, y_true, y_pred, proba, weight, double tolerance):
+    """The validated fields of an event with probabilities; None where Python has to validate it.
 
     Args:
         known: From each label, as it may be given, to the canonical one.
@@ -110,47 +111,19 @@ def plain_event(dict known, y_true, y_pred, proba, weight, double tolerance):
     >>> plain_event({"a": "a", "b": "b"}, "b", None, {"a": 0.5, "b": 0.5}, 1, 0.001)
     ('b', 'a', {'a': 0.5, 'b': 0.5}, 1)
     """
-    cdef PyObject* found
-    cdef PyObject* key
-    cdef PyObject* value
-    cdef PyObject* best = NULL
-    cdef Py_ssize_t at = 0
-    cdef double share, total = 0.0, most = -1.0
-    if weight is not _ONE or type(proba) is not dict:
+    cdef PyObject* best
+    cdef PyObject* true = NULL
+    if weight is not _ONE:
         return None
-    found = PyDict_GetItemWithError(known, y_true)
-    if found is NULL:
+    best = best_label(known, proba, tolerance)
+    if best is not NULL and y_pred is not None:
+        best = PyDict_GetItemWithError(known, y_pred)
+    if best is not NULL:
+        true = PyDict_GetItemWithError(known, y_true)
+    if true is NULL:
         _forget_miss()
         return None
-    true = <object>found
-    while PyDict_Next(<dict>proba, &at, &key, &value):
-        if not PyFloat_CheckExact(<object>value):
-            return None
-        if not (PyUnicode_CheckExact(<object>key) or PyLong_CheckExact(<object>key)):
-            return None
-        share = PyFloat_AS_DOUBLE(<object>value)
-        # False for nan; -0.0 has another canonical form.
-        if not 0.0 <= share <= 1.0 or (share == 0.0 and signbit(share)):
-            return None
-        if PyDict_GetItemWithError(known, <object>key) is NULL:
-            _forget_miss()
-            return None
-        total += share
-        if share > most or (
-            share == most and PyObject_RichCompareBool(<object>key, <object>best, Py_LT)
-        ):
-            most, best = share, key
-    # Python's sum is exact: near the limit it decides.
-    if best is NULL or not fabs(total - 1.0) <= 0.9 * tolerance:
-        return None
-    predicted = <object>best
-    if y_pred is not None:
-        found = PyDict_GetItemWithError(known, y_pred)
-        if found is NULL:
-            _forget_miss()
-            return None
-        predicted = <object>found
-    return true, predicted, PyDict_Copy(<dict>proba), _ONE
+    return <object>true, <object>best, PyDict_Copy(<dict>proba), _ONE
 
 
 cpdef bint knows(dict codes, true, scores) except -1:
@@ -209,8 +182,8 @@ def read_rows(
     return True
 
 
-def follow(dict rankings, true, dict scores):
-    """Count an event of weight 1 in the rankings of columns against the rest.
+cpdef follow(dict rankings, true, dict scores, uint64_t weight=1):
+    """Count an event of whole weight in the rankings of columns against the rest.
 
     Scores of 0 are left out, and so are labels without a ranking.
 
@@ -237,7 +210,7 @@ def follow(dict rankings, true, dict scores):
         found = PyDict_GetItemWithError(rankings, <object>key)
         if found is not NULL:
             index = <object>found
-            index.insert(<object>key is true or <object>key == true, score)
+            index.insert(<object>key is true or <object>key == true, score, weight)
 
 
 def mean_share(dict rankings, dict counts, total):
@@ -289,13 +262,10 @@ def mean_share(dict rankings, dict counts, total):
 
 @cython.final
 cdef class NativeClassTerms:
-    """Sums of what events of weight 1 add to a ``ClassProbabilitySums``, compiled.
+    """Sums of what events of whole weight add to a ``ClassProbabilitySums``, compiled.
 
     Args:
         edges: The inner edges of the reliability bins, ascending.
-
-    Cost:
-        0.1 µs an event and 10 ns a class; a batch 2 ns a cell.
 
     >>> terms = NativeClassTerms([0.5])
     >>> terms.count("b", {"a": 0.75, "b": 0.25}, "a")
@@ -304,15 +274,15 @@ cdef class NativeClassTerms:
     ([(1, 1)], [(1, 1, 0, 864691128455135232)])
     """
 
-    cdef ClassTerms _terms
-
     def __init__(self, edges):
         self._terms.start(len(edges))
         for edge in edges:
             self._terms.edges.push_back(edge)
 
-    cpdef bint count(self, y_true, dict proba, y_pred) except -1:
-        """Count a validated event with its predicted label; False, and nothing, where not plain.
+    cpdef bint count(self, y_true, dict proba, y_pred, int64_t weight=1) except -1:
+        """Count a validated event with its predicted label.
+
+        False, and nothing is counted, where a probability is no float or the weight is too large.
         """
         cdef PyObject* own
         cdef PyObject* key
@@ -323,7 +293,7 @@ cdef class NativeClassTerms:
         cdef int64_t squares
         cdef Wide total = 0
         cdef double confidence = 0.0
-        if self._terms.events >= _EVENTS_MOST:
+        if self._terms.weight >= MOST_WEIGHT - weight:
             return False
         own = PyDict_GetItemWithError(proba, y_true)
         if own is NULL:
@@ -348,7 +318,9 @@ cdef class NativeClassTerms:
         if value is not NULL:
             confidence = PyFloat_AS_DOUBLE(<object>value)
         self._terms.reserve(rank)
-        self._terms.count(given, total, rank, confidence, y_true == y_pred)
+        self._terms.count(
+            given, total, rank, confidence, y_true is y_pred or y_true == y_pred, weight
+        )
         return True
 
     def count_rows(
@@ -382,7 +354,7 @@ cdef class NativeClassTerms:
             probabilities), without those that are empty; None without any event.
         """
         cdef size_t at
-        if not self._terms.events:
+        if not self._terms.weight:
             return None
         ranks = [(<ptrdiff_t>at - 1, self._terms.ranks[at]) for at in self._terms.ranks_used]
         bins = [
@@ -399,64 +371,72 @@ cdef class NativeClassTerms:
         return taken
 
 
-@cython.final
-cdef class ClassStates:
-    """Counts plain events with probabilities in the states of one set, in one call.
+cdef class ScoreFields:
+    """What an event changes in a ``ClassScores``, of which this is the base class."""
 
-    Plain are events of weight 1 with known labels. Any other is declined before anything has
-    changed, and so is the last event that ``scores`` keeps as a row before it makes arrays of
-    them.
+
+@cython.final
+cdef class ClassCounter:
+    """Counts events with probabilities in the states of one set that are fed by scores.
+
+    Events of whole weight with labels that these states know are counted without their methods.
 
     Args:
-        scores: The ClassScores.
+        scores: The ClassScores, or None.
         sums: The ClassProbabilitySums, or None.
-        confusion: The ConfusionCounts.
-        rows_most: How many rows ``scores`` keeps at most.
+        rows_most: How many events ``scores`` keeps as they arrived.
         weight_most: What may be the weight of all events.
-
-    Cost:
-        0.5 µs an event and 0.1 µs a class, where the states one by one take 2 µs.
     """
 
-    cdef object _scores
-    cdef object _sums
-    cdef object _confusion
-    cdef Py_ssize_t _rows_most
-    cdef object _weight_most
-
-    def __init__(self, scores, sums, confusion, rows_most, weight_most):
+    def __init__(self, ScoreFields scores, sums, Py_ssize_t rows_most, int64_t weight_most):
         self._scores = scores
         self._sums = sums
-        self._confusion = confusion
         self._rows_most = rows_most
         self._weight_most = weight_most
 
-    def count(self, y_true, y_pred, proba):
-        """Count a validated event with its predicted label; False, and nothing, where not plain."""
-        cdef dict counts
-        columns, index = self._scores, self._confusion._index
-        rows = columns._events
-        if (
-            type(proba) is not dict
-            or self._scores._limit is not None
-            or not columns.exact
-            or columns._whole >= self._weight_most
-            or len(<list>rows) + 1 >= self._rows_most
-            or not knows(columns._codes, y_true, proba)
-            or y_true not in <dict>index
-            or y_pred not in <dict>index
-        ):
-            return False
+    cdef bint ready(self, y_true, y_pred, dict proba, weight, int64_t whole) except -1:
+        """Whether :meth:`add` can count a validated event; no other call is made in between."""
+        cdef ScoreFields scores = self._scores
+        if scores is None:
+            return True
+        self._at_once = (
+            scores._level == 0
+            and scores.exact
+            and len(scores._events) + 1 < self._rows_most
+            and <int64_t>scores._whole <= self._weight_most - whole
+            and knows(scores._codes, y_true, proba)
+        )
+        if not self._at_once:
+            try:
+                (<object>scores).check(y_true, proba, weight, y_pred)
+            except InputError:
+                return False
+        return True
+
+    cdef int add(self, y_true, y_pred, dict proba, weight, int64_t whole) except -1:
+        """Count an event that was found ready."""
+        cdef ScoreFields scores = self._scores
+        cdef PyObject* known
         if self._sums is not None:
             terms = self._sums._terms
-            if terms is None or not (<NativeClassTerms>terms).count(y_true, proba, y_pred):
-                return False
-        wins = self._scores._wins
-        if wins.kept:
-            wins.follow(y_true, proba, _ONE, columns.signed)
-        counts = columns.counts
-        counts[y_true] = counts.get(y_true, 0) + _ONE
-        columns._whole += _ONE
-        (<list>rows).append((y_true, proba, _ONE))
-        self._confusion.update(y_true, y_pred)
-        return True
+            if terms is None or not (<NativeClassTerms>terms).count(y_true, proba, y_pred, whole):
+                self._sums.update(y_true, proba, weight, y_pred)
+        if scores is None:
+            return 0
+        if not self._at_once:
+            (<object>scores).update(y_true, proba, weight, y_pred)
+            return 0
+        if scores._wins.kept:
+            scores._wins.follow(y_true, proba, weight, scores.signed)
+        known = PyDict_GetItemWithError(scores.counts, y_true)
+        scores.counts[y_true] = weight if known is NULL else <object>known + weight
+        scores._whole = scores._whole + weight
+        scores._events.append((y_true, proba, weight))
+        return 0
+
+    cdef int remove(self, tuple fields) except -1:
+        """Count an event less that is known to be inside."""
+        for state in (self._scores, self._sums):
+            if state is not None:
+                state.revert(*fields)
+        return 0

@@ -96,8 +96,8 @@ cdef class ScoreIndexKernel:
     cdef int _begin_both(self, ScoreIndexKernel other) except -1
     @cython.final
     cdef void _end(self) noexcept
-    cdef int insert(self, bint positive, double score) except -1
-    cdef bint take(self, bint positive, double score) except -1
+    cdef int insert(self, bint positive, double score, uint64_t weight) except -1
+    cdef bint take(self, bint positive, double score, uint64_t weight) except -1
     cdef bint delong_ends(self, double factor, uint64_t fewest, double* ends) noexcept
     cdef double auc(self) except? -2
     @cython.final

@@ -442,15 +442,20 @@ cdef class ScoreIndexKernel:
                 return
         self._update_in_full(positive, score, weight)
 
-    cdef int insert(self, bint positive, double score) except -1:
-        """Count one event of weight 1 whose values the caller has already made canonical."""
+    cdef int insert(self, bint positive, double score, uint64_t weight) except -1:
+        """Count one event whose values the caller has already made canonical."""
         score += 0.0
-        if self._plain and score - score == 0.0 and self._tree_total(positive) < _MOST:
-            self._tree.insert(positive, coarse(score, self._level), 1)
+        if (
+            self._plain
+            and score - score == 0.0
+            and weight <= _MOST
+            and self._tree_total(positive) <= _MOST - weight
+        ):
+            self._tree.insert(positive, coarse(score, self._level), weight)
             if self._tree.distinct() > self._limit:
                 self._level = fit(self._tree[0], self._level, 0, self._limit)
         else:
-            self._update_in_full(bool(positive), score, 1)
+            self._update_in_full(bool(positive), score, weight)
         return 0
 
     cdef uint64_t _tree_total(self, bint positive) noexcept:
@@ -481,10 +486,12 @@ cdef class ScoreIndexKernel:
         score = coarse(score, self._level)
         return None if self._tree.remove(positive, score, weight) else score
 
-    cdef bint take(self, bint positive, double score) except -1:
-        """:meth:`revert` of an event of weight 1 by compiled code, which knows that the index is
-        plain; False where it was never counted."""
-        return self._tree.remove(positive, coarse(score, self._level), 1)
+    cdef bint take(self, bint positive, double score, uint64_t weight) except -1:
+        """:meth:`revert` by compiled code, which knows that all weights are whole.
+
+        False where no such event was counted.
+        """
+        return self._tree.remove(positive, coarse(score, self._level), weight)
 
     def check(self, positive, score, weight=1):
         """Raise what ``update`` of a validated event would raise; nothing is counted."""

@@ -1,4 +1,4 @@
-# What other compiled modules may know of the losses of binary events: see native_loss_tally.pyx.
+# What other compiled modules may know of what is counted for states: see native_loss_tally.pyx.
 
 from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
@@ -16,12 +16,15 @@ cdef extern from "loss_tally.hpp" namespace "streameval" nogil:
     cdef cppclass LossTally:
         int64_t weight
         int64_t outside
+        int64_t moved
         SignedWide log_loss
         SignedWide brier
         vector[double] edges
         vector[Bin] bins
-        void count(cbool positive, double score, int by)
+        void count(cbool positive, double score, int64_t by)
         void clear()
+
+    int64_t MOST_MOVED "streameval::LossTally::most_moved"
 
     double mean_of_units(Wide over, uint64_t under)
 
@@ -38,9 +41,31 @@ cdef class NativeLossTally:
     cdef SignedWide _log_loss
     cdef SignedWide _brier
 
-    cdef bint ready(self) except -1
+    cdef bint ready(self, int64_t weight) except -1
     cdef bint _look_up(self) except -1
-    cdef void count(self, bint positive, double score, int by) noexcept
+    cdef void count(self, bint positive, double score, int64_t weight) noexcept
     cdef double _mean(self, SignedWide held, SignedWide more) noexcept
     cpdef double log_loss(self) except? -2
     cpdef double brier_score(self) except? -2
+
+
+cdef struct QueuedEvent:
+    double score
+    int64_t weight
+    bint positive
+
+
+cdef class NativeEventQueue:
+    cdef vector[QueuedEvent] _events
+
+    cdef int push(self, bint positive, double score, int64_t weight) except -1
+    cdef bint full(self) noexcept
+
+
+cdef class LabelRun:
+    cdef public object last
+    cdef public object events
+    cdef public object pairs
+    cdef public object repeats
+
+    cdef int follow(self, label) except -1

@@ -31,6 +31,7 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
+from streameval.states.backend import compiled
 from streameval.states.fields import (
     MOST_WEIGHT,
     bool_field,
@@ -43,6 +44,8 @@ from streameval.states.fields import (
 )
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.sums.exact_sum import ExactSum, scaled_sum
+
+_NATIVE = compiled("streameval.states.native.native_loss_tally")
 
 Form: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[tuple[Form, int]]
@@ -139,7 +142,7 @@ class SumVector:
     {'exact': True, 'weight': 1, 'squares': 274877906944}
     """
 
-    __slots__ = ("_cells", "_exact", "_layout", "_size", "_values")
+    __slots__ = ("_cells", "_exact", "_layout", "_queue", "_size", "_values")
 
     NAME: ClassVar[str]
     """Of the state in errors."""
@@ -158,6 +161,7 @@ class SumVector:
 
     def __init__(self, size: int = 0) -> None:
         self._exact = True
+        self._queue: Any = None
         self._cells: dict[Any, Weight] = {}
         """Sums by key, without sums of 0; a subclass writes and reads them."""
         self._start(size)
@@ -217,8 +221,26 @@ class SumVector:
         """The weight, or more than a sum of the same weights in another order."""
         return self.weight if self._exact else self.weight * _ROUNDING
 
+    def queue(self) -> Any:
+        """The ``NativeEventQueue`` that compiled code adds events of whole weight to."""
+        if self._queue is None:
+            self._queue = _NATIVE.NativeEventQueue()
+        return self._queue
+
     def _settle(self) -> None:
         """Add what compiled code has counted; called before the sums are read or changed."""
+        if self._queue is not None:
+            for *columns, times in self._queue.take():
+                if times == 1:
+                    self._add_many(*columns)
+                else:
+                    part = self._empty()
+                    part._add_many(*columns)
+                    self._merge(part, times)
+
+    def count_queued(self) -> None:
+        """Count the events of the queue, which is full."""
+        self._settle()
 
     # Reading
 
@@ -385,6 +407,15 @@ class SumVector:
             value = values[place]
             form[name] = value.to_state() if type(value) is ExactSum else value
         return form
+
+    def __getstate__(self) -> object:
+        return self.to_state()
+
+    def __setstate__(self, state: Any) -> None:
+        read = type(self).from_state(state)
+        SumVector.__init__(self, read._size)
+        for name in ("_exact", "_values", *type(self).__slots__):
+            setattr(self, name, getattr(read, name))
 
     @classmethod
     def _keys(cls, data: object) -> frozenset[str]:

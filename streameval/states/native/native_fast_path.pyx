@@ -1,12 +1,10 @@
 # cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=False, embedsignature=False
-"""The compiled way of an event, from the arguments of a call to the states of each window.
+"""The fast path of an event, from the arguments of a call to the states of each window.
 
-A *plain* event has known labels, weight 1, a float as score, and a time, as a number or a
-datetime of UTC, in the newest bucket or a later one.
-It is counted without any object in between. Whatever else an event has is left to the way in
-Python, which checks it, counts it or refuses it: nothing was changed before. Both ways give
-the same bits.
+It takes an event of known labels and of whole weight, with scores that are floats, and a time, as
+a number or a datetime of UTC, in the newest bucket or a later one. Any other event is declined
+before anything has changed: Python validates it, counts it or refuses it. Both give the same bits.
 """
 
 cimport cython
@@ -18,6 +16,7 @@ from cpython.buffer cimport (
     PyObject_GetBuffer,
 )
 from cpython.datetime cimport datetime, import_datetime
+from cpython.dict cimport PyDict_Copy
 from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
@@ -28,23 +27,23 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 import datetime as calendar
-import functools
 
 import numpy as np
 
 from streameval.errors import InputError
 from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
+from streameval.states.native.native_class_events cimport best_label
 from streameval.states.native.native_confusion cimport MOST_TOTAL
+from streameval.states.native.native_loss_tally cimport LabelRun, NativeEventQueue
 
 __all__ = [
-    "DequeWay",
-    "EvaluatorWay",
+    "EvaluatorFastPath",
+    "LastFastPath",
     "MergeReader",
-    "PanesWay",
-    "RingWay",
-    "StateWay",
-    "TimelineWay",
+    "PanesFastPath",
+    "StateFastPath",
+    "TimelineFields",
 ]
 
 
@@ -70,6 +69,9 @@ cdef enum:
     # The total and the slices of so many dimensions; an event of more is counted in Python.
     MOST_WINDOWS = 8
 
+# MAX_WEIGHT of one event.
+cdef int64_t _MOST_WEIGHT = <int64_t>1 << 53
+
 
 import_datetime()
 
@@ -83,17 +85,33 @@ cdef int _forget_miss() except -1:
     return 0
 
 
-cdef class WindowWay:
-    """How a window counts a plain event.
+cdef bint _accepted(tuple states, tuple fields) except -1:
+    """Whether no state refuses an event of these fields."""
+    try:
+        for state in states:
+            state.check(*fields)
+    except InputError:
+        return False
+    return True
+
+
+cdef int _update(tuple states, tuple fields) except -1:
+    for state in states:
+        state.update(*fields)
+    return 0
+
+
+cdef class WindowFastPath:
+    """How a window counts an event.
 
     ``ready`` says whether ``add`` will count it completely, and changes nothing that is counted.
-    No other call is made in between, but that the timeline reaches the event.
+    Between the two only the timeline reaches the event.
     """
 
-    cdef bint ready(self, PlainEvent* event) except -1:
+    cdef bint ready(self, Event* event) except -1:
         return False
 
-    cdef int add(self, PlainEvent* event) except -1:
+    cdef int add(self, Event* event) except -1:
         return 0
 
 
@@ -101,37 +119,53 @@ cdef class WindowWay:
 
 
 @cython.final
-cdef class StateWay(WindowWay):
-    """Counts plain events in the states of one set, which calls :meth:`serve` when they change.
+cdef class StateFastPath(WindowFastPath):
+    """Counts events in the states of one set, which calls :meth:`bind` when they change.
 
-    The methods named as metrics are those metrics, with the same bits; they return nan where
-    the metric has no value, or has to be read there.
+    States that are not compiled are counted in by their own methods. The methods named as metrics
+    are those metrics, with the same bits; they return nan where the metric has no value, or has
+    to be read there.
     """
 
-    def serve(
-        self, bint binary, ScoreIndexKernel index, NativeLossTally losses, tuple others, counts
-    ):
+    def bind(
+        self, bint binary, ScoreIndexKernel index, NativeLossTally losses, counts,
+        ClassCounter classes, LabelRun labels, tuple queued, tuple fed, tuple every, tuple refusing,
+    ):  # fmt: skip
         """Count in these states from now on.
 
         Args:
             binary: The task.
             index: The score index, or None.
             losses: Counts for the probability sums, or None.
-            others: Further states of binary scores, which are not compiled.
             counts: The confusion, or None.
+            classes: Counts the scores of several classes, or None.
+            labels: The run of true labels, or None.
+            queued: States fed by scores and states fed by labels, of whose queues events are
+                counted later.
+            fed: Further states fed by scores, by labels and by the order of events.
+            every: All states fed by each; none where an event that is not counted in compiled
+                code is declined.
+            refusing: States fed by scores and by labels whose ``check`` may refuse: of ``fed``,
+                and of all.
         """
-        self._open = True
         self._binary = binary
         self._index = index
         self._losses = losses
-        self._others = others or None
         self._counts = counts
+        self._classes = classes
+        self._run = labels
+        self._queued_scores, self._queued_labels = queued
+        self._score_queues, self._label_queues = [
+            tuple([state.queue() for state in states]) for states in queued
+        ]
+        self._scored, self._labelled, self._ordered = fed
+        self._every = every
+        self._refuse_scores, self._refuse_labels, self._all_scores, self._all_labels = refusing
+        self._takes_labels = counts is not None or labels is not None or bool(
+            queued[1] or fed[1] or fed[2]
+        )
+        self._more = classes is not None or labels is not None or any(queued) or any(fed)
         self._cells = None
-
-    def close(self):
-        """Count nothing until :meth:`serve` is called: there are states of other kinds."""
-        self.serve(False, None, None, None, None)
-        self._open = False
 
     cdef NativeConfusionCells _current_cells(self):
         """The compiled cells of the confusion; None where it has others."""
@@ -144,13 +178,27 @@ cdef class StateWay(WindowWay):
                 self._cells = None  # in integers of another size
         return self._cells
 
-    cdef tuple _labels(self, PlainEvent* event):
-        """The true and the predicted label, as the confusion has them."""
+    cdef object _true(self, Event* event):
+        """The true label, as the states count it."""
         if self._binary:
-            return (_ONE if event.positive else _ZERO, _ONE if event.predicted else _ZERO)
-        return (<object>event.y_true, <object>event.y_pred)
+            return _ONE if event.positive else _ZERO
+        return <object>event.y_true
 
-    cdef bint _find(self, PlainEvent* event, size_t* row, size_t* column) except -1:
+    cdef tuple _score_fields(self, Event* event):
+        """The event as states are fed with it by scores."""
+        if self._binary:
+            return (bool(event.positive), event.score, <object>event.given)
+        return (<object>event.y_true, <object>event.proba, <object>event.given, <object>event.y_pred)
+
+    cdef tuple _label_fields(self, Event* event):
+        """The event as states are fed with it by labels."""
+        if self._binary:
+            predicted = _ONE if event.predicted else _ZERO
+        else:
+            predicted = <object>event.y_pred
+        return (self._true(event), predicted, <object>event.given)
+
+    cdef bint _find(self, Event* event, size_t* row, size_t* column) except -1:
         cdef NativeConfusionCells cells = self._cells
         cdef Py_ssize_t i, j
         if not self._binary:
@@ -163,103 +211,190 @@ cdef class StateWay(WindowWay):
         row[0], column[0] = i, j
         return True
 
-    cdef bint ready(self, PlainEvent* event) except -1:
-        cdef ScoreIndexKernel index = self._index
-        if not self._open:
+    cdef bint ready(self, Event* event) except -1:
+        if not (event.scored or self._takes_labels):
             return False
+        self._by_methods = event.weight == 0 or not self._at_once(event)
+        if self._by_methods:
+            return (
+                self._every is not None
+                and (not event.scored or _accepted(self._all_scores, self._score_fields(event)))
+                and _accepted(self._all_labels, self._label_fields(event))
+            )
+        if self._counts is not None and not self._found:
+            if not _accepted((self._counts,), self._label_fields(event)):
+                return False
+        return not self._more or self._more_ready(event)
+
+    cdef bint _at_once(self, Event* event) except -1:
+        """Whether index, losses and confusion take an event of whole weight in compiled code."""
+        cdef ScoreIndexKernel index = self._index
         if event.scored:
             if index is not None and not (
-                index._plain and index._tree_total(event.positive) < MOST_TOTAL
+                index._plain
+                and index._tree_total(event.positive) <= MOST_TOTAL - <uint64_t>event.weight
             ):
                 return False
-            if self._losses is not None and not self._losses.ready():
+            if self._losses is not None and not self._losses.ready(event.weight):
                 return False
-        elif self._counts is None:
-            return False
         if self._counts is None:
             return True
         if self._cells is None or self._cells._replaced:
             if self._current_cells() is None:
                 return False
-        if self._cells._cells.total >= MOST_TOTAL:
+        if self._cells._cells.total > MOST_TOTAL - <uint64_t>event.weight:
             return False
         self._found = self._find(event, &self._row, &self._column)
-        if not self._found:
-            try:
-                self._counts.check(*self._labels(event))
-            except InputError:
-                return False
         return True
 
-    cdef int add(self, PlainEvent* event) except -1:
+    cdef bint _more_ready(self, Event* event) except -1:
+        if event.scored:
+            if self._classes is not None and not self._classes.ready(
+                <object>event.y_true, <object>event.y_pred, <object>event.proba,
+                <object>event.given, event.weight
+            ):
+                return False
+            if self._refuse_scores and not _accepted(
+                self._refuse_scores, self._score_fields(event)
+            ):
+                return False
+        return not self._refuse_labels or _accepted(
+            self._refuse_labels, self._label_fields(event)
+        )
+
+    cdef int add(self, Event* event) except -1:
         if event.scored:
             self.add_scores(event)
-        if self._counts is not None:
-            self.add_labels(event)
+        self.add_labels(event)
         return 0
 
-    cdef int add_scores(self, PlainEvent* event) except -1:
+    cdef int add_scores(self, Event* event) except -1:
+        if self._by_methods:
+            _update(self._every[0], self._score_fields(event))
+            return 0
         if self._index is not None:
-            self._index.insert(event.positive, event.score)
+            self._index.insert(event.positive, event.score, event.weight)
         if self._losses is not None:
-            self._losses.count(event.positive, event.score, 1)
-        if self._others is not None:
-            for state in self._others:
-                state.update(bool(event.positive), event.score)
+            self._losses.count(event.positive, event.score, event.weight)
+        if self._more:
+            if self._classes is not None:
+                self._classes.add(
+                    <object>event.y_true, <object>event.y_pred, <object>event.proba,
+                    <object>event.given, event.weight
+                )
+            if self._score_queues:
+                self._push(self._score_queues, self._queued_scores, event, 1)
+            if self._scored:
+                _update(self._scored, self._score_fields(event))
         return 0
 
-    cdef int evict_scores(self, PlainEvent* event) except -1:
+    cdef int evict_scores(self, Event* event) except -1:
         """Count an event less that is known to be inside."""
-        if self._index is not None and not self._index.take(event.positive, event.score):
+        if self._index is not None and not self._index.take(
+            event.positive, event.score, event.weight
+        ):
             raise RuntimeError("the window's oldest event is not in its score index")
         if self._losses is not None:
-            self._losses.count(event.positive, event.score, -1)
-        if self._others is not None:
-            for state in self._others:
-                state.revert(bool(event.positive), event.score)
+            self._losses.count(event.positive, event.score, -event.weight)
+        if self._more:
+            if self._classes is not None:
+                self._classes.remove(self._score_fields(event))
+            if self._score_queues:
+                self._push(self._score_queues, self._queued_scores, event, -1)
+            for state in self._scored:
+                state.revert(*self._score_fields(event))
         return 0
 
-    cdef int add_labels(self, PlainEvent* event) except -1:
+    cdef int _push(self, tuple queues, tuple states, Event* event, int sign) except -1:
+        cdef Py_ssize_t n
+        cdef NativeEventQueue queue
+        for n in range(len(queues)):
+            queue = <NativeEventQueue>queues[n]
+            queue.push(event.positive, event.score, sign * event.weight)
+            if queue.full():
+                states[n].count_queued()
+        return 0
+
+    cdef int add_labels(self, Event* event) except -1:
         """Count the labels of the event, which was the last one that was found ready."""
-        if self._found:
-            self._cells._cells.add(self._row, self._column, 1)
+        if self._by_methods:
+            _update(self._every[1], self._label_fields(event))
+            _update(self._every[2], (self._true(event),))
             return 0
-        self._counts.update(*self._labels(event))
+        if self._counts is not None:
+            if self._found:
+                if event.weight == 1:  # without products of 128 bits
+                    self._cells._cells.add(self._row, self._column, 1)
+                else:
+                    self._cells._cells.add(self._row, self._column, event.weight)
+            else:
+                self._counts.update(*self._label_fields(event))
+        if self._more:
+            if self._label_queues:
+                self._push(self._label_queues, self._queued_labels, event, 1)
+            if self._labelled:
+                _update(self._labelled, self._label_fields(event))
+            if self._run is not None:
+                self._run.follow(self._true(event))
+            if self._ordered:
+                _update(self._ordered, (self._true(event),))
         return 0
 
-    cdef int evict_labels(self, PlainEvent* event) except -1:
+    cdef int evict_labels(self, Event* event) except -1:
         """Count the labels of an event less that is known to be inside."""
         cdef size_t row = 0, column = 0
-        self._find(event, &row, &column)
-        if self._cells._cells.cell(row, column) > 1:
-            self._cells._cells.add(row, column, -1)
-            return 0
-        # The cell, and perhaps a label, is removed.
-        self._counts.revert(*self._labels(event))
+        if self._counts is not None:
+            self._find(event, &row, &column)
+            if self._cells._cells.cell(row, column) > <uint64_t>event.weight:
+                if event.weight == 1:
+                    self._cells._cells.add(row, column, -1)
+                else:
+                    self._cells._cells.add(row, column, -event.weight)
+            else:
+                # The cell, and perhaps a label, is removed.
+                self._counts.revert(*self._label_fields(event))
+        if self._more:
+            if self._label_queues:
+                self._push(self._label_queues, self._queued_labels, event, -1)
+            for state in self._labelled:
+                state.revert(*self._label_fields(event))
         return 0
 
-    cdef bint revert(self, PlainEvent* event) except -1:
+    cdef int forget_oldest(self, oldest, following) except -1:
+        """Have states that depend on the order drop the first event, before the following one."""
+        if self._run is not None:
+            (<object>self._run).forget_oldest(oldest, following)
+        for state in self._ordered:
+            state.forget_oldest(oldest, following)
+        return 0
+
+    cdef bint revert(self, Event* event) except -1:
         """Count one earlier event less; False, and nothing is changed, where Python has to."""
-        if not self.ready(event) or self._others is not None:
+        if self._more or not self.ready(event) or self._by_methods:
             return False
         if self._counts is not None and (
-            not self._found or self._cells._cells.cell(self._row, self._column) <= 1
+            not self._found
+            or self._cells._cells.cell(self._row, self._column) <= <uint64_t>event.weight
         ):
             return False
         if event.scored:
             if self._losses is not None and self._index is None:
                 return False  # the sums cannot tell whether it was counted
-            if self._index is not None and not self._index.take(event.positive, event.score):
+            if self._index is not None and not self._index.take(
+                event.positive, event.score, event.weight
+            ):
                 return False
             if self._losses is not None:
-                self._losses.count(event.positive, event.score, -1)
+                self._losses.count(event.positive, event.score, -event.weight)
         if self._counts is not None:
-            self._cells._cells.add(self._row, self._column, -1)
+            self._cells._cells.add(self._row, self._column, -event.weight)
         return True
 
     cdef bint has_room(self, size_t events) noexcept:
-        """Whether no total weight is near the most that it can be."""
+        """Whether no total is near its limit, and so each of some events may be counted."""
         cdef ScoreIndexKernel index = self._index
+        if self._by_methods or self._refuse_scores or self._refuse_labels:
+            return False
         if index is not None and not (
             index._plain and index._tree.positives() + index._tree.negatives() < MOST_TOTAL - events
         ):
@@ -344,38 +479,57 @@ cdef class StateWay(WindowWay):
 
 
 @cython.final
-cdef class RingWay(WindowWay):
-    """Counts plain binary events in a window of the last n, while its ring is the compiled one."""
+cdef class LastFastPath(WindowFastPath):
+    """Counts events in a window of the last n: by its compiled ring, or its deque of events.
+
+    Args:
+        window: Has the ring or the deque as ``_ring``.
+        most: How many events are kept.
+        ring: The compiled ring, or None.
+        states: Those of the window.
+        binary: The task.
+    """
 
     cdef object _window
+    cdef size_t _most
     cdef NativeEventRing _ring
-    cdef StateWay _states
+    cdef StateFastPath _states
+    cdef bint _binary
 
-    def __init__(self, window, NativeEventRing ring not None, StateWay states not None):
+    def __init__(
+        self, window, size_t most, NativeEventRing ring, StateFastPath states not None, bint binary
+    ):
         self._window = window
+        self._most = most
         self._ring = ring
         self._states = states
+        self._binary = binary
 
-    cdef bint ready(self, PlainEvent* event) except -1:
-        return self._window._ring is self._ring and self._states.ready(event)
+    cdef bint ready(self, Event* event) except -1:
+        if event.weight != 1 and self._window._ring is self._ring:
+            return False  # Python goes on with a deque
+        return self._states.ready(event) and not self._states._by_methods
 
-    cdef int add(self, PlainEvent* event) except -1:
+    cdef int add(self, Event* event) except -1:
+        if self._ring is not None and self._window._ring is self._ring:
+            return self._add_to_ring(event)
+        return self._add_to_deque(event)
+
+    cdef int _add_to_ring(self, Event* event) except -1:
         cdef NativeEventRing ring = self._ring
-        cdef StateWay states = self._states
-        cdef bint full = ring._ring.size() >= ring._most
-        cdef PlainEvent old
+        cdef bint full = ring._ring.size() >= self._most
+        cdef Event old
         cdef uint8_t flags
         ring._ring.reserve(1)
-        if event.scored:
-            states.add_scores(event)
         if full:
             flags = ring._ring.flags(0)
             old.positive = flags & TRUE != 0
             old.predicted = flags & PREDICTED != 0
             old.scored = flags & SCORED != 0
             old.score = ring._ring.score(0)
-            if old.scored:
-                states.evict_scores(&old)
+            old.weight, old.given = 1, <PyObject*>_ONE
+        self._count(event, &old if full else NULL)
+        if full:
             ring._ring.drop(1)
         ring._ring.push(
             (TRUE if event.positive else 0)
@@ -383,57 +537,65 @@ cdef class RingWay(WindowWay):
             | (SCORED if event.scored else 0),
             event.score,
         )
+        return 0
+
+    cdef int _add_to_deque(self, Event* event) except -1:
+        cdef Event old
+        cdef StateFastPath states = self._states
+        events = self._window._ring
+        score = None
+        if event.scored:
+            score = event.score if self._binary else <object>event.proba
+        true, predicted, weight = states._label_fields(event)
+        added = (true, predicted, score, weight)
+        if <size_t>len(events) < self._most:
+            self._count(event, NULL)
+            events.append(added)
+            return 0
+        true, predicted, score, weight = events[0]
+        old.scored = score is not None
+        old.score = 0.0
+        if self._binary:
+            old.positive, old.predicted = true == 1, predicted == 1
+            if old.scored:
+                old.score = score
+        else:
+            old.y_true, old.y_pred, old.proba = <PyObject*>true, <PyObject*>predicted, <PyObject*>score
+        old.weight, old.given = weight, <PyObject*>weight
+        self._count(event, &old)
+        events.append(added)
+        events.popleft()
+        states.forget_oldest(true, events[0][0])
+        return 0
+
+    cdef int _count(self, Event* event, Event* old) except -1:
+        """Count an event, and the one less that it replaces."""
+        cdef StateFastPath states = self._states
+        cdef bint same
+        if event.scored:
+            states.add_scores(event)
+        if old is not NULL and old.scored:
+            states.evict_scores(old)
         # The new event's labels often equal the old one's.
-        if states._counts is not None and not (
-            full and old.positive == event.positive and old.predicted == event.predicted
-        ):
-            states.add_labels(event)
-            if full:
-                states.evict_labels(&old)
+        if self._binary:
+            same = old is not NULL and (
+                old.positive == event.positive and old.predicted == event.predicted
+            )
+        else:
+            same = old is not NULL and (
+                <object>old.y_true == <object>event.y_true
+                and <object>old.y_pred == <object>event.y_pred
+            )
+        if same and not states._more and old.weight == event.weight:
+            return 0
+        states.add_labels(event)
+        if old is not NULL:
+            states.evict_labels(old)
         return 0
 
 
-@cython.final
-cdef class DequeWay(WindowWay):
-    """Counts labels of several classes in a window of the last n."""
-
-    cdef object _window
-    cdef Py_ssize_t _most
-    cdef StateWay _states
-
-    def __init__(self, window, Py_ssize_t most, StateWay states not None):
-        self._window = window
-        self._most = most
-        self._states = states
-
-    cdef bint ready(self, PlainEvent* event) except -1:
-        if event.scored or not self._states.ready(event):
-            return False
-        ring = self._window._ring
-        if len(ring) < self._most:
-            return True
-        oldest = ring[0]
-        return oldest[1] is not None and oldest[2] is None and oldest[3] is _ONE
-
-    cdef int add(self, PlainEvent* event) except -1:
-        cdef PlainEvent old
-        cdef StateWay states = self._states
-        ring = self._window._ring
-        oldest = ring.popleft() if len(ring) >= self._most else None
-        y_true, y_pred = <object>event.y_true, <object>event.y_pred
-        ring.append((y_true, y_pred, None, _ONE))
-        if oldest is None:
-            states.add_labels(event)
-        elif oldest[0] != y_true or oldest[1] != y_pred:
-            states.add_labels(event)
-            old_true, old_pred = oldest[0], oldest[1]
-            old.y_true, old.y_pred = <PyObject*>old_true, <PyObject*>old_pred
-            states.evict_labels(&old)
-        return 0
-
-
-cdef class PanesWay(WindowWay):
-    """The compiled part of a window of panes: counts plain events of the newest one.
+cdef class PanesFastPath(WindowFastPath):
+    """The compiled part of a window of panes: counts events of the newest one.
 
     A base class, because both change the merge, and compiled code looks at it with each event.
 
@@ -447,15 +609,15 @@ cdef class PanesWay(WindowWay):
 
     cdef public object buckets
     cdef dict _sets
-    cdef public TimelineWay _timeline
+    cdef public TimelineFields _timeline
     cdef public object _merged
     cdef object _at
     cdef public object _read_at
     # The states of the newest pane and of the merge, when they were last looked at.
     cdef object _pane_set
-    cdef StateWay _pane
+    cdef StateFastPath _pane
     cdef object _merged_set
-    cdef StateWay _merge
+    cdef StateFastPath _merge
     # Of the event that was last found ready: its pane, if that is new, and whether it counts
     # in the merge.
     cdef object _opened
@@ -473,7 +635,7 @@ cdef class PanesWay(WindowWay):
         # What was looked at is freed with the pane.
         self._at, self._pane_set, self._merged_set, self._opened = number, None, None, None
 
-    cdef bint ready(self, PlainEvent* event) except -1:
+    cdef bint ready(self, Event* event) except -1:
         cdef PyObject* found = NULL
         if self._sets is None:
             self._sets = self.buckets._buckets
@@ -490,19 +652,19 @@ cdef class PanesWay(WindowWay):
         if pane is not self._pane_set:
             if type(pane) is bytes:
                 return False
-            self._pane_set, self._pane = pane, _way_of(pane)
+            self._pane_set, self._pane = pane, _path_of(pane)
         if self._pane is None or not self._pane.ready(event):
             return False
         # A pane that begins joins the merge when the window follows.
         self._inside = self._merged is not None and not event.begins
-        return self._merged is None or self._way_of_merge().ready(event)
+        return self._merged is None or self._path_of_merge().ready(event)
 
-    cdef StateWay _way_of_merge(self):
+    cdef StateFastPath _path_of_merge(self):
         if self._merged_set is not self._merged:
-            self._merged_set, self._merge = self._merged, _way_of(self._merged)
+            self._merged_set, self._merge = self._merged, _path_of(self._merged)
         return self._merge
 
-    cdef int add(self, PlainEvent* event) except -1:
+    cdef int add(self, Event* event) except -1:
         if self._opened is not None:
             # By this very int, which is then found without a comparison.
             self.buckets.keep(self._timeline.newest, self._opened)
@@ -519,16 +681,16 @@ cdef class MergeReader:
 
     Args:
         window: Its method ``current`` does so.
-        metric: The name of a method of :class:`StateWay`.
+        metric: The name of a method of :class:`StateFastPath`.
     """
 
-    cdef PanesWay _window
+    cdef PanesFastPath _window
     cdef str _metric
     # The method, of the states that were last read.
-    cdef StateWay _read_of
+    cdef StateFastPath _read_of
     cdef object _read
 
-    def __init__(self, PanesWay window not None, str metric not None):
+    def __init__(self, PanesFastPath window not None, str metric not None):
         self._window = window
         self._metric = metric
 
@@ -537,7 +699,7 @@ cdef class MergeReader:
         newest = window._timeline.newest
         if window._merged is None or window._at is not newest or window._read_at is not newest:
             window.current()
-        states = window._way_of_merge()
+        states = window._path_of_merge()
         if states is not self._read_of:
             self._read_of, self._read = states, getattr(states, self._metric)
         return self._read()
@@ -556,15 +718,15 @@ cdef int64_t _microseconds(moment):
     return seconds * 1_000_000 + given.microsecond
 
 
-cdef StateWay _way_of(state_set):
-    way = state_set._way
-    return state_set.way() if way is None else way
+cdef StateFastPath _path_of(state_set):
+    path = state_set._path
+    return state_set.fast_path() if path is None else path
 
 
 # The evaluator ------------------------------------------------------------
 
 
-cdef class TimelineWay:
+cdef class TimelineFields:
     """What compiled code knows of the timeline of an evaluator's windows.
 
     A base class, because both change it with each event.
@@ -581,44 +743,45 @@ cdef class TimelineWay:
             self._latest = moment
 
 
-cdef class EvaluatorWay:
+cdef class EvaluatorFastPath:
     """The compiled part of an evaluator: what is called with each event.
 
     A base class, because Python calls a method, and ``ev[name]`` above all, without a frame only
     where it is a compiled type's.
     """
 
-    def _lead(
-        self, NativeLock lock, dict truth, bint binary, double threshold, WindowWay whole,
-        dimensions, locate, timeline, time_unit, bint timed,
+    def _bind(
+        self, NativeLock lock, dict truth, bint binary, double threshold, double tolerance,
+        WindowFastPath total, dimensions, locate, timeline, time_unit, bint timed,
     ):  # fmt: skip
-        """Count plain events in these windows from now on; without a lock or a window, none.
+        """Count in these windows from now on; without a lock or a window, nothing.
 
         Args:
             lock: Held meanwhile.
             truth: From a known label to whether it is the positive one, or to the canonical one
                 of several; shared with the input, which adds labels.
             binary: The task.
-            threshold: A score of at least this is predicted positive.
-            whole: That of all events.
+            threshold: Binary: a score of at least this is predicted positive.
+            tolerance: Several classes: of :func:`best_label`.
+            total: That of all events.
             dimensions: Tuples of the names of slices.
-            locate: From such a tuple, and the values of an event, to the way of their window
+            locate: From such a tuple, and the values of an event, to the fast path of their window
                 where it is open.
             timeline: Of all windows, or None.
             time_unit: Of numeric event times, or None.
             timed: Whether windows take event times.
         """
         self._readers = {}
-        self._plain_open = False
         self._held = lock
         self._truth = truth
         self._binary = binary
         self._of_bools = binary and _ONE in truth and _ZERO in truth
         self._true_is_positive = self._of_bools and truth[_ONE] is True
         self._threshold = threshold
-        self._whole = whole
+        self._tolerance = tolerance
+        self._total = total
         self._dimensions = list(dimensions)
-        self._ways = [{} for _ in self._dimensions]
+        self._slices = [{} for _ in self._dimensions]
         self._locate = locate
         self._timeline = timeline
         self._timed = timed
@@ -628,9 +791,9 @@ cdef class EvaluatorWay:
         # 0 where a number is no time, −1 for nanoseconds.
         self._scale = 0 if time_unit is None else TIME_UNITS[time_unit] or -1
         alone = timeline is None and not self._dimensions
-        self._alone = whole if alone and type(whole) is StateWay else None
-        self._plain_open = (
-            lock is not None and whole is not None and len(self._dimensions) < MOST_WINDOWS
+        self._alone = total if alone and type(total) is StateFastPath else None
+        self._fast = (
+            lock is not None and total is not None and len(self._dimensions) < MOST_WINDOWS
         )
 
     # One event
@@ -641,15 +804,15 @@ cdef class EvaluatorWay:
         slices=None, unit=None,
     ):  # fmt: skip
         cdef bint done
-        if weight is _ONE and unit is None and self._plain_open:
+        if unit is None and self._fast:
             self._held.enter()
             try:
-                done = self._count(y_true, y_pred, score, proba, event_time, slices)
+                done = self._count(y_true, y_pred, score, proba, weight, event_time, slices)
             finally:
                 self._held.leave()
             if done:
                 return
-        self._update_in_full(
+        self._update_checked(
             y_true, y_pred, score=score, proba=proba, weight=weight, event_time=event_time,
             slices=slices, unit=unit,
         )
@@ -660,37 +823,39 @@ cdef class EvaluatorWay:
         slices=None, unit=None,
     ):  # fmt: skip
         cdef bint done = False
-        cdef PlainEvent event
-        if weight is _ONE and unit is None and self._plain_open and self._alone is not None:
+        cdef Event event
+        if unit is None and self._fast and self._alone is not None:
             self._held.enter()
             try:
-                if self._read(&event, y_true, y_pred, score, proba):
+                if self._read(&event, y_true, y_pred, score, proba, weight):
                     done = self._alone.revert(&event)
             finally:
                 self._held.leave()
             if done:
                 return
-        self._revert_in_full(
+        self._revert_checked(
             y_true, y_pred, score=score, proba=proba, weight=weight, event_time=event_time,
             slices=slices, unit=unit,
         )
 
-    cdef bint _count(self, y_true, y_pred, score, proba, event_time, slices) except -1:
-        """Count an event in all its windows; False, and nothing is changed, if it is not plain."""
-        cdef PlainEvent event
+    cdef bint _count(self, y_true, y_pred, score, proba, weight, event_time, slices) except -1:
+        """Count an event in all its windows; False, and nothing is changed, where Python has to."""
+        cdef Event event
         cdef PyObject* windows[MOST_WINDOWS]
         cdef Py_ssize_t n, size = 1
         cdef int64_t moment = 0
-        cdef WindowWay way
+        cdef WindowFastPath window
         cdef Py_ssize_t arrival = 0
-        if not self._read(&event, y_true, y_pred, score, proba):
+        if not self._read(&event, y_true, y_pred, score, proba, weight):
             return False
+        if event.scored and not self._binary:
+            scores = self._scores  # the event refers to them
         if self._alone is not None:
             if not self._alone.ready(&event):
                 return False
             self._alone.add(&event)
             return True
-        cdef TimelineWay timeline = self._timeline
+        cdef TimelineFields timeline = self._timeline
         if timeline is not None:
             if not timeline._begun:
                 return False
@@ -709,7 +874,7 @@ cdef class EvaluatorWay:
                 return False
             event.begins = moment >= (event.number + 1) * self._width
             if event.begins:
-                if not self._whole.advances:
+                if not self._total.advances:
                     return False
                 event.bucket = NULL
                 event.number = moment // self._width
@@ -717,18 +882,18 @@ cdef class EvaluatorWay:
                 arrival = timeline._arrival(moment, timeline._latest)
                 if arrival == len(timeline._counts) - 1:
                     return False
-        windows[0] = <PyObject*>self._whole
+        windows[0] = <PyObject*>self._total
         if self._dimensions:
             if type(slices) is not dict:
                 return False
             for n in range(len(self._dimensions)):
-                way = self._slice(n, slices)
-                if way is None:
+                window = self._slice(n, slices)
+                if window is None:
                     return False
-                windows[size] = <PyObject*>way
+                windows[size] = <PyObject*>window
                 size += 1
         for n in range(size):
-            if not (<WindowWay>windows[n]).ready(&event):
+            if not (<WindowFastPath>windows[n]).ready(&event):
                 return False
         if timeline is not None:
             timeline._counts[arrival] += 1
@@ -737,7 +902,7 @@ cdef class EvaluatorWay:
             elif moment >= timeline._latest:
                 timeline._latest = moment
         for n in range(size):
-            (<WindowWay>windows[n]).add(&event)
+            (<WindowFastPath>windows[n]).add(&event)
         return True
 
     cdef int _truth_of(self, label) except -2:
@@ -754,25 +919,43 @@ cdef class EvaluatorWay:
             return -1
         return <object>found is True
 
-    cdef bint _read(self, PlainEvent* event, y_true, y_pred, score, proba) except -1:
-        """The event of these arguments; False where they are not plain."""
-        cdef int truth
+    cdef bint _read(self, Event* event, y_true, y_pred, score, proba, weight) except -1:
+        """Write the event of these arguments; False where Python has to validate them."""
+        cdef int truth, overflow = 0
         cdef PyObject* found
         cdef double value
-        event.scored = False
-        event.score = 0.0
-        if not self._binary:
-            if y_pred is None or score is not None or proba is not None:
+        event.weight, event.given = 1, <PyObject*>weight
+        if weight is not _ONE:
+            if type(weight) is int:
+                event.weight = as_long_long(weight, &overflow)
+                if overflow or not 0 < event.weight <= _MOST_WEIGHT:
+                    return False
+            elif PyFloat_CheckExact(weight):
+                # Of the floats those that are no integers.
+                value = PyFloat_AS_DOUBLE(weight)
+                event.weight = 0
+                if not 0.0 < value < <double>_MOST_WEIGHT or value == floor(value):
+                    return False
+            else:
                 return False
+        event.scored = False
+        if not self._binary:
             found = lookup(self._truth, y_true)
-            if found is not NULL:
-                event.y_true = found
-                found = lookup(self._truth, y_pred)
-                event.y_pred = found
+            if found is NULL:
+                _forget_miss()
+                return False
+            event.y_true = found
+            if score is not None or proba is not None:
+                return self._read_scores(event, y_pred, score, proba)
+            if y_pred is None:
+                return False
+            found = lookup(self._truth, y_pred)
+            event.y_pred = found
             if found is NULL:
                 _forget_miss()
                 return False
             return True
+        event.score = 0.0
         truth = self._truth_of(y_true)
         if truth < 0:
             return False
@@ -798,6 +981,28 @@ cdef class EvaluatorWay:
         truth = self._truth_of(y_pred)
         event.predicted = truth > 0
         return truth >= 0
+
+    cdef bint _read_scores(self, Event* event, y_pred, score, proba) except -1:
+        """:meth:`_read` of the scores of several classes, and of the predicted label."""
+        cdef PyObject* found
+        if self._tolerance >= 0.0:
+            score, proba = proba, score
+        if proba is not None:
+            return False
+        found = best_label(self._truth, score, self._tolerance)
+        if found is NULL:
+            return False
+        if y_pred is not None:
+            found = lookup(self._truth, y_pred)
+            if found is NULL:
+                _forget_miss()
+                return False
+        # The caller may change its own.
+        self._scores = PyDict_Copy(<dict>score)
+        event.scored = True
+        event.proba, event.y_pred = <PyObject*>self._scores, found
+        event.positive, event.score = False, 0.0
+        return True
 
     cdef bint _moment(self, event_time, int64_t* moment) except -1:
         """The microseconds of a number, or of a datetime of UTC; False for any other time, and
@@ -832,12 +1037,12 @@ cdef class EvaluatorWay:
             return False
         return _EARLIEST <= moment[0] <= _LATEST
 
-    cdef WindowWay _slice(self, Py_ssize_t n, dict slices):
-        """The window of the event's slice in a dimension; None where it is not plain or not open."""
+    cdef WindowFastPath _slice(self, Py_ssize_t n, dict slices):
+        """The window of the event's slice in a dimension; None where Python has to find it."""
         cdef tuple names = self._dimensions[n]
         cdef PyObject* found
         cdef list values = None
-        cdef dict known = self._ways[n]
+        cdef dict known = self._slices[n]
         key = None
         if len(names) > 1:
             values = []
@@ -857,15 +1062,15 @@ cdef class EvaluatorWay:
             key = tuple(values)
         found = lookup(known, key)
         if found is not NULL:
-            return <WindowWay>found
+            return <WindowFastPath>found
         _forget_miss()
         try:
-            way = self._locate(names, (key,) if values is None else key)
+            window = self._locate(names, (key,) if values is None else key)
         except InputError:
             return None
-        if way is not None:
-            known[key] = way
-        return way
+        if window is not None:
+            known[key] = window
+        return window
 
     # A few events
 
@@ -879,7 +1084,7 @@ cdef class EvaluatorWay:
             proba is None
             and weight is None
             and unit is None
-            and self._plain_open
+            and self._fast
             and self._alone is not None
             and self._binary
         ):
@@ -890,13 +1095,13 @@ cdef class EvaluatorWay:
                 self._held.leave()
             if done:
                 return
-        self._update_many_in_full(
+        self._update_many_checked(
             y_true, y_pred, score=score, proba=proba, weight=weight, event_time=event_time,
             slices=slices, unit=unit,
         )
 
     cdef bint _count_few(self, y_true, y_pred, score) except -1:
-        cdef PlainEvent events[FEW]
+        cdef Event events[FEW]
         cdef int labels[FEW]
         cdef double scores[FEW]
         cdef Py_ssize_t n, size
@@ -910,6 +1115,7 @@ cdef class EvaluatorWay:
             return False
         for n in range(size):
             events[n].positive = labels[n]
+            events[n].weight, events[n].given = 1, <PyObject*>_ONE
             events[n].scored = score is not None
             events[n].score = 0.0
         if score is not None:
@@ -966,7 +1172,7 @@ cdef class EvaluatorWay:
             number = PyFloat_AS_DOUBLE(value)
             if number == number:
                 return value
-        return self._read_and_cache(name)
+        return self._value_checked(name)
 
     @cython.binding(True)
     def interval(self, name, *, level=0.95, method="auto", **params):
@@ -975,7 +1181,7 @@ cdef class EvaluatorWay:
             found = self._read_at_once((name, level, method))
             if found is not None:
                 return found
-        return self._interval_in_full(name, level=level, method=method, **params)
+        return self._interval_checked(name, level=level, method=method, **params)
 
     cdef object _read_at_once(self, key):
         """What the reader of this key returns; None where there is no such reader."""
@@ -1030,16 +1236,3 @@ cdef bint _scores(column, Py_ssize_t size, double* scores) except -1:
         if scores[n] - scores[n] != 0.0:
             return False
     return True
-
-
-def compiled_methods(cls):
-    """The class with the compiled methods in front of its own, which are called in full then.
-
-    Signature and documentation are those of its own.
-    """
-    for name in ("update", "revert", "update_many", "interval"):
-        own = cls.__dict__[name]
-        setattr(cls, f"_{name}_in_full", own)
-        setattr(cls, name, functools.update_wrapper(getattr(EvaluatorWay, name), own))
-    del cls.__getitem__
-    return cls
