@@ -265,17 +265,30 @@ SANITIZED := \
   tests/unit/test_confusion_cells.py \
   tests/unit/test_native_ring.py
 
+# Of these the tests of wide integers, which run again with those of two halves.
+SCHOOLBOOK := \
+  tests/properties/test_class_events.py \
+  tests/properties/test_delong_sums.py \
+  tests/properties/test_fading_sums.py \
+  tests/properties/test_fraction_weights.py \
+  tests/unit/test_confusion_cells.py
+
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
+define sanitized
+cd build/sanitize && $(1) STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace --force
+cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+  ../../$(BIN)/python -m pytest -q -p no:cacheprovider $(2)
+endef
+
 sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r streameval tests setup.py pyproject.toml README.md LICENSE build/sanitize
-	rm -f build/sanitize/streameval/*/native/*.so
+	find build/sanitize/streameval -name '*.so' -delete
 	$(BIN)/python -m pip install --quiet 'setuptools>=77' 'Cython>=3.1'
-	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
-	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
-	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider $(SANITIZED)
+	$(call sanitized,,$(SANITIZED))
+	$(call sanitized,STREAMEVAL_SCHOOLBOOK=1,$(SCHOOLBOOK))
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) $(VENV)-3.* $(BEAM) $(OLDEST) $(MODULES) build demos/out *.egg-info streameval/*/native/*.so streameval/*/native/*.cpp
+	rm -rf $(VENV) $(VENV)-3.* $(BEAM) $(OLDEST) $(MODULES) build demos/out *.egg-info streameval/*.so streameval/*/native/*.so streameval/*/native/*.cpp

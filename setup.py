@@ -9,6 +9,7 @@ Environment:
     STREAMEVAL_NATIVE=require: fail when it cannot be built (for building wheels).
     STREAMEVAL_OPTIMISE=0: build in a third of the time, for tests of the build (default 3).
     STREAMEVAL_SANITIZE=1: build with the address and undefined-behaviour sanitisers.
+    STREAMEVAL_SCHOOLBOOK=1: build with the 128-bit integers that Microsoft's compiler gets.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from setuptools.command.build_ext import build_ext
 PACKAGE = Path("streameval")
 WISH = os.environ.get("STREAMEVAL_NATIVE", "")
 REQUIRED = WISH == "require"
+# What Cython needs for typed memoryviews, compiled once and not in each module.
+MEMORYVIEWS = "streameval._memoryviews"
 _CYTHON = threading.Lock()
 
 
@@ -61,33 +64,34 @@ def _extensions() -> list[Extension]:
         _warn(error)
         return []
     compile_flags, link_flags = _compile_flags()
-    # Not tried with Microsoft's compiler, for which exact128.hpp has the 128-bit integers.
-    wide = [
-        "fading_sums",
-        "native_class_events",
-        "native_csv",
-        "native_json",
-        "native_confusion",
-        "native_loss_tally",
-        "native_fast_path",
-    ]
     # The largest first: with two processors neither waits long for the other at the end.
     sources = sorted(PACKAGE.glob("*/native/*.pyx"), key=lambda path: -path.stat().st_size)
     headers = sorted(
         str(path) for end in ("hpp", "pxd") for path in PACKAGE.glob(f"*/native/*.{end}")
     )
+    schoolbook = bool(os.environ.get("STREAMEVAL_SCHOOLBOOK"))
+    small = [] if sys.platform == "win32" else ["-O1", "-g0"]
     return [
         Extension(
-            ".".join(source.with_suffix("").parts),
-            sources=[str(source)],
-            depends=headers,
-            include_dirs=sorted({str(source.parent) for source in sources}),
-            language="c++",
-            extra_compile_args=compile_flags,
-            extra_link_args=link_flags,
-            optional=not REQUIRED or (sys.platform == "win32" and source.stem in wide),
-        )
-        for source in sources
+            MEMORYVIEWS,
+            sources=[MEMORYVIEWS.replace(".", "/") + ".c"],
+            extra_compile_args=small,
+            optional=not REQUIRED,
+        ),
+        *(
+            Extension(
+                ".".join(source.with_suffix("").parts),
+                sources=[str(source)],
+                depends=headers,
+                include_dirs=sorted({str(source.parent) for source in sources}),
+                define_macros=[("STREAMEVAL_NO_INT128", "1")] if schoolbook else [],
+                language="c++",
+                extra_compile_args=compile_flags,
+                extra_link_args=link_flags,
+                optional=not REQUIRED,
+            )
+            for source in sources
+        ),
     ]
 
 
@@ -112,7 +116,12 @@ class OptionalBuild(build_ext):
             with _CYTHON:
                 # The generated C++ is not kept beside the source, where it would be packed.
                 force = self.force or bool(os.environ.get("STREAMEVAL_SANITIZE"))
-                [made] = cythonize([ext], build_dir="build/cython", force=force)
+                [made] = cythonize(
+                    [ext],
+                    build_dir="build/cython",
+                    force=force,
+                    shared_utility_qualified_name=MEMORYVIEWS,
+                )
             ext.sources = made.sources
             super().build_extension(ext)
         except Exception as error:

@@ -93,9 +93,8 @@ class CsvCells {
 // The float64 nearest to a decimal number, ties to even. False where another parser has to
 // decide: what is no number, more than 19 digits, and large or small exponents.
 inline bool parse_number(std::string_view text, double& value) {
-  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
   const char *p = text.data(), *const end = p + text.size();
   bool negative = false;
   if (p < end && (*p == '-' || *p == '+')) negative = *p++ == '-';
@@ -135,25 +134,12 @@ inline bool parse_number(std::string_view text, double& value) {
     // Both are floats without an error, so that one operation rounds once.
     size = exponent < 0 ? double(digits) / powers[-exponent] : double(digits) * powers[exponent];
   } else if (-27 <= exponent && exponent < 0) {
-    // digits / (5^k 2^k), of which the quotient by 5^k < 2^63 has 65 bits or more.
-    static const uint64_t powers_of_five[] = {
-      1u, 5u, 25u, 125u, 625u, 3125u, 15625u, 78125u, 390625u, 1953125u, 9765625u,
-      48828125u, 244140625u, 1220703125u, 6103515625u, 30517578125u, 152587890625u,
-      762939453125u, 3814697265625u, 19073486328125u, 95367431640625u,
-      476837158203125u, 2384185791015625u, 11920928955078125u, 59604644775390625u,
-      298023223876953125u, 1490116119384765625u, 7450580596923828125u};
-    const uint64_t fives = powers_of_five[-exponent];
-    const int shift = leading_zeros(digits);
-    const Wide whole = (Wide)(digits << shift) << 64;
-    const Wide quotient = whole / fives;
-    const bool rest = quotient * fives != whole;
-    const int bits = 128 - leading_zeros(uint64_t(quotient >> 64));
-    const int drop = bits - 54;  // one bit more than a float has
-    const Wide mask = ((Wide)1 << drop) - 1;
-    const bool below = rest || (quotient & mask) != 0;
-    uint64_t kept = uint64_t(quotient >> drop);
-    kept = (kept >> 1) + ((kept & 1) && (below || (kept & 2)));
-    size = std::ldexp(double(kept), drop + 1 - 64 - shift + exponent);
+    // digits / (5^k 2^k), of which 5^k is below 2^63.
+    static const uint64_t fives[] = {1u,      5u,       25u,      125u,      625u,
+                                     3125u,   15625u,   78125u,   390625u,   1953125u,
+                                     9765625u, 48828125u, 244140625u, 1220703125u, 6103515625u};
+    const Wide divisor = fives[-exponent / 2] * fives[-exponent - -exponent / 2];
+    size = std::ldexp(quotient(Wide(digits), divisor), exponent);
   } else {
     return false;
   }

@@ -137,23 +137,15 @@ class FlatJson {
     // A number by JSON's grammar, of which parse_number takes more.
     bool number(std::string_view& found, bool& is_whole) {
         const char* const begin = at_;
-        if (at_ < end_ && *at_ == '-') ++at_;
-        if (at_ < end_ && *at_ == '0')
-            ++at_;
-        else if (!digits())
-            return false;
-        is_whole = true;
-        if (at_ < end_ && *at_ == '.') {
-            ++at_;
-            is_whole = false;
+        next('-');
+        if (!next('0') && !digits()) return false;
+        const char* const whole_end = at_;
+        if (next('.') && !digits()) return false;
+        if (next('e') || next('E')) {
+            if (!next('-')) next('+');
             if (!digits()) return false;
         }
-        if (at_ < end_ && (*at_ == 'e' || *at_ == 'E')) {
-            ++at_;
-            is_whole = false;
-            if (at_ < end_ && (*at_ == '-' || *at_ == '+')) ++at_;
-            if (!digits()) return false;
-        }
+        is_whole = at_ == whole_end;
         found = {begin, size_t(at_ - begin)};
         return true;
     }
@@ -207,25 +199,22 @@ class FlatJson {
         }
         bool is_whole = false;
         if (!number(text, is_whole)) return false;
-        if (is_whole) {
-            // -0, which is a float elsewhere, and what may exceed 64 bits.
-            if (text == "-0" || text.size() > 18) return false;
-            int64_t size = 0;
-            for (const char c : text)
-                if (c != '-') size = size * 10 + (c - '0');
-            value.whole = text[0] == '-' ? -size : size;
-            if (field != field_number) {
-                value.kind = json_whole;
-                value.text = text.data();
-                value.size = uint32_t(text.size());
-                return true;
-            }
-            value.kind = json_float;
-            value.number = double(value.whole);
-            return true;
-        }
         value.kind = json_float;
-        return field != field_id && parse_number(text, value.number);
+        if (!is_whole) return field != field_id && parse_number(text, value.number);
+        // -0, which is a float elsewhere, and what may exceed 64 bits.
+        if (text == "-0" || text.size() > 18) return false;
+        int64_t size = 0;
+        for (const char c : text)
+            if (c != '-') size = size * 10 + (c - '0');
+        value.whole = text[0] == '-' ? -size : size;
+        if (field == field_number) {
+            value.number = double(value.whole);
+        } else {
+            value.kind = json_whole;
+            value.text = text.data();
+            value.size = uint32_t(text.size());
+        }
+        return true;
     }
 
     // A value that is not read.

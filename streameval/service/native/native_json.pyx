@@ -115,9 +115,8 @@ cdef class NativeRecords:
         return len(fields) <= MOST_FIELDS and all(kind in _KINDS for _, kind in fields)
 
     def read(self, list messages not None):
-        """The values of each field, and the rows that are not plain and have to be read otherwise.
+        """The values of each field, or none where no row is plain; the rows that are not plain.
 
-        No values where no row is plain.
         An array of numbers or of booleans where each record has one, else a list with None
         for a field that is missing or null. An id is a text.
         """
@@ -150,73 +149,58 @@ cdef class NativeRecords:
 
     cdef object _column(self, Py_ssize_t n, Py_ssize_t rows, JsonValue* values):
         cdef Py_ssize_t width = len(self._names), row
-        cdef str kind = self._kinds[n]
+        cdef JsonField field = _KINDS[self._kinds[n]]
         cdef cbool numbers = rows > 0, booleans = rows > 0
         cdef JsonKind one
         cdef double[::1] floats
         cdef uint8_t[::1] flags
-        if _KINDS[kind] == field_id:
-            return _ids(n, width, rows, values)
         for row in range(rows):
             one = values[row * width + n].kind
             numbers = numbers and one == json_float
             booleans = booleans and one >= json_false
-        if numbers and _KINDS[kind] == field_number:
+        if numbers and field == field_number:
             found = np.empty(rows, dtype=np.float64)
             floats = found
             for row in range(rows):
                 floats[row] = values[row * width + n].number
             return found
         if booleans:
-            found = np.empty(rows, dtype=np.uint8)
-            flags = found
+            found = np.empty(rows, dtype=np.bool_)
+            flags = found.view(np.uint8)
             for row in range(rows):
                 flags[row] = values[row * width + n].kind == json_true
-            return found.view(np.bool_)
-        return self._objects(n, width, rows, values)
+            return found
+        return self._objects(n, rows, values)
 
-    cdef list _objects(self, Py_ssize_t n, Py_ssize_t width, Py_ssize_t rows, JsonValue* values):
+    cdef list _objects(self, Py_ssize_t n, Py_ssize_t rows, JsonValue* values):
         cdef _KeptTexts texts = self._texts[n]
         cdef list found = [None] * rows
         cdef JsonValue* value
-        cdef Py_ssize_t row
-        cdef cbool shared = self._kinds[n] != "time"
+        cdef Py_ssize_t row, width = len(self._names)
+        cdef JsonField field = _KINDS[self._kinds[n]]
         for row in range(rows):
             value = &values[row * width + n]
-            if value.kind == json_text:
+            if value.kind == json_missing:
+                continue
+            # The text of an integer is its digits, as no other integer has them.
+            if value.kind == json_text or field == field_id:
                 found[row] = (
                     texts.text(value.text, value.size)
-                    if shared
+                    if field == field_label
                     else PyUnicode_DecodeUTF8(value.text, value.size, NULL)
                 )
             elif value.kind == json_whole:
                 found[row] = value.whole
             elif value.kind == json_float:
                 found[row] = value.number
-            elif value.kind != json_missing:
+            else:
                 found[row] = value.kind == json_true
         return found
 
 
-cdef list _ids(Py_ssize_t n, Py_ssize_t width, Py_ssize_t rows, JsonValue* values):
-    """Texts; an integer's are its digits, as no other integer has them."""
-    cdef list found = [None] * rows
-    cdef Py_ssize_t row
-    cdef JsonValue* value
-    for row in range(rows):
-        value = &values[row * width + n]
-        if value.kind != json_missing:
-            found[row] = PyUnicode_DecodeUTF8(value.text, value.size, NULL)
-    return found
-
-
 def lines(bytes data not None, Py_ssize_t stop, int64_t start):
-    """The lines of ``data[:stop]`` without their breaks, and where each begins.
-
-    Returns:
-        The lines; an array of their places, of which the first one is ``start``; and whether
-        one may be blank: it is empty or begins with a blank.
-    """
+    """The lines of ``data[:stop]`` without their breaks; an array of their places, from ``start``
+    on; and whether one may be blank: it is empty or begins with a blank."""
     cdef const char* text = PyBytes_AS_STRING(data)
     cdef const char* found
     cdef Py_ssize_t at = 0, end, row = 0

@@ -63,14 +63,9 @@ cdef extern from "key_slots.hpp" namespace "streameval":
         void first(const int64_t* wanted, size_t count, int64_t* found) nogil
 
     void merge(
-        const int64_t* hashes,
-        const int64_t* places,
-        size_t size,
-        const int64_t* more_hashes,
-        const int64_t* more_places,
-        size_t more,
-        int64_t* all_hashes,
-        int64_t* all_places,
+        const int64_t* hashes, const int64_t* places, size_t size,
+        const int64_t* more_hashes, const int64_t* more_places, size_t more,
+        int64_t* all_hashes, int64_t* all_places,
     ) nogil
 
 
@@ -106,11 +101,8 @@ cdef inline void _own(PyObject** place, object value):
 cdef class NativeKeyTable:
     """Entries by key, a batch at a time: PortableKeyTable, several times as fast.
 
-    Nothing is removed. The garbage collector does not traverse it:
-    entries must not refer to the table.
-
-    A prediction that is added by :meth:`predict` is packed: no object stands for it, nor for its
-    numbers, until it is requested.
+    The garbage collector does not traverse it: entries must not refer to the table. A prediction
+    that is added by :meth:`predict` is packed: it becomes an object when it is requested.
 
     Args:
         numbers: Of each column of a payload, whether it holds floats only, which are never nan.
@@ -155,7 +147,7 @@ cdef class NativeKeyTable:
     # Entries as objects
 
     def reserve(self, count):
-        """Reserve memory for a number of keys, which is faster than growing."""
+        """Reserve memory for so many more keys."""
         self._slots.reserve(count)
 
     def find(self, keys):
@@ -177,10 +169,7 @@ cdef class NativeKeyTable:
 
     def get(self, key):
         """The entry of one key, or None."""
-        cdef KeyEntry* entry
-        _texts((key,))
-        entry = self._slots.find(<PyObject*>key, PyObject_Hash(key))
-        return None if entry is NULL else self._made(entry)
+        return self.find((key,))[0]
 
     def add(self, keys, entries):
         """Insert the entries of keys without one; returns the entry of each key afterwards."""
@@ -245,20 +234,13 @@ cdef class NativeKeyTable:
         int64_t border,
         uint8_t[::1] chosen not None,
     ):
-        """Insert predictions of unknown ids.
+        """Insert predictions of unknown ids; returns how many.
 
         Args:
-            keys: The ids.
-            times: Of each.
-            partition: Its number.
             columns: Of the payload: arrays of floats with nan for None, or lists.
             labels: Of complete records; None: of records without labels.
             older: An id that is in this table, with a newest time from ``border`` on, is known.
-            border: As above.
             chosen: 1 for the rows to look at; set to 0 where the id is known.
-
-        Returns:
-            How many were inserted.
         """
         cdef Py_ssize_t total = len(keys), start, count, n, row, inserted = 0
         cdef KeyEntry* entry
@@ -328,9 +310,6 @@ cdef class NativeKeyTable:
         """Label packed predictions that have no label.
 
         Args:
-            keys: The ids.
-            labels: One for each.
-            times: Of each.
             wait: A label counts if its time and its prediction's differ by no more.
             older: Has the entries of ids that are not in this table.
             border: An entry counts if its newest time is not before this one.
@@ -341,30 +320,16 @@ cdef class NativeKeyTable:
             is declined, so are all later ones of it.
         """
         global _batch
-        cdef Py_ssize_t total = len(keys), start, count, n, row, found = 0
+        cdef Py_ssize_t total = len(keys), start, count, n, row
         cdef size_t k, width = self._numbers.size()
         cdef KeyEntry* entry
         cdef KeyEntry* before
-        cdef list names = _texts(keys), columns = []
-        cdef int64_t newest
+        cdef vector[KeyEntry*] labelled
+        cdef list names = _texts(keys)
         if len(labels) != total or times.shape[0] != total or older._numbers != self._numbers:
             raise ValueError("expected columns of one length, for tables of the same")
-        taken = np.zeros(total, dtype=np.uint8)
-        plain = np.empty((3, total), dtype=np.int64)
-        cdef uint8_t[::1] mask = taken
-        cdef int64_t[:, ::1] values = plain
-        cdef vector[double*] floats
-        cdef double[::1] view
-        floats.resize(width)
-        for k in range(width):
-            if self._numbers[k]:
-                column = np.empty(total, dtype=np.float64)
-                if total:
-                    view = column
-                    floats[k] = &view[0]
-                columns.append(column)
-            else:
-                columns.append([])
+        taken = np.zeros(total, dtype=np.bool_)
+        cdef uint8_t[::1] mask = taken.view(np.uint8)
         self._slots.reserve(total)
         _batch += 1
         for start in range(0, total, BATCH):
@@ -388,7 +353,6 @@ cdef class NativeKeyTable:
                 ):
                     before.declined = _batch
                     continue
-                newest = max(before.newest, times[row])
                 if entry is NULL:
                     entry = self._slots.take(<PyObject*>before.key, self._hashes[n])
                     entry.time = before.time
@@ -399,23 +363,30 @@ cdef class NativeKeyTable:
                         else:
                             _own(&entry.cells()[k].held, <object>before.cells()[k].held)
                 entry.kind = LABELLED
-                entry.newest = newest
+                entry.newest = max(before.newest, times[row])
                 _own(&entry.value, labels[row])
                 self._change(entry)
                 mask[row] = 1
-                values[0, found] = entry.time
-                values[1, found] = entry.partition
-                values[2, found] = newest
-                for k in range(width):
-                    if self._numbers[k]:
-                        floats[k][found] = entry.cells()[k].number
-                    else:
-                        (<list>columns[k]).append(<object>entry.cells()[k].held)
-                found += 1
-        for k in range(width):
-            if self._numbers[k]:
-                columns[k] = columns[k][:found]
-        return taken.view(np.bool_), plain[0, :found], plain[1, :found], plain[2, :found], columns
+                labelled.push_back(entry)
+        plain = np.empty((3, labelled.size()), dtype=np.int64)
+        cdef int64_t[:, ::1] values = plain
+        for n in range(plain.shape[1]):
+            values[0, n] = labelled[n].time
+            values[1, n] = labelled[n].partition
+            values[2, n] = labelled[n].newest
+        return taken, *plain, [self._column(labelled, k) for k in range(width)]
+
+    cdef object _column(self, const vector[KeyEntry*]& entries, size_t k):
+        """One column of the payload of packed entries."""
+        cdef Py_ssize_t n, total = entries.size()
+        cdef double[::1] floats
+        if not self._numbers[k]:
+            return [<object>entries[n].cells()[k].held for n in range(total)]
+        column = np.empty(total, dtype=np.float64)
+        floats = column
+        for n in range(total):
+            floats[n] = entries[n].cells()[k].number
+        return column
 
     # What has changed
 
@@ -423,19 +394,17 @@ cdef class NativeKeyTable:
         """The entries that changed since the last call: keys, newest times, bytes and their ends."""
         cdef Py_ssize_t total = self._changed.size(), n
         cdef list keys = [None] * total
-        newest = np.empty(total, dtype=np.int64)
-        ends = np.empty(total, dtype=np.int64)
+        newest, ends = np.empty(total, dtype=np.int64), np.empty(total, dtype=np.int64)
         cdef int64_t[::1] moments = newest, until = ends
         cdef Packer packer
         cdef KeyEntry* entry
         for n in range(total):
             entry = self._slots.at(self._changed[n])
             entry.changed = False
-            key = <object>entry.key
-            keys[n] = key
+            keys[n] = <object>entry.key
             moments[n] = self._newest(entry)
             if entry.kind == unpacked:
-                self._append(&packer, (key, <object>entry.value))
+                self._append(&packer, (keys[n], <object>entry.value))
             else:
                 self._pack(&packer, entry)
             until[n] = packer.bytes.size()
@@ -551,16 +520,16 @@ def merged(
 ):
     """Two ascending runs of hashes, and what belongs to each, as one; equal ones in this order."""
     cdef size_t size = hashes.shape[0], more = more_hashes.shape[0]
-    if places.shape[0] != hashes.shape[0] or more_places.shape[0] != more_hashes.shape[0]:
+    if <size_t>places.shape[0] != size or <size_t>more_places.shape[0] != more:
         raise ValueError("expected columns of one length")
-    all_hashes, all_places = np.empty(size + more, np.int64), np.empty(size + more, np.int64)
-    cdef int64_t[::1] into = all_hashes, beside = all_places
+    made = np.empty((2, size + more), np.int64)
+    cdef int64_t[:, ::1] into = made
     with nogil:
         merge(
             &hashes[0], &places[0], size, &more_hashes[0], &more_places[0], more,
-            &into[0], &beside[0],
+            &into[0, 0], &into[1, 0],
         )
-    return all_hashes, all_places
+    return made[0], made[1]
 
 
 def hashes(keys):
@@ -577,7 +546,7 @@ def hashes(keys):
 def in_order(bytes data not None, const int64_t[::1] ends not None, const int64_t[::1] order not None):
     """Parts of ``data``, which end at ``ends``, in another order; and the ends of these."""
     cdef Py_ssize_t total = ends.shape[0], n
-    cdef int64_t start, size, at = 0, whole = len(data)
+    cdef int64_t start, stop, at = 0, whole = len(data)
     cdef bytes made = PyBytes_FromStringAndSize(NULL, whole)
     cdef char* out = PyBytes_AS_STRING(made)
     cdef const char* given = PyBytes_AS_STRING(data)
@@ -589,13 +558,12 @@ def in_order(bytes data not None, const int64_t[::1] ends not None, const int64_
             good = 0 <= order[n] < total
             if not good:
                 break
-            start = ends[order[n] - 1] if order[n] else 0
-            size = ends[order[n]] - start
-            good = 0 <= start and 0 <= size <= whole - at and start <= whole - size
+            start, stop = ends[order[n] - 1] if order[n] else 0, ends[order[n]]
+            good = 0 <= start <= stop <= whole and stop - start <= whole - at
             if not good:
                 break
-            memcpy(out + at, given + start, size)
-            at += size
+            memcpy(out + at, given + start, stop - start)
+            at += stop - start
             until[n] = at
     if not good or at != whole:
         raise ValueError("expected columns of the parts of the data")

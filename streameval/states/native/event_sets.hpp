@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tree_builder.hpp"
@@ -99,7 +100,8 @@ class EventSets {
             for (std::size_t at = from; at < to; ++at) {
                 const std::uint32_t n = row(at);
                 const bool predicted = in.predicted != nullptr && in.predicted[n];
-                events[at - from] = {scored ? key_of(in.scores[n]) : 0, n,
+                const std::int64_t bits = scored ? ordered(bits_of(in.scores[n])) : 0;
+                events[at - from] = {static_cast<std::uint64_t>(bits) ^ kSign, n,
                                      (in.truth[n] ? 2u : 0u) | (predicted ? 1u : 0u)};
             }
             if (scored) order(events, other);
@@ -151,6 +153,7 @@ class EventSets {
     // Below so many events a sort by comparisons takes less than the counts of digits.
     static constexpr std::size_t kFew = 384;
     static constexpr int kDigits = 3, kBits = 11;
+    static constexpr std::uint64_t kSign = std::uint64_t(1) << 63;
 
     std::unique_ptr<double[]> scores_;
     std::unique_ptr<std::uint8_t[]> flags_;
@@ -162,11 +165,6 @@ class EventSets {
 
     std::uint32_t row(std::size_t at) const {
         return rows_.empty() ? static_cast<std::uint32_t>(first_ + at) : rows_[at];
-    }
-
-    static constexpr std::uint64_t kSign = std::uint64_t(1) << 63;
-    static std::uint64_t key_of(double score) {
-        return static_cast<std::uint64_t>(ordered(bits_of(score))) ^ kSign;
     }
 
     // The rows bucket by bucket.
@@ -266,6 +264,7 @@ class EventSets {
         int shift = 0;
         while (different >> shift >> (kDigits * kBits) != 0) ++shift;
         constexpr std::uint64_t mask = (std::uint64_t(1) << kBits) - 1;
+        // Of each digit: how many keys have less.
         std::vector<std::uint32_t> counts(std::size_t(kDigits) << kBits, 0);
         for (const Event& event : events)
             for (int digit = 0; digit < kDigits; ++digit)
@@ -275,22 +274,16 @@ class EventSets {
         for (int digit = 0; digit < kDigits; ++digit, shift += kBits) {
             std::uint32_t* next = counts.data() + (std::size_t(digit) << kBits);
             std::uint32_t sum = 0;
-            for (std::size_t n = 0; n <= mask; ++n) {
-                const std::uint32_t count = next[n];
-                next[n] = sum;
-                sum += count;
-            }
+            for (std::size_t n = 0; n <= mask; ++n) sum += std::exchange(next[n], sum);
             Event* target = other.data();
             for (const Event& event : events) target[next[event.key >> shift & mask]++] = event;
             events.swap(other);
         }
         shift -= kDigits * kBits;
         for (auto from = events.begin(); from != events.end();) {
-            bool ascends = true;
             auto to = from + 1;
-            for (; to != events.end() && to->key >> shift == from->key >> shift; ++to)
-                ascends = ascends && to[-1].key <= to->key;
-            if (!ascends) std::sort(from, to, less);
+            while (to != events.end() && to->key >> shift == from->key >> shift) ++to;
+            if (!std::is_sorted(from, to, less)) std::sort(from, to, less);
             from = to;
         }
     }

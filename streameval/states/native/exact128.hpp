@@ -233,7 +233,13 @@ inline double scaled(U256 value, int exponent) {
 // 2^127 (2^255), b above 0, the result not below the normal range.
 inline double quotient(Wide a, Wide b) {
     if (a == 0) return 0.0;
-    const int above = 127 - length(a), under = 127 - length(b);
+    const int above = 127 - length(a), under = 127 - length(b), some = above + 63 - under;
+    if (under >= 63 && some >= 0) {
+        a <<= some;
+        std::uint64_t digits = static_cast<std::uint64_t>(a / static_cast<std::uint64_t>(b));
+        digits |= product(digits, static_cast<std::uint64_t>(b)) == a ? 0u : 1u;
+        return std::ldexp(static_cast<double>(digits), -some);
+    }
     a <<= above;
     b <<= under;
     // Of a 2^63 / b: by the upper 64 bits of b it is at most 3 too large.

@@ -6,15 +6,10 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
 
+from streameval.states.native.exact128 cimport U256, Wide
+
 
 cdef extern from "bulk.hpp" namespace "streameval" nogil:
-    # Cython takes it for 64 bits; the arithmetic that it writes into C++ is of 128.
-    ctypedef unsigned long long Wide
-
-    cdef cppclass U256:
-        Wide high
-        Wide low
-
     cdef cppclass DelongSums:
         U256 q10
         U256 q01

@@ -19,6 +19,8 @@ from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
 
 import numpy as np
 
+from streameval.states.native.exact128 cimport integer, long_integer
+
 __all__ = ["FractionKernel", "ScoreIndexKernel", "own_methods"]
 
 
@@ -70,15 +72,6 @@ cdef uint64_t _EXACT = 1 << 53
 cdef object _ONE = 1
 # An empty run beside a weighted one still has to say that it is weighted.
 cdef int64_t _EMPTY_WEIGHT = 0
-
-
-cdef inline object _integer(Wide value):
-    cdef uint64_t high = <uint64_t>(value >> 64), low = <uint64_t>value
-    return low if high == 0 else (<object>high << 64) | low
-
-
-cdef inline object _long_integer(U256 value):
-    return (_integer(value.high) << 128) | _integer(value.low)
 
 
 cdef inline double _shifted(double won, double lost, double logits) noexcept:
@@ -137,6 +130,7 @@ cdef class FractionKernel:
             raise OverflowError
 
     def update_many(self, positive, score, weight):
+        """Add canonical columns, in any order."""
         order = np.argsort(score, kind="stable")
         each = np.ones(len(score)) if weight is None else weight[order].astype(np.float64)
         chosen = positive[order]
@@ -281,16 +275,11 @@ cdef class ScoreIndexKernel:
         An int, or a float once a weight was a fraction: the exact sum, rounded once.
         """
         if self._uses_tree():
-            return _integer(self._tree.twice_wins())
+            return integer(self._tree.twice_wins())
         return self._fractional.twice_wins
 
     def delong_sums(self):
-        """(Q10, Q01), the sums that DeLong's variance of the AUC is made of.
-
-        With p positives and n negatives at each score, N_< the negatives below
-        it and P_> the positives above it:
-
-            Q10 = Σ p·(2·N_< + n)²,  Q01 = Σ n·(2·P_> + p)²
+        """(Q10, Q01), the sums that DeLong's variance of the AUC is made of: see tree_delong.hpp.
 
         The first read is O(n). From then on each event keeps both current, for 0.2 µs more,
         until a large ``update_many`` or ``merge``.
@@ -305,7 +294,7 @@ cdef class ScoreIndexKernel:
             finally:
                 self._end()
         cdef const DelongSums* sums = &self._tree.delong_sums()
-        return _long_integer(sums.q10), _long_integer(sums.q01)
+        return long_integer(sums.q10), long_integer(sums.q01)
 
     @cython.binding(False)
     def auc_variance(self, unit=1):
@@ -318,10 +307,9 @@ cdef class ScoreIndexKernel:
         return self._variance_in_full(unit)
 
     cdef bint delong_ends(self, double factor, uint64_t fewest, double* ends) noexcept:
-        """DeLong's interval on the logit scale, where it is to be relied on.
-
-        The bits of :func:`streameval.uncertainty.delong.reliable_delong`; False where that has to
-        be called: it has none either, or a number is large or not kept.
+        """The bits of :func:`streameval.uncertainty.delong.reliable_delong`, DeLong's interval on
+        the logit scale; False where that has to be called: it has none either, or a number is
+        large or not kept.
 
         Args:
             factor: How many standard errors it is wide to each side.
@@ -431,16 +419,7 @@ cdef class ScoreIndexKernel:
 
     @cython.binding(False)
     def update(self, positive, score, weight=1):
-        """Count one event.
-
-        Args:
-            positive: Whether its true class is the positive one.
-            score: Any finite number; higher speaks for the positive class.
-            weight: Above 0. The first fraction makes the state inexact.
-
-        Raises:
-            InputError: One of them is none of that. Nothing is counted.
-        """
+        """Count one event; an InputError, and nothing is counted, where a value is invalid."""
         cdef double value, each
         cdef bint side = positive is True
         if type(score) is not float or not (side or positive is False):
@@ -495,12 +474,7 @@ cdef class ScoreIndexKernel:
         """Take one event back, exactly; an InputError where no such event was counted."""
         cdef double value
         cdef bint side = positive is True
-        if (
-            type(score) is float
-            and weight is _ONE
-            and (side or positive is False)
-            and self._plain
-        ):
+        if type(score) is float and weight is _ONE and (side or positive is False) and self._plain:
             value = <double>score + 0.0
             if value - value == 0.0 and self._tree.remove(side, coarse(value, self._level), 1):
                 return
@@ -527,11 +501,7 @@ cdef class ScoreIndexKernel:
     # Many events ----------------------------------------------------------
 
     def update_many(self, positive, score, weight=None):
-        """Count many events given as columns: lists, arrays or series of one length.
-
-        Raises:
-            InputError: With the position of the first bad value. Nothing is counted.
-        """
+        """Count many events given as columns: lists, arrays or series of one length."""
         if (
             weight is None
             and self._fractional is None
@@ -654,11 +624,8 @@ cdef class ScoreIndexKernel:
         return self.copy()
 
     def fill(
-        self,
-        const double[::1] scores,
-        const int64_t[::1] positives,
-        const int64_t[::1] negatives,
-        int level,
+        self, const double[::1] scores, const int64_t[::1] positives,
+        const int64_t[::1] negatives, int level,
     ):
         """Take over groups of scores; the index is new and known to this thread only."""
         self._level = level

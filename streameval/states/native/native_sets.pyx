@@ -110,24 +110,16 @@ cdef class NativeSets:
         cdef const int64_t[::1] codes, windows_of
         cdef EventSets.Dimension dimension
         cdef vector[EventSets.Dimension] given
-        columns.size = truth.shape[0]
-        columns.predicted = NULL
-        columns.scores = NULL
-        columns.moments = NULL
-        columns.width, columns.least = width, least
+        columns.size, columns.width, columns.least = truth.shape[0], width, least
         if columns.size == 0:
             return
+        self.labelled, self.scored = y_pred is not None, score is not None
         columns.truth = &truth[0]
-        if y_pred is not None:
-            predicted = y_pred.view(np.uint8)
-            columns.predicted = &predicted[0]
-            self.labelled = True
-        if score is not None:
-            scores = score
-            columns.scores = &scores[0]
-            self.scored = True
-        if moments is not None:
-            columns.moments = &moments[0]
+        predicted = y_pred.view(np.uint8) if self.labelled else None
+        columns.predicted = &predicted[0] if self.labelled else NULL
+        scores = score
+        columns.scores = &scores[0] if self.scored else NULL
+        columns.moments = &moments[0] if moments is not None else NULL
         for codes, windows_of in dimensions:
             dimension.codes, dimension.windows = &codes[0], &windows_of[0]
             given.push_back(dimension)
@@ -140,16 +132,12 @@ cdef class NativeSets:
 
     def spans(self):
         """For each window with events: its number, that of its first set, and its buckets'."""
-        found = []
-        numbers = None
+        cdef list found = []
         cdef size_t n
-        cdef int64_t window = -1
         for n in range(self._sets.sets.size()):
-            if self._sets.sets[n].window != window:
-                window = self._sets.sets[n].window
-                numbers = []
-                found.append((window, n, numbers))
-            numbers.append(self._sets.sets[n].bucket)
+            if n == 0 or self._sets.sets[n].window != self._sets.sets[n - 1].window:
+                found.append((self._sets.sets[n].window, n, []))
+            found[-1][2].append(self._sets.sets[n].bucket)
         return found
 
     def pairs(self, size_t n):
@@ -185,20 +173,18 @@ cdef class NativeSets:
     def packed(self, size_t n, bytes before=None):
         """What :func:`pack` gives for states that have counted a set, and what was packed before."""
         cdef int64_t cells[4]
-        cdef int64_t old[4]
         cdef const EventSets.Set* counted = &self._sets.sets.at(n)
         cdef Groups* groups = &self._groups[0]
         cdef int at
-        for at in range(4):
-            cells[at] = counted.cells[at] if self.labelled else 0
+        cells[0] = cells[1] = cells[2] = cells[3] = 0
         if self.scored:
             self._sets.groups(counted[0], groups[0])
         if before is not None:
-            PackedSet.read(PyBytes_AS_STRING(before), old, self._groups[1])
-            for at in range(4):
-                cells[at] += old[at]
+            PackedSet.read(PyBytes_AS_STRING(before), cells, self._groups[1])
             groups = &self._groups[2]
             groups.merge(self._groups[0], self._groups[1])
+        for at in range(4 if self.labelled else 0):
+            cells[at] += counted.cells[at]
         return _packed(cells, groups[0])
 
 
