@@ -262,7 +262,7 @@ SANITIZED := \
   tests/unit/test_lock.py \
   tests/unit/test_native_index.py \
   tests/unit/test_native_json.py \
-  tests/unit/test_native_label_sums.py \
+  tests/unit/test_confusion_cells.py \
   tests/unit/test_native_ring.py
 
 # In a copy, so that the ordinary build stays. Python itself does not link the

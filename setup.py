@@ -67,7 +67,7 @@ def _extensions() -> list[Extension]:
         "native_class_events",
         "native_csv",
         "native_json",
-        "native_label_sums",
+        "native_confusion",
         "native_loss_tally",
         "native_way",
     ]

@@ -22,9 +22,9 @@ def main() -> None:
     ev.update(True, score=0.5)
     assert (ev["roc_auc"], ev["accuracy"]) == (0.0, 1 / 3), ev.report()
     if sys.platform != "win32":
-        from streameval.states.native import native_label_sums
+        from streameval.states.native import native_lock
 
-        assert native_label_sums.__file__
+        assert native_lock.__file__
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "a.csv").write_text("label,score\n1,0.9\n0,0.4\n1,0.6\n0,0.7\n")
         options = ["--y-true", "label", "--score", "score", "--positive", "1", "--save", "a.state"]

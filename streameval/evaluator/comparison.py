@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -28,7 +28,6 @@ from streameval.state_files.provenance import Provenance
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.comparison import MAX_MODELS
-from streameval.tasks.input import Input
 from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level, hash_of_values, same_values
@@ -289,8 +288,8 @@ class ComparisonReadings:
         first, second = list(self._views)[:2]
         one = _known(second if a is None else a, self._views, "a")
         other = _known(first if b is None else b, self._views, "b")
-        options = {"level": level, "method": method, "replicates": replicates, "seed": seed}
-        return self._difference(self._pairs(), metric, one, other, **options, **params)
+        params |= {"level": level, "method": method, "replicates": replicates, "seed": seed}
+        return self._difference(self._pairs(), metric, one, other, **params)
 
     def _pairs(self) -> Pairs:
         states = self._joint_window.current()
@@ -412,14 +411,6 @@ class ComparisonView(ComparisonReadings):
         self._context = context
 
 
-class _Model(NamedTuple):
-    """What counts the events of one model."""
-
-    name: str
-    input: Input
-    windows: SlicedWindows
-
-
 class Comparison(MergeableEvaluation, ComparisonReadings):
     """Evaluates two or more classifiers on the same events, and their differences.
 
@@ -474,11 +465,12 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         "__weakref__",
         "_context",
         "_evaluators",
+        "_inputs",
         "_joint",
         "_joint_window",
         "_keeps_losses",
         "_keeps_scores",
-        "_models",
+        "_model_windows",
         "_paired_scores",
         "_provenance",
         "_scores_only",
@@ -527,9 +519,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             exempt = option == "max_scores" and not paired_scores
             if first.options.get(option) is not None and not exempt:
                 raise InputError(option, expected=expected, got="one")
-        self._models = [
-            _Model(name, one._context.intake, one._windows) for name, one in evaluators.items()
-        ]
+        self._inputs = {name: one._context.input for name, one in evaluators.items()}
+        self._model_windows = [one._windows for one in evaluators.values()]
         plan, kept = self._context.plan, self._context.kept
         # Differences of mean losses need no scores of single events.
         self._keeps_losses = (
@@ -626,22 +617,22 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             return
         try:
             events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
-            self._expect()
-            counted = list(zip(self._models, events, strict=True))
+            self._stage_labels()
+            counted = list(zip(self._model_windows, events, strict=True))
             if heavy and events[0][3]:
-                for model, event in counted:
-                    model.windows.total.current().check(*event)
-            for model, event in counted:
+                for windows, event in counted:
+                    windows.total.current().check(*event)
+            for windows, event in counted:
                 # Only the first can refuse: weight, time and slices are the same for all.
-                model.windows.add(event, event_time, slices)
+                windows.add(event, event_time, slices)
         except InputError:
-            self._forget()
+            self._roll_back()
             raise
         self._joint.add(self._joint_event(events), event_time, slices)
         if events[0][3]:
-            self._learn()
+            self._commit()
         else:
-            self._forget()
+            self._roll_back()
 
     def _update_one(
         self, y_true: object, weight: object, event_time: object, **by_key: object
@@ -682,20 +673,20 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         staged = []
         try:
             batches = self._checked("batch", y_true, y_pred, score, proba, weight=weight)
-            self._expect()
+            self._stage_labels()
             if len(batches[0]):
                 staged = [
-                    model.windows.stage_many(batch, event_time, slices)
-                    for model, batch in zip(self._models, batches, strict=True)
+                    windows.stage_many(batch, event_time, slices)
+                    for windows, batch in zip(self._model_windows, batches, strict=True)
                 ]
                 joint = self._joint_batch(batches)
                 staged.append(self._joint.stage_many(joint, event_time, slices))
         except InputError:
-            self._forget()
+            self._roll_back()
             raise
         for commit in staged:
             commit()
-        self._learn()
+        self._commit()
 
     @locked
     def revert(
@@ -723,11 +714,11 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         try:
             events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
         finally:
-            self._forget()
+            self._roll_back()
         undone = [self._joint.remove(self._joint_event(events), event_time, slices)]
         try:
-            for model, event in zip(self._models, events, strict=True):
-                undone.append(model.windows.remove(event, event_time, slices))
+            for windows, event in zip(self._model_windows, events, strict=True):
+                undone.append(windows.remove(event, event_time, slices))
         except InputError:
             # Joint cells without probabilities do not tell every event from another.
             for undo in reversed(undone):
@@ -743,10 +734,10 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             for name, values in zip(_WORDS, given, strict=True)
         }
         checked = []
-        for name, intake, _ in self._models:
+        for name, one in self._inputs.items():
             own = [None if part is None else part[name] for part in parts.values()]
             try:
-                checked.append(getattr(intake, form)(y_true, *own, weight))
+                checked.append(getattr(one, form)(y_true, *own, weight))
             except InputError as error:
                 base, bracket, key = error.field.partition("[")
                 if parts.get(base) is None:
@@ -761,20 +752,21 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
                 ) from None
         return checked
 
-    def _expect(self) -> None:
+    def _stage_labels(self) -> None:
         """Have every model know the new labels of all of them, or raise InputError."""
-        pending = dict.fromkeys(label for model in self._models for label in model.input.staged)
+        inputs = self._inputs.values()
+        pending = dict.fromkeys(label for one in inputs for label in one.staged)
         if pending:
-            for model in self._models:
-                model.input.stage_together(pending)
+            for one in inputs:
+                one.stage_together(pending)
 
-    def _learn(self) -> None:
-        for model in self._models:
-            model.input.commit()
+    def _commit(self) -> None:
+        for one in self._inputs.values():
+            one.commit()
 
-    def _forget(self) -> None:
-        for model in self._models:
-            model.input.roll_back()
+    def _roll_back(self) -> None:
+        for one in self._inputs.values():
+            one.roll_back()
 
     def _joint_event(self, events: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
         true, _, _, weight = events[0]
@@ -981,7 +973,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             raise StateError(f"joint: expected the parts {', '.join(keys)}")
         new._joint.restore(joint)
         new._joint_window = new._joint.total
-        if any(one.windows.in_order() != new._joint.in_order() for one in new._models):
+        if any(one.in_order() != new._joint.in_order() for one in new._model_windows):
             raise StateError("joint: expected the slices of the models")
         for key, window in (((), new._joint.total), *new._joint.slices.items()):
             new._check_joint(key, window.current())
@@ -989,7 +981,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
 
     def _check_joint(self, key: SliceKey, joint: StateSet) -> None:
         """Raise StateError where joint states that were read contradict the models'."""
-        for _, _, windows in self._models:
+        for windows in self._model_windows:
             own = (windows.slices[key] if key else windows.total).state_set
             if own is not None and own.has_whole_weights and joint.has_whole_weights:
                 for name in own.plan.direct:
@@ -998,8 +990,8 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
                         raise StateError(f"joint: expected weight {got} of {name}, got {most}")
         for name in joint.plan.direct:
             found = getattr(joint, name).models
-            if found not in (0, len(self._models)):
-                raise StateError(f"{name}: expected {len(self._models)} models, got {found}")
+            if found not in (0, len(self._inputs)):
+                raise StateError(f"{name}: expected {len(self._inputs)} models, got {found}")
         if not self._paired_scores and joint.joint.columns().scored.any():
             raise StateError("joint: expected no scores, as paired_scores is false")
 

@@ -69,7 +69,7 @@ class MergeableEvaluation:
         return self._context.plan.probabilities
 
     def _score_missing(self) -> InputError:
-        field = self._context.intake.score_field
+        field = self._context.input.score_field
         return InputError(
             field,
             expected="a score, since only metrics of scores are kept",
@@ -334,5 +334,7 @@ def different_settings(
     mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
     """The settings that differ, as both have them; None where one has no such setting."""
+    if mine == theirs:
+        return {}
     both = {name: (mine.get(name), theirs.get(name)) for name in {**mine, **theirs}}
     return {name: values for name, values in both.items() if values[0] != values[1]}

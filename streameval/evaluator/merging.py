@@ -66,30 +66,29 @@ def _provenances(shards: Iterable[Shard]) -> Iterator[tuple[str, Provenance]]:
     """What is known of shards before they are read: of files and bytes what their headers say."""
     for number, shard in enumerate(shards):
         if isinstance(shard, Evaluator):
-            yield _position(number), shard._provenance
+            yield _name(number, shard), shard._provenance
             continue
-        name, data = _position(number), None
         # What cannot be read is refused where it is read.
         with suppress(StateError):
+            data = None
             if isinstance(shard, bytes):
                 data = provenance_in(shard)
             elif isinstance(shard, (str, os.PathLike)):
-                name, data = os.fspath(shard), read_provenance(shard)[0]
+                data = read_provenance(shard)[0]
             if data is not None:
-                yield name, Provenance.from_data(data)
+                yield _name(number, shard), Provenance.from_data(data)
 
 
 def _owned(shards: Iterable[Shard], together: Collection | None) -> Iterator[tuple[str, Evaluator]]:
     """The shards that count, by name; every other one, from the first, may be changed."""
     given = 0
     for number, shard in enumerate(shards):
-        name = _position(number)
+        name = _name(number, shard)
         if isinstance(shard, Evaluator):
             state = shard
         elif isinstance(shard, bytes):
             state = from_bytes(shard)
         elif isinstance(shard, (str, os.PathLike)):
-            name = os.fspath(shard)
             state = load(shard)
         else:
             got = type(shard).__name__
@@ -109,8 +108,8 @@ def _owned(shards: Iterable[Shard], together: Collection | None) -> Iterator[tup
         yield name, own
 
 
-def _position(number: int) -> str:
-    return f"evaluators[{number}]"
+def _name(number: int, shard: Shard) -> str:
+    return os.fspath(shard) if isinstance(shard, (str, os.PathLike)) else f"evaluators[{number}]"
 
 
 def merged(

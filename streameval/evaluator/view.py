@@ -114,7 +114,7 @@ class ViewContext:
     """How metrics of an evaluator are computed: shared by all its views."""
 
     plan: StatePlan
-    intake: Input
+    input: Input
     undefined: float | None = None
     """The number for undefined values."""
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class ViewContext:
 
     def names(self) -> Mapping[Label, Label]:
         """From the labels that a state set counts to the user's, where these differ."""
-        return self.intake.names
+        return self.input.names
 
     def counted(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """A metric's parameters, with labels as the state sets count them; raises MetricError."""
@@ -152,7 +152,7 @@ class ViewContext:
                 continue
             if name == "labels":
                 given = counted[name] = distinct_labels(given, name)
-            if names := self.intake.names:
+            if names := self.input.names:
                 codes = {label: code for code, label in names.items()}
                 counted[name] = _coded(given, codes, name)
         return counted
@@ -353,7 +353,7 @@ class Readings:
     @locked
     def labels(self) -> list[Label]:
         """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
-        return self._context.intake.labels
+        return self._context.input.labels
 
     @overload
     def value(
@@ -389,10 +389,14 @@ class Readings:
         """
         context = self._context
         metric = find(name, context.plan.task, params.pop("average", ...))
+        state_set = self._fed(name, *metric.states)
+        return self._named(context.bound(metric, params, undefined)(state_set))
+
+    def _fed(self, name: str, *states: str) -> StateSet:
+        """The window's state set; raises MetricError where it lacks one of these states."""
         state_set = self._window.current()
-        context.require(name, metric.states, state_set)
-        result = context.bound(metric, params, undefined)(state_set)
-        return self._named(result)
+        self._context.require(name, states, state_set)
+        return state_set
 
     def _named(self, value: Any) -> Any:
         """Reasons and per-class dicts under the user's labels."""
@@ -512,17 +516,15 @@ class Readings:
         0.0
         """
         context = self._context
-        state_set = self._window.current()
         rule = _CUTS.get(name) if isinstance(name, str) else None
         if rule is not None and context.positive is not None:
-            context.require(name, ("index",), state_set)
             return bounds_of(
                 BOUNDED_CUTS[rule],
                 lambda index: call(f"the cut-point {name}", CUT_POINTS[rule], index, params).value,
-                state_set.index,
+                self._fed(name, "index").index,
             )
         metric = find(name, context.plan.task, params.pop("average", ...))
-        context.require(name, metric.states, state_set)
+        state_set = self._fed(name, *metric.states)
         if context.plan.max_scores is not None and without_bounds(metric):
             raise MetricError(
                 f"{name} has no certain bounds; of the metrics of a ranking these have: "
@@ -651,8 +653,7 @@ class Readings:
         if type(digits) is not int or not 0 <= digits <= 17:
             raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
         context, names = self._context, self._context.names()
-        state_set = self._window.current()
-        context.require("classification_report", ("confusion",), state_set)
+        state_set = self._fed("classification_report", "confusion")
         counts: ConfusionCounts = state_set.confusion
         params = {} if labels is None else context.counted({"labels": labels})
         chosen: list[Label] = params.get("labels", counts.labels)
@@ -738,9 +739,8 @@ class Readings:
         state = curve.states.get(task)
         if state is None:
             raise MetricError(f"the curve {name!r} is not for {task} tasks")
-        state_set = self._window.current()
-        self._context.require(name, (state,), state_set)
-        return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
+        of_state = getattr(self._fed(name, state), state)
+        return call(f"the curve {name}", curve.function, of_state, params)
 
     @locked
     def one_vs_rest(self, label: Label) -> View:
@@ -769,9 +769,7 @@ class Readings:
         context = self._context
         if context.positive is not None:
             raise MetricError("one_vs_rest is for multiclass tasks; a binary task is one already")
-        state_set = self._window.current()
-        context.require("one_vs_rest", ("class_scores",), state_set)
-        scores: ClassScores = state_set.class_scores
+        scores: ClassScores = self._fed("one_vs_rest", "class_scores").class_scores
         known = scores.labels if context.plan.labels is None else context.plan.labels
         if label not in known:
             near = did_you_mean(str(label), known)
@@ -795,9 +793,8 @@ class Readings:
         rule = _named("cut-point", name, CUT_POINTS)
         if self._context.positive is None:
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
-        state_set = self._window.current()
-        self._context.require(name, ("index",), state_set)
-        cut: CutPoint = call(f"the cut-point {name}", rule, state_set.index, params)
+        index = self._fed(name, "index").index
+        cut: CutPoint = call(f"the cut-point {name}", rule, index, params)
         return cut
 
     @locked
@@ -814,7 +811,7 @@ class Readings:
         level = None if intervals is None else checked_level(intervals)
         context = self._context
         row = find(metric, context.plan.task)
-        context.require(metric, row.states, self._window.current())
+        self._fed(metric, *row.states)
         panes = self._panes(
             "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
         )
@@ -834,9 +831,7 @@ class Readings:
     @locked
     def confusion(self) -> ConfusionCounts:
         """The confusion counts under the user's labels; a copy."""
-        state_set = self._window.current()
-        self._context.require("confusion", ("confusion",), state_set)
-        counts: ConfusionCounts = state_set.confusion
+        counts: ConfusionCounts = self._fed("confusion", "confusion").confusion
         names = self._context.names()
         if not names:
             return counts.copy()
@@ -862,7 +857,7 @@ class View(Readings):
         context = self._context
         if context.positive is None or not context.plan.serves("confusion"):
             return None
-        return context.intake.threshold
+        return context.input.threshold
 
     @property
     @locked

@@ -144,7 +144,7 @@ def canonical_weight(
     value: object, field: str = "weight", position: int | None = None, *, zero: bool = False
 ) -> Weight:
     """The weight as a positive ``int``, or a float where it is not whole; ``zero``: it may be 0."""
-    # What an intake returns comes here again, in each state that counts it.
+    # What an input returns comes here again, in each state that counts it.
     if type(value) is float and 0.0 < value < MAX_WEIGHT and not value.is_integer():
         return value
     if isinstance(value, (int, np.integer)) and is_number(value):

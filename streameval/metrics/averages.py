@@ -22,7 +22,7 @@ from streameval.errors import MetricError, shown
 from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.confusion import ConfusionCounts, distinct_labels
-from streameval.states.confusion_parts.label_sums import FRACTION_BITS
+from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
 
 Average: TypeAlias = Literal["binary", "macro", "micro", "weighted"]
 

@@ -33,7 +33,7 @@ from streameval.metrics.averages import (
 from streameval.metrics.metric import BINARY, Metric
 from streameval.metrics.undefined import NO_EVENTS, Undefined, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.confusion_parts.label_sums import FRACTION_BITS
+from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
 
 __all__ = [
     "accuracy",

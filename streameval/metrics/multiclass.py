@@ -21,7 +21,7 @@ from streameval.metrics.ranking import average_precision_of
 from streameval.metrics.thresholds import coarsened, column_list
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.class_scores import ClassScores
-from streameval.states.confusion_parts.label_sums import FRACTION_BITS
+from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
 from streameval.states.ranking.score_groups import auc, twice_wins, won_share
 
 __all__ = [

@@ -59,11 +59,12 @@ def _spelled(weight: Weight) -> str:
 
 
 def _mean(units: str, sums: AnySums, what: str, undefined: float | None) -> float:
-    reason = missing_probability(sums, what)
-    if reason:
-        return undefined_value(reason, undefined)
-    sums = sums.whole
-    return float(getattr(sums, units) / (sums.weight * UNIT))
+    whole = sums.whole
+    weight = whole.weight
+    # Read after every event: a reason is looked for where there is one.
+    if weight and (not sums.outside if isinstance(sums, ProbabilitySums) else sums.probabilities):
+        return float(getattr(whole, units) / (weight * UNIT))
+    return undefined_value(missing_probability(sums, what), undefined)
 
 
 def log_loss(sums: AnySums, *, undefined: float | None = None) -> float:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TypeVar
 
 import numpy as np
 
@@ -230,85 +229,79 @@ def equal_error_rate(index: ScoreIndex, *, undefined: float | None = None) -> fl
     return float((first * above - last * before) / ((above - before) * Fraction(negatives)))
 
 
-_RATES: Mapping[str, tuple[str, Callable[[ThresholdCounts], tuple[Counts, Counts | Weight]]]] = {
-    "precision": ("precision", lambda counts: (counts.tp, counts.tp + counts.fp)),
-    "recall": ("recall", lambda counts: (counts.tp, counts.positives)),
-    "sensitivity": ("sensitivity (TPR)", lambda counts: (counts.tp, counts.positives)),
-    "specificity": (
-        "specificity (1 − FPR)",
-        lambda counts: (counts.negatives - counts.fp, counts.negatives),
-    ),
+_RATES: Mapping[str, Callable[[ThresholdCounts], tuple[Counts, Counts | Weight]]] = {
+    "precision": lambda counts: (counts.tp, counts.tp + counts.fp),
+    "recall": lambda counts: (counts.tp, counts.positives),
+    "sensitivity": lambda counts: (counts.tp, counts.positives),
+    "specificity": lambda counts: (counts.negatives - counts.fp, counts.negatives),
 }
-"""From the rates that a metric ``<value>_at_<rate>`` is of to their names and their quotients."""
-
-_AT_LEAST = """The highest {value} of the thresholds that reach a {rate}.
-
-In [0, 1]; undefined while {missing}. Raises MetricError where ``min_{option}``, the {option}
-wanted, is not in [0, 1]. Cost: O(distinct scores).
-
-Source: torchmetrics' ``binary_{source}.
-
->>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
->>> {name}(index, 0.5), {name}(index, 0.9)
-{values}
-"""
-
-_Function = TypeVar("_Function", bound=Callable[..., float])
+"""From the rates that a metric ``<value>_at_<rate>`` is of to their quotients."""
 
 
-def _documented(
-    values: tuple[float, float], missing: str, source: str = ""
-) -> Callable[[_Function], _Function]:
-    """Gives its docstring to a function that is named by two rates."""
-
-    def of(function: _Function) -> _Function:
-        name = function.__name__
-        value, option = name.split("_at_")
-        function.__doc__ = _AT_LEAST.format(
-            name=name,
-            value=_RATES[value][0],
-            rate=_RATES[option][0],
-            option=option,
-            missing=missing,
-            source=source or f"{name}``",
-            values=values,
-        )
-        return function
-
-    return of
-
-
-@_documented((1.0, 0.6666666666666666), "no positive was seen", "precision_at_fixed_recall``")
 def precision_at_recall(
     index: ScoreIndex, min_recall: float = 0.9, *, undefined: float | None = None
 ) -> float:
+    """The highest precision of the thresholds whose recall is at least `min_recall`.
+
+    In [0, 1]; undefined while no positive was seen. Raises MetricError where `min_recall` is not
+    in [0, 1]. Cost: O(distinct scores), here and in the three below.
+
+    Source: torchmetrics' ``binary_precision_at_fixed_recall``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> precision_at_recall(index, 0.5), precision_at_recall(index, 0.9)
+    (1.0, 0.6666666666666666)
+    """
     return _best_at(index, "precision", "recall", min_recall, undefined)
 
 
-@_documented(
-    (1.0, 0.5),
-    "no positive was seen, and where no threshold reaches the\nprecision. The value of the "
-    "cut-point ``precision_at_least``",
-    "recall_at_fixed_precision``, which then returns 0",
-)
 def recall_at_precision(
     index: ScoreIndex, min_precision: float = 0.9, *, undefined: float | None = None
 ) -> float:
+    """The highest recall of the thresholds whose precision is at least `min_precision`.
+
+    The value of the cut-point ``precision_at_least``. In [0, 1]; undefined while no positive was
+    seen, and where no threshold reaches the precision. Errors: as :func:`precision_at_recall`.
+
+    Source: torchmetrics' ``binary_recall_at_fixed_precision``, which then returns 0.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> recall_at_precision(index, 0.5), recall_at_precision(index, 0.9)
+    (1.0, 0.5)
+    """
     cut = precision_cut(index, _share_option("min_precision", min_precision))
     return undefined_value(cut.reason, undefined) if cut.reason else cut.value
 
 
-@_documented((1.0, 0.5), "a class is missing")
 def sensitivity_at_specificity(
     index: ScoreIndex, min_specificity: float = 0.9, *, undefined: float | None = None
 ) -> float:
+    """The highest sensitivity (TPR) of thresholds of a specificity of `min_specificity` or more.
+
+    In [0, 1]; undefined while a class is missing. Errors: as :func:`precision_at_recall`.
+
+    Source: torchmetrics' ``binary_sensitivity_at_specificity``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> sensitivity_at_specificity(index, 0.5), sensitivity_at_specificity(index, 0.9)
+    (1.0, 0.5)
+    """
     return _best_at(index, "sensitivity", "specificity", min_specificity, undefined)
 
 
-@_documented((1.0, 0.5), "a class is missing")
 def specificity_at_sensitivity(
     index: ScoreIndex, min_sensitivity: float = 0.9, *, undefined: float | None = None
 ) -> float:
+    """The highest specificity of thresholds of a sensitivity (TPR) of `min_sensitivity` or more.
+
+    In [0, 1]; undefined while a class is missing. Errors: as :func:`precision_at_recall`.
+
+    Source: torchmetrics' ``binary_specificity_at_sensitivity``.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> specificity_at_sensitivity(index, 0.5), specificity_at_sensitivity(index, 0.9)
+    (1.0, 0.5)
+    """
     return _best_at(index, "specificity", "sensitivity", min_sensitivity, undefined)
 
 
@@ -320,8 +313,8 @@ def _best_at(
     if not (index.positives and (index.negatives or value == "precision")):
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
-    reached = quotients(*_RATES[rate][1](counts)) >= least
-    above, below = _RATES[value][1](counts)
+    reached = quotients(*_RATES[rate](counts)) >= least
+    above, below = _RATES[value](counts)
     if isinstance(below, np.ndarray):
         # A threshold that predicts no event positive has no precision.
         return float(np.nanmax(quotients(above[reached], below[reached])))

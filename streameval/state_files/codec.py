@@ -88,15 +88,9 @@ class Unpacked(NamedTuple):
 def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None = None) -> bytes:
     """The bytes of a state: equal for equal data, whatever the order of the dicts' keys.
 
-    Args:
-        data: ``None``, bool, int of any size, finite float, str, list, dict
-            with str keys, and one-dimensional numpy arrays of int64, float64
-            (finite), bool or uint8, nested at most 64 deep.
-        kind: The kind of data, e.g. ``"evaluator"``, which :func:`unpack` requires.
-        provenance: A structure like the data, about where it is from; None: none.
-
-    Raises:
-        StateError: A value that has no written form; the message says where.
+    Data is ``None``, bool, int of any size, finite float, str, list, dict with str keys, and
+    one-dimensional numpy arrays of int64, float64 (finite), bool or uint8, nested at most 64
+    deep. Raises StateError for any other value, and says where it is.
 
     >>> unpack(pack({"total": 3}, kind="example"), kind="example")
     {'total': 3}
@@ -139,17 +133,10 @@ def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None =
 
 
 def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]:
-    """The state that :func:`pack` packed, of the expected kind.
+    """The data that :func:`pack` packed; raises StateError, and nothing else, for other bytes.
 
-    Every length is compared with the bytes present before it is used, and
-    the bytes are accepted only if packing the result gives them again.
-
-    Returns:
-        The data. Arrays are read-only; where ``data`` is immutable they are
-        views of it and keep a reference to it, otherwise copies.
-
-    Raises:
-        StateError: The bytes are invalid in any way; nothing else is raised.
+    Every length is compared with the bytes present before it is used. Arrays are read-only;
+    where ``data`` is immutable they are views of it and keep a reference to it, otherwise copies.
 
     >>> unpack(b"PK", kind="example")
     Traceback (most recent call last):
@@ -545,9 +532,8 @@ def parse_header(view: memoryview, start: int) -> Any:
     try:
         tree = msgspec.json.decode(text)
     except ValueError as error:  # msgspec's and Unicode's errors are ValueErrors
-        raise StateError(
-            f"the header, from byte {start} on, is not JSON that can be read: {error}"
-        ) from None
+        why = f"is not JSON that can be read: {error}"
+        raise StateError(f"the header, from byte {start} on, {why}") from None
     again = _text(tree)
     if again != text:
         here = _first_difference(text, again)
@@ -560,8 +546,7 @@ def parse_header(view: memoryview, start: int) -> Any:
 
 
 def _text(tree: object) -> bytes:
-    # The standard library writes, not msgspec: its float text is
-    # float.__repr__, which is documented and does not change.
+    # Not msgspec: the float text here is float.__repr__, which is documented and does not change.
     return json.dumps(
         tree,
         ensure_ascii=False,
@@ -617,8 +602,7 @@ def _first_difference(one: bytes, other: bytes) -> int:
 
 
 def _written_int(number: int) -> int | str:
-    # Base 16, because base 10 costs quadratic time and Python refuses
-    # to read more than 4,300 digits of it.
+    # Base 10 costs quadratic time, and Python refuses to read more than 4,300 digits of it.
     return number if -(2**63) <= number < 2**63 else f"$int:{number:x}"
 
 

@@ -33,14 +33,10 @@ from streameval.state_files.codec import (
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Write ``data`` to ``path`` so that a crash leaves the old file or the new one.
 
-    A new file is written beside the old one, flushed to the disk, and renamed
-    over it; then the directory is flushed to the disk. A link is followed:
-    its target is replaced and the link stays. The permissions of an old file
-    are kept. Where the file system supports no nameless files, a kill may leave
-    one ``.streameval-*.tmp``, which may be deleted.
-
-    Raises:
-        StateError: The file cannot be written; the old file is whole.
+    A new file is written beside the old one, flushed to the disk, and renamed over it; then the
+    directory is flushed. The target of a link is replaced, and the permissions of an old file
+    are kept. Where the file system supports no nameless files, a kill may leave one
+    ``.streameval-*.tmp``. Raises StateError where the file cannot be written.
     """
     name = _name(path)
     try:
@@ -59,8 +55,7 @@ def read_file(
 ) -> dict[str, Any]:
     """The state in a file; raises StateError, which names the file.
 
-    The first 32 bytes and the size are checked before anything else is
-    read, so that a foreign or absurdly large file costs nothing.
+    A foreign or absurdly large file costs nothing: its first bytes and size are checked first.
     """
     return read_one_of(path, (kind,), max_bytes=max_bytes).data
 

@@ -1,9 +1,8 @@
 """Which shards a state holds, so that merging counts none of them twice.
 
-A shard has a name, given by ``name_shard``, with an epoch and a sequence of positions; or an
-identity of 16 bytes: the checksum of the bytes it was read from or written to, or random bytes
-where it was pickled before it had another. Events that never left their evaluator are protected
-by the identity of that object, within one process.
+A shard has a name, an epoch and a sequence of positions; or an identity of 16 bytes: the checksum
+of the bytes it was read from or written to, or random bytes where it was pickled before it had
+another. Events that never left their evaluator are protected by that object's identity.
 """
 
 from __future__ import annotations
@@ -75,12 +74,9 @@ def checked_shard(name: object, epoch: object = 0, sequence: object = None) -> S
 
 
 def _is_name(name: object) -> bool:
-    return (
-        isinstance(name, str)
-        and 0 < len(name) <= _NAME_CHARACTERS
-        and name.isprintable()
-        and " " not in name
-    )
+    if not isinstance(name, str) or not 0 < len(name) <= _NAME_CHARACTERS:
+        return False
+    return name.isprintable() and " " not in name
 
 
 class Overlap(NamedTuple):
@@ -195,11 +191,8 @@ class Provenance:
         named = checked_shard(shard, epoch, sequence)
         held = self.shards.get(named.name, {})
         if held.keys() - {named.epoch}:
-            raise InputError(
-                "epoch",
-                expected=f"{max(held)}, the epoch of shard {named.name!r} that is held already",
-                got=shown(epoch),
-            )
+            expected = f"{max(held)}, the epoch of shard {named.name!r} that is held already"
+            raise InputError("epoch", expected=expected, got=shown(epoch))
         self.add_shard(named)
 
     def add_shard(self, shard: Shard) -> None:
@@ -374,13 +367,9 @@ class Provenance:
 class Collection:
     """States that are merged together: refuses what would count twice, naming both.
 
-    The newest epoch of a shard replaces the older ones, whatever their sequences are.
-
-    Args:
-        known: Every state with its name, where they are known beforehand: then an older epoch
-            is left out wherever it stands. Otherwise it is left out behind the newer one, and
-            a newer one behind it is refused, because what was merged cannot be subtracted.
-        wording: How the remedies are called.
+    The newest epoch of a shard replaces the older ones, whatever their sequences are: wherever
+    they stand among ``known`` states, else behind it. A newer epoch behind an older one is
+    refused, because what was merged cannot be subtracted.
     """
 
     def __init__(
@@ -434,11 +423,9 @@ class Collection:
 def _refusal(overlap: Overlap, holder: str, wording: Wording) -> str:
     if overlap.epochs is not None:
         held, got = overlap.epochs
-        remedy = (
-            "an older epoch is replaced: leave it out"
-            if got < held
-            else "the older one cannot be subtracted any more: merge again without it"
-        )
+        remedy = "the older one cannot be subtracted any more: merge again without it"
+        if got < held:
+            remedy = "an older epoch is replaced: leave it out"
         return (
             f"expected one epoch of {overlap.what}, got epoch {got} beside epoch {held} in "
             f"{holder}; {remedy}, or {wording.allow} to count both"

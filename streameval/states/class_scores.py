@@ -18,7 +18,6 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch
 from streameval.events.values import (
     MAX_CLASSES,
-    BoolArray,
     FloatArray,
     IntArray,
     Label,
@@ -638,7 +637,8 @@ class ClassScores:
             if score
         ]
         given = zip(*cells, strict=True) if cells else ((), (), ())
-        at, place, values = map(np.array, given, (np.int64, np.int64, np.float64))
+        arrays: list[Any] = list(map(np.array, given, (np.int64, np.int64, np.float64)))
+        at, place, values = arrays
         true[:] = [codes[label] for label, _, _ in events]
         columns = np.array([codes[name] for name in places], np.int64)
         weights = np.array([weight for _, _, weight in events], self._dtype)
@@ -904,20 +904,10 @@ class ClassScores:
         most = MAX_TOTAL // max(1, len(labels)) if exact else MOST_WEIGHT
         if sum(counts) > most:
             refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(counts))
-        column = array_field(fields, "columns", _NAME, np.int64)
-        true = array_field(fields, "true", _NAME, np.int64)
-        lengths = array_field(fields, "lengths", _NAME, np.int64)
-        _check_indices(column, true, lengths, len(labels))
-        scores = array_field(fields, "scores", _NAME, np.float64)
-        weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
-        starts = _check_values(lengths, scores, weights, signed=signed, exact=exact)
-        check_cells(scores, None, level, _NAME)
-        if max_scores is not None and (lengths > max_scores + (not exact)).any():
-            raise StateError(
-                f"{_NAME}.lengths: expected at most {max_scores} scores in each multiset"
-            )
-        _check_totals(starts, weights, [counts[y] for y in true.tolist()])
-        named = set(column.tolist())
+        most_scores = None if max_scores is None else max_scores + (not exact)
+        multisets = _multisets(fields, counts, exact, most_scores, signed=signed)
+        check_cells(multisets.scores, None, level, _NAME)
+        named = set((multisets.keys >> KEY_SHIFT).tolist())
         new = cls(max_scores=max_scores, probabilities=not signed, declared=declared)
         new.exact, new._level = exact, level
         for n, (label, count) in enumerate(zip(labels, counts, strict=True)):
@@ -926,10 +916,7 @@ class ClassScores:
                 new._count(label, count)
             elif n not in named:
                 refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
-        ones = exact and bool((weights == 1).all())
-        new._base = KeyedScores(
-            column << KEY_SHIFT | true, starts, scores, None if ones else weights
-        )
+        new._base = multisets
         new._folded = new.counts.copy()
         if not exact:
             new._base = new._base.absorbed(new._implied_zeros())
@@ -1004,24 +991,26 @@ _SIGNED = "probabilities"
 _KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
 
 
-def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
+def _multisets(
+    fields: dict[str, Any], counts: list[Weight], exact: bool, most: int | None, *, signed: bool
+) -> KeyedScores:
+    """The multisets of a written form, of at most so many scores each; raises StateError."""
+    column, true, lengths = (
+        array_field(fields, key, _NAME, np.int64) for key in ("columns", "true", "lengths")
+    )
     if not len(column) == len(true) == len(lengths):
         raise StateError(
             f"{_NAME}.columns: expected columns, true and lengths of one length, "
             f"got {len(column)}, {len(true)} and {len(lengths)}"
         )
     for name, indices in (("columns", column), ("true", true)):
-        outside = (indices < 0) | (indices >= size)
-        refuse_at(outside, f"{_NAME}.{name}", f"an index into {size} labels", indices)
-    codes = column * size + true
-    falls = np.append(False, codes[1:] <= codes[:-1])
+        outside = (indices < 0) | (indices >= len(counts))
+        refuse_at(outside, f"{_NAME}.{name}", f"an index into {len(counts)} labels", indices)
+    keys = column << KEY_SHIFT | true
+    falls = np.append(False, keys[1:] <= keys[:-1])
     refuse_at(falls, f"{_NAME}.columns", "ascending (column, true), none twice", column)
-
-
-def _check_values(
-    lengths: IntArray, scores: FloatArray, weights: WeightArray, *, signed: bool, exact: bool
-) -> IntArray:
-    """Check the concatenated arrays; where each multiset begins, and where the last ends."""
+    scores = array_field(fields, "scores", _NAME, np.float64)
+    weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
     if len(scores) != len(weights):
         raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
     # Bounded one by one first, so that their sum cannot wrap around.
@@ -1029,38 +1018,36 @@ def _check_values(
     if bad.any() or total_weight(lengths) != len(scores):
         raise StateError(f"{_NAME}.lengths: expected lengths above 0 that add up to {len(scores)}")
     starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
+    firsts = starts[:-1]
     # False for nan.
     good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
     if not exact:
         good |= (scores == 0.0) & ~np.signbit(scores)
-    refuse_at(
-        ~good, f"{_NAME}.scores", "a finite score but 0" if signed else "a score in (0, 1]", scores
-    )
+    expected = "a finite score but 0" if signed else "a score in (0, 1]"
+    refuse_at(~good, f"{_NAME}.scores", expected, scores)
     falls = np.append(False, scores[1:] <= scores[:-1])
-    falls[starts[:-1]] = False
+    falls[firsts] = False
     refuse_at(falls[: len(scores)], f"{_NAME}.scores", "ascending scores, none twice", scores)
-    alone = (scores[starts[:-1]] == 0.0) & (lengths == 1)
+    alone = (scores[firsts] == 0.0) & (lengths == 1)
     refuse_at(alone, f"{_NAME}.lengths", "a score but 0", lengths)
     positive = (weights > 0) & (weights <= MOST_WEIGHT)
     refuse_at(~positive, f"{_NAME}.weights", "a weight above 0", weights)
-    return starts
-
-
-def _check_totals(starts: IntArray, weights: WeightArray, counts: list[Weight]) -> None:
-    """Refuse a multiset that weighs more than its true class."""
-    if not counts:
-        return
+    if most is not None and (lengths > most).any():
+        raise StateError(
+            f"{_NAME}.lengths: expected at most {most - (not exact)} scores in each multiset"
+        )
+    of_class = np.array([counts[y] for y in true.tolist()], weights.dtype)
     # Of floats, so that a sum of integers that wraps around is found as well.
-    over: BoolArray = np.add.reduceat(weights.astype(np.float64), starts[:-1]) > np.array(
-        [count * (1 + RESIDUE) for count in counts]
-    )
-    if weights.dtype == np.int64:
-        over |= np.add.reduceat(weights, starts[:-1]) > np.array(counts)
+    over = np.add.reduceat(weights.astype(np.float64), firsts) > of_class * (1 + RESIDUE)
+    if exact:
+        over |= np.add.reduceat(weights, firsts) > of_class
     if over.any():
         at = int(np.argmax(over))
         start, end = starts[at : at + 2].tolist()
         refuse(
             f"{_NAME}.weights[{start}:{end}]",
-            f"a sum of at most {counts[at]}, the weight of the true class",
+            f"a sum of at most {of_class[at]}, the weight of the true class",
             total_weight(weights[start:end]),
         )
+    ones = exact and bool((weights == 1).all())
+    return KeyedScores(keys, starts, scores, None if ones else weights)

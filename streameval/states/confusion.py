@@ -25,13 +25,17 @@ from streameval.events.values import (
     label_column,
     weight_column,
 )
+from streameval.states.confusion_parts.confusion_cells import (
+    ConfusionCells,
+    LabelSums,
+    new_cells,
+)
 from streameval.states.confusion_parts.confusion_form import (
     ConfusionForm,
     read_form,
     write_form,
 )
-from streameval.states.confusion_parts.label_index import INDEX_BITS, LabelIndex
-from streameval.states.confusion_parts.label_sums import ConfusionCells, LabelSums, new_cells
+from streameval.states.confusion_parts.label_index import LabelIndex
 from streameval.states.confusion_parts.pair_counts import PairWeights, bool_pairs, code_pairs
 from streameval.states.fields import (
     MOST_WEIGHT,
@@ -40,21 +44,12 @@ from streameval.states.fields import (
 )
 from streameval.tables import html_table, text_table
 
-# Full confusion matrices: rows true, columns predicted.
-
 MAX_MATRIX_CELLS = 10**8
 """Largest full matrix that is made: 800 MB."""
 
 
 def distinct_labels(labels: Iterable[object], field: str) -> list[Label]:
-    """Canonical labels in the order given, of one kind, none twice.
-
-    >>> distinct_labels(["b", "a"], "labels")
-    ['b', 'a']
-    >>> distinct_labels([1, True], "labels")
-    Traceback (most recent call last):
-    streameval.errors.InputError: labels[1]: expected each label once, got True again
-    """
+    """Canonical labels of one kind, in the order given; raises InputError for one given twice."""
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         raise InputError(field, expected="a list of labels", got=shown(labels))
     seen: dict[Label, None] = {}
@@ -73,14 +68,7 @@ def distinct_labels(labels: Iterable[object], field: str) -> list[Label]:
 
 
 def matrix_cells(matrix: object, labels: list[Label]) -> Iterator[tuple[Label, Label, Weight]]:
-    """The cells of a square matrix that are not 0.
-
-    Raises:
-        InputError: The shape does not fit the labels, or an entry is no weight.
-
-    >>> list(matrix_cells([[5, 0], [1, 2]], ["a", "b"]))
-    [('a', 'a', 5), ('b', 'a', 1), ('b', 'b', 2)]
-    """
+    """The cells of a square matrix that are not 0; raises InputError."""
     try:
         array: npt.NDArray[Any] = np.asarray(matrix)
     except ValueError:  # rows of different length
@@ -110,11 +98,7 @@ def matrix_cells(matrix: object, labels: list[Label]) -> Iterator[tuple[Label, L
 def full_matrix(
     cells: Iterable[tuple[Label, Label, Weight]], labels: list[Label], *, exact: bool
 ) -> npt.NDArray[Any]:
-    """The matrix of some cells in the order of ``labels``; cells of other labels are left out.
-
-    Raises:
-        InputError: The matrix would have more than MAX_MATRIX_CELLS cells.
-    """
+    """The matrix of some cells in the order of ``labels``; omits the cells of other labels."""
     if len(labels) ** 2 > MAX_MATRIX_CELLS:
         raise InputError(
             "labels",
@@ -131,9 +115,6 @@ def full_matrix(
     for i, j, weight in kept:
         matrix[i, j] = weight
     return matrix
-
-
-# Counts of one class against the rest, and of every class, as tuples.
 
 
 class BinaryCounts(NamedTuple):
@@ -165,15 +146,15 @@ class ClassCounts(NamedTuple):
 # path, where it is validated.
 _ONE = 1
 
-
 # The labels of a binary task.
 _CLASSES: list[Label] = [0, 1]
 _ROOM = 1 << 61
-# No label has it.
+# No label has this index.
 _NO_INDEX = MAX_CLASSES
-
+# Classes of a matrix that is printed.
 _MOST_PRINTED = 20
-"""Classes of a matrix that is printed."""
+# In a pickle an index takes so many bits of a cell's key.
+_INDEX_BITS = 17
 
 
 class ConfusionCounts:
@@ -213,12 +194,8 @@ class ConfusionCounts:
     __slots__ = ("_cells", "_index", "_label_index")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
-        self._label_index = LabelIndex(
-            None if labels is None else distinct_labels(labels, "labels")
-        )
-        # The same dict as that of _label_index, which saves update() a look-up.
-        self._index = self._label_index.index
-        self._cells = new_cells(self._index)
+        closed = None if labels is None else distinct_labels(labels, "labels")
+        self._set(LabelIndex(closed))
 
     @classmethod
     def from_matrix(cls, matrix: object, labels: Iterable[object]) -> ConfusionCounts:
@@ -268,11 +245,7 @@ class ConfusionCounts:
         self._count_one(i, j, weight)
 
     def check(self, y_true: Label, y_pred: Label, weight: Weight = 1) -> None:
-        """Raise what :meth:`update` of a validated event would raise; nothing is counted.
-
-        That is InputError for a label outside the closed list or of another
-        kind, and for more than 100,000 labels.
-        """
+        """Raise what :meth:`update` of a validated event would raise."""
         if y_true not in self._index or y_pred not in self._index:
             self._label_index.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
 
@@ -282,7 +255,7 @@ class ConfusionCounts:
         y_pred: LabelColumn,
         weight: IntArray | FloatArray | None = None,
     ) -> None:
-        """Raise what :meth:`update_many` of these would raise; nothing is counted."""
+        """Raise what :meth:`update_many` of these would raise."""
         self._label_index.check(
             [
                 (field, column.labels, np.flatnonzero(np.bincount(column.codes)).tolist())
@@ -295,7 +268,7 @@ class ConfusionCounts:
         """Count a column of events; the same as :meth:`update` for each, and faster.
 
         Args:
-            y_true: Column of true labels: list, array, pandas, polars or Arrow.
+            y_true: Column of true labels: list, array, pandas, polars, Arrow or a LabelColumn.
             y_pred: Column of predicted labels.
             weight: Column of weights above 0, or None where each counts 1.
 
@@ -318,38 +291,10 @@ class ConfusionCounts:
         else:
             true = label_column(y_true, "y_true")
             weights = weight_column(weight, len(true.codes))
-            self.add_codes(true, label_column(y_pred, "y_pred"), weights)
-
-    def add_codes(
-        self,
-        y_true: LabelColumn,
-        y_pred: LabelColumn,
-        weight: IntArray | FloatArray | None = None,
-    ) -> None:
-        """Count columns that are factorised already: the second half of :meth:`update_many`.
-
-        For callers that have codes already, such as the argmax of a matrix of
-        probabilities.
-
-        Args:
-            y_true: Canonical labels and each event's index among them. They
-                are trusted: no label twice, no index out of range.
-            y_pred: The same, of the same length; its list may be another.
-            weight: As ``events.weight_column`` gives it.
-
-        Raises:
-            InputError: As :meth:`update_many`.
-
-        >>> counts = ConfusionCounts()
-        >>> animals = ["cat", "dog", "emu"]
-        >>> true, predicted = np.array([0, 1, 1]), np.array([0, 0, 1])
-        >>> counts.add_codes(LabelColumn(animals, true), LabelColumn(animals, predicted))
-        >>> counts.labels
-        ['cat', 'dog']
-        """
-        check_same_length(len(y_true.codes), len(y_pred.codes), "y_pred")
-        find = _finder(y_true.codes, y_pred.codes)
-        self._add(y_true.labels, y_pred.labels, code_pairs(y_true, y_pred, weight), find)
+            predicted = label_column(y_pred, "y_pred")
+            check_same_length(len(true.codes), len(predicted.codes), "y_pred")
+            pairs = code_pairs(true, predicted, weights)
+            self._add(true.labels, predicted.labels, pairs, _finder(true.codes, predicted.codes))
 
     def add_cells(self, cells: Iterable[tuple[object, object, Weight]]) -> None:
         """Count cells of (true label, predicted label, weight), as :meth:`cells` gives them.
@@ -380,13 +325,7 @@ class ConfusionCounts:
         self._add(list(true), list(predicted), pairs, find)
 
     def add_pairs(self, pairs: PairWeights) -> None:
-        """Count weights of pairs of the classes 0 and 1, which the closed list has if there is one.
-
-        >>> counts = ConfusionCounts()
-        >>> counts.add_pairs([(0, 0, 3), (1, 0, 2)])
-        >>> counts.total, counts.correct
-        (5, 3)
-        """
+        """Count weights of pairs of the classes 0 and 1."""
         index = self._index
         if 0 in index and 1 in index:
             self._count([(index[i], index[j], weight) for i, j, weight in pairs])
@@ -405,34 +344,13 @@ class ConfusionCounts:
         return self._cells.exact and self._cells.total < _ROOM
 
     def add_whole(self, y_true: Label, y_pred: Label, weight: int) -> None:
-        """Count validated labels with a weight of any size; a negative one takes it back.
-
-        Raises:
-            InputError: As :meth:`update`. Nothing is counted.
-        """
+        """Count validated labels with a weight of any size; a negative one removes it."""
         i, j = self._index.get(y_true), self._index.get(y_pred)
         if i is None or j is None:
             true, predicted = canonical_label(y_true), canonical_label(y_pred)
             self._add([true], [predicted], [(0, 0, weight)], None)
-        elif weight < 0:
-            self._take(i, j, -weight)
         else:
             self._count_one(i, j, weight)
-
-    def add_multiples(self, parts: Iterable[tuple[ConfusionCounts, int]]) -> None:
-        """Count all of others, whose weights are whole, so many times; negative to take back.
-
-        Raises:
-            InputError: Labels of two kinds, or more than 100,000. Those before are counted.
-        """
-        for other, factor in parts:
-            labels = other._label_index.labels
-            cells = [(i, j, weight * factor) for i, j, weight in other._cells.coded()]
-            if factor > 0:
-                self._add(labels, labels, cells, None)
-            else:
-                for i, j, weight in cells:
-                    self.add_whole(labels[i], labels[j], weight)  # type: ignore[arg-type]
 
     def revert(self, y_true: object, y_pred: object, weight: Weight = 1) -> None:
         """Remove one earlier event, exactly.
@@ -462,21 +380,17 @@ class ConfusionCounts:
         if left < 0:
             raise never_counted("event", (y_true, y_pred, weight))
 
-    def _take(self, i: int, j: int, weight: Weight) -> Weight:
-        """As :meth:`ConfusionCells.take`; labels without an event are removed."""
-        left = self._cells.take(i, j, weight)
-        if not left:
-            for k in {i, j}:
-                if not any(self._cells.of_class(k)):
-                    self._label_index.remove(k)
-        return left
-
     def check_merge(self, other: ConfusionCounts) -> None:
-        """Raise InputError for labels of the other that :meth:`merge` refuses."""
+        """Raise InputError for labels that :meth:`merge` would refuse."""
         self._label_index.check([("labels", other.labels, range(len(other.labels)))], None)
 
-    def merge(self, other: ConfusionCounts) -> None:
-        """Count all that ``other`` has counted; ``other`` stays as it is.
+    def merge(self, other: ConfusionCounts, times: int = 1) -> None:
+        """Add the other's events so many times; ``other`` is unchanged.
+
+        Args:
+            other: A confusion of the same closed list of classes.
+            times: 1; another number requires that both are exact, and a negative one removes
+                events, which must have been counted.
 
         Raises:
             StateError: One is closed and the other is not, or their closed
@@ -496,35 +410,41 @@ class ConfusionCounts:
             )
         labels = other._label_index.labels
         try:
-            self._add(labels, labels, list(other._cells.coded()), None)
+            cells = [(i, j, weight * times) for i, j, weight in other._cells.coded()]
+            self._add(labels, labels, cells, None)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
 
     def emptied(self) -> ConfusionCounts:
-        """An empty state that shares the closed list of classes. Cost: O(1)."""
+        """An empty state that shares the closed list of classes."""
         twin = ConfusionCounts()
         twin._label_index.closed = self._label_index.closed
         return twin
 
+    def shift_right(self, bits: int) -> None:
+        """Divide all weights by 2**bits, of which they are multiples."""
+        cells: PairWeights = [
+            (i, j, weight >> bits)  # type: ignore[operator]
+            for i, j, weight in self._cells.coded()
+        ]
+        self._set(self._label_index)
+        self._count(cells)
+
     def subtract(self, other: ConfusionCounts) -> None:
-        """Remove all of another that was merged; both exact. Cost: O(cells of other)."""
-        index, labels = self._index, other._label_index.labels
-        for i, j, weight in other._cells.coded():
-            self._take(index[labels[i]], index[labels[j]], weight)
+        """Remove all of another that was merged; both exact."""
+        self.merge(other, -1)
 
     def copy(self) -> ConfusionCounts:
         """An independent copy. Cost: O(K + cells)."""
         twin = ConfusionCounts()
-        twin._label_index = self._label_index.copy()
-        twin._index = twin._label_index.index
+        twin._set(self._label_index.copy())
         twin._cells = self._cells.copy(twin._index)
         return twin
 
     def __getstate__(self) -> object:
-        # What earlier versions wrote, and read.
         table = CellTable()
         table._label_index = self._label_index
-        table._cells = {i << INDEX_BITS | j: weight for i, j, weight in self._cells.coded()}
+        table._cells = {i << _INDEX_BITS | j: weight for i, j, weight in self._cells.coded()}
         table._total, table._correct = (self.total, self.correct) if self.exact else (0, 0)
         table._sums = table.quick = None
         table.exact = self.exact
@@ -533,25 +453,13 @@ class ConfusionCounts:
 
     def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
         table = state[1]["_table"]
-        self._label_index = state[1]["_label_index"]
-        self._index = self._label_index.index
-        self._cells = new_cells(self._index)
-        mask = (1 << INDEX_BITS) - 1
+        self._set(state[1]["_label_index"])
         cells = table._cells.items()
-        self._count([(code >> INDEX_BITS, code & mask, weight) for code, weight in cells])
+        self._count([(*divmod(code, 1 << _INDEX_BITS), weight) for code, weight in cells])
         self.stands_for(table.whole)
 
     def renamed(self, names: Mapping[Label, Label]) -> ConfusionCounts:
-        """A copy under other labels, ``exact`` or not as this one is. Cost: as :meth:`copy`.
-
-        Args:
-            names: From every label to its new one; no two get the same. A
-                closed list of classes takes its order.
-
-        >>> counts = ConfusionCounts.from_matrix([[2, 0], [1, 4]], [0, 1])
-        >>> counts.renamed({0: "ham", 1: "spam"}).cell("spam", "ham")
-        1
-        """
+        """A copy under other labels; ``names`` has one for each, and no two are the same."""
         form = self._form(occurring=True)
         closed = self._label_index.closed
         twin = ConfusionCounts(
@@ -579,11 +487,11 @@ class ConfusionCounts:
 
     @property
     def whole(self) -> ConfusionCounts:
-        """The counts that a ratio is computed of: integers where these are a multiple of some."""
+        """The counts that ratios are computed of: integers, also for a multiple of integers."""
         return self if self.exact else self._cells.whole or self
 
     def stands_for(self, whole: ConfusionCounts | None) -> ConfusionCounts:
-        """This one, whose float weights are a multiple of whole ones, until it changes."""
+        """This confusion, noting until its next change that it is a multiple of ``whole``."""
         if not self.exact:
             self._cells.whole = whole
         return self
@@ -600,13 +508,8 @@ class ConfusionCounts:
 
     @property
     def sums(self) -> LabelSums:
-        """Sums over the classes, for macro averages and agreement; see :class:`LabelSums`.
-
-        Cost:
-            O(1) for each class touched since the last read; O(K + cells)
-            the first time and, with float weights, after each event.
-        """
-        return self.whole._cells.sums()
+        """Sums over the classes, for macro averages and agreement."""
+        return LabelSums._make(self.whole._cells.sums())
 
     def cell(self, y_true: object, y_pred: object) -> Weight:
         """Weight of the events of one label predicted as another; 0 for labels never seen.
@@ -693,20 +596,17 @@ class ConfusionCounts:
         parts: dict[tuple[bool, bool], list[Weight]] = {}
         for i, j, weight in self._cells.coded():
             parts.setdefault((i == k, j == k), []).append(weight)
-        tp, fp, fn, tn = (
-            fsum(parts.get((true, predicted), ()))
-            for predicted, true in ((True, True), (True, False), (False, True), (False, False))
-        )
-        return BinaryCounts(tp, fp, fn, tn)
+        hits = ((True, True), (False, True), (True, False), (False, False))
+        return BinaryCounts(*(fsum(parts.get(pair, ())) for pair in hits))
 
     # Writing and checking
 
     def to_state(self, *, occurring: bool = False) -> dict[str, Any]:
-        """The written form, the same for the same content; see ``confusion_form``.
+        """The written form, the same for the same content.
 
         Args:
-            occurring: Write the labels that occur, ascending, and no closed
-                list: for an evaluator, which keeps one list for all its states.
+            occurring: Write the labels that occur, ascending, and no closed list. An
+                evaluator writes its list once for all states.
 
         >>> ConfusionCounts.from_matrix([[2, 0], [1, 0]], ["a", "b"]).to_state()["weight"]
         array([2, 1])
@@ -724,11 +624,7 @@ class ConfusionCounts:
         return cls(form.labels if form.closed else None)._filled(form)
 
     def restored(self, data: object) -> ConfusionCounts:
-        """The state that ``to_state(occurring=True)`` wrote, of this state's closed list.
-
-        Raises:
-            StateError: ``data`` is anything else, or of a label outside the list.
-        """
+        """What ``to_state(occurring=True)`` wrote, with this closed list; raises StateError."""
         form = read_form(data)
         if form.closed:
             raise StateError("confusion.closed: expected False in an evaluator, got True")
@@ -780,8 +676,7 @@ class ConfusionCounts:
         kind = int if self.exact else float
         assert all(type(weight) is kind and weight > 0 for _, _, weight in cells)
         fresh = ConfusionCells(self._index, cells)
-        for name in LabelSums._fields:
-            assert getattr(self._cells.sums(), name) == getattr(fresh.sums(), name), name
+        assert LabelSums._make(self._cells.sums()) == fresh.sums()
         for k in self._index.values():
             assert self._cells.of_class(k) == fresh.of_class(k)
         occurring = {k for i, j, _ in cells for k in (i, j)}
@@ -789,6 +684,12 @@ class ConfusionCounts:
         assert self._index is self._label_index.index
 
     # The cells within
+
+    def _set(self, label_index: LabelIndex) -> None:
+        self._label_index = label_index
+        # The same dict, which saves update() a look-up.
+        self._index = label_index.index
+        self._cells = new_cells(self._index)
 
     def _form(self, *, occurring: bool = False) -> ConfusionForm:
         labels = sorted(self._index) if occurring else self.labels
@@ -819,7 +720,7 @@ class ConfusionCounts:
         pairs: PairWeights,
         find: Callable[[str, int], int] | None,
     ) -> None:
-        """Count pairs of codes into two lists of labels: all of them, or InputError and none."""
+        """Add weights to pairs of codes into two lists of labels, or raise InputError."""
         rows, columns = {i for i, _, _ in pairs}, {j for _, j, _ in pairs}
         row, column = self._label_index.add_columns(
             [("y_true", true_labels, rows), ("y_pred", predicted_labels, columns)], find
@@ -827,7 +728,6 @@ class ConfusionCounts:
         self._count([(row[i], column[j], weight) for i, j, weight in pairs])
 
     def _count(self, cells: PairWeights) -> None:
-        """Add weights to cells of indices, in cells that can hold them."""
         # A float makes all weights floats before any of the call counts.
         if float in {type(weight) for _, _, weight in cells}:
             self._to_reference()
@@ -836,14 +736,25 @@ class ConfusionCounts:
             self._count_one(i, j, weight)
 
     def _count_one(self, i: int, j: int, weight: Weight) -> None:
+        if weight < 0:
+            self._take(i, j, -weight)
+            return
         try:
             self._cells.add(i, j, weight)
         except OverflowError:
             self._to_reference()
             self._cells.add(i, j, weight)
 
+    def _take(self, i: int, j: int, weight: Weight) -> Weight:
+        """Remove a weight and labels without events; returns the rest, below 0 if refused."""
+        left = self._cells.take(i, j, weight)
+        if not left:
+            for k in {i, j}:
+                if not any(self._cells.of_class(k)):
+                    self._label_index.remove(k)
+        return left
+
     def _to_reference(self) -> None:
-        """Move the cells to the reference, which holds weights of any size and floats."""
         cells: Any = self._cells
         if type(cells) is not ConfusionCells:
             self._cells = ConfusionCells(self._index, cells.coded())
@@ -852,7 +763,7 @@ class ConfusionCounts:
 
 
 class CellTable:
-    """The cells of a confusion as they are pickled."""
+    """The cells of a confusion as every version pickles them."""
 
     __slots__ = (
         "_cells",
@@ -864,14 +775,9 @@ class CellTable:
         "quick",
         "whole",
     )
-    _cells: dict[int, Weight]
-    _correct: Weight
-    _label_index: LabelIndex
-    _sums: None
-    _total: Weight
-    exact: bool
-    quick: None
-    whole: ConfusionCounts | None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
 
 def _finder(

@@ -24,6 +24,6 @@ def restore_score_index(state: dict[str, Any]) -> ScoreIndex:
     return ScoreIndex.from_state(state)
 
 
-if not TYPE_CHECKING and backend() == "native":
-    # A pickle of the compiled index is read where only the portable one is, too.
+if not TYPE_CHECKING:
+    # A pickle of the compiled index is read where only the reference index is, and the reverse.
     copyreg.pickle(ScoreIndex, lambda index: (restore_score_index, (index.to_state(),)))

@@ -225,6 +225,7 @@ class Input:
         weight: object = None,
     ) -> EventBatch:
         """Validate columns or raise InputError; their new labels are staged."""
+        self.staged = ()
         names: dict[Label, int] = {}
         true = self._label_column(y_true, "y_true", names)
         predicted = None
@@ -247,10 +248,11 @@ class Input:
             () if scores is None else scores.labels,
             None if scores is None else scores.named,
         )
-        rows = batch.weighing()
-        self.stage(
-            names if rows is None else self._labels_in(batch.take(rows), names, y_pred is not None)
-        )
+        rows = batch.weighing() if names else None
+        if rows is not None:
+            self.stage(self._labels_in(batch.take(rows), names, y_pred is not None))
+        elif names:
+            self.stage(names)
         if self.part is None:
             return batch
         labels, kept = self.part

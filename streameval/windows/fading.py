@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,18 +26,17 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import duration
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.backend import compiled
+from streameval.states.class_scores import ClassScores
 from streameval.states.fields import removable_weight
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import MAX_TOTAL
-from streameval.states.ranking.wide_ranking import ScaledClassScores, ScaledIndex
 from streameval.states.registry import STATES
+from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.fading_sums import SUMMED, FadingSums
+from streameval.windows.fading_sums import SUMMED, FadingSums, ScaledState
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import Undo, WindowKey, WindowKind
-
-if TYPE_CHECKING:
-    from streameval.states.native.fading_sums import NativeFadingSums
 
 EPOCHS = 64
 """Half-lives that are kept."""
@@ -51,11 +50,9 @@ _STEPS = 1 << _STEP_BITS
 
 
 def _power_tables() -> tuple[list[float], list[float], list[float]]:
-    """``2 ** (n / 2**12)``, ``2 ** (n / 2**24)`` and ``2 ** (n / 2**36)`` for n < 4096.
-
-    Made from square roots and products, which IEEE arithmetic rounds the same
-    way on every machine; the library's ``pow`` need not agree between two.
-    """
+    """``2 ** (n / 2**12)``, ``2 ** (n / 2**24)`` and ``2 ** (n / 2**36)`` for n < 4096."""
+    # Of square roots and products, which IEEE arithmetic rounds the same way on every machine;
+    # the library's pow() need not agree between two.
     roots: list[float] = []
     root = 2.0
     for _ in range(3 * _STEP_BITS):
@@ -77,13 +74,9 @@ _COARSE_ARRAY, _MIDDLE_ARRAY, _FINE_ARRAY = map(np.asarray, (_COARSE, _MIDDLE, _
 
 @functools.lru_cache(maxsize=16)  # of the latest event, for each window that it is counted in
 def units(phase: int, half_life: int) -> int:
-    """Whole units that an event weighs ``phase`` after the start of its epoch.
+    """``2 ** (31 + phase / half_life)``: what an event weighs in its epoch.
 
-    ``2 ** (31 + phase / half_life)`` to the nearest but one, and the same on
-    every machine.
-
-    >>> units(0, 100) == 2**31, units(50, 100) == round(2**31.5)
-    (True, True)
+    To the nearest integer but one, and the same on every machine.
     """
     # As numpy divides a column of integers, and not as Python divides two.
     steps = int(float(phase) / float(half_life) * 2.0 ** (3 * _STEP_BITS))
@@ -122,7 +115,7 @@ class Fading:
 
     Cost:
         An event: that of its states, and once more what was read before: O(log n) for the
-        ranking of binary scores, O(√n) a class for one-vs-rest AUC of up to 128 classes, O(1) for
+        ranking of binary scores, and a class for one-vs-rest AUC of up to 128 classes, O(1) for
         labels, log loss and Brier score. A read is then that of the metric. O(content of the
         states over 64 half-lives) for the first read, after a merge or a large batch, and always
         for other rankings of several classes, moments of scores, weights that are not whole,
@@ -201,14 +194,14 @@ _ONE_BY_ONE = 16
 """Counting so few events in the sums, or one for so many scores, beats summing all anew."""
 
 _OF_WHOLE = frozenset({"brier_score", "log_loss", "roc_auc_ovr", "roc_auc_ovr_weighted"})
-"""Metrics that are computed of whole sums, beside all of a confusion matrix but its total."""
+"""Metrics that are computed of whole sums; so are those of a confusion, but its total."""
 
 
 class FadingWindow:
     """A state set in whole units for each epoch, and their weighted sum.
 
-    :class:`FadingSums` keep current what was read. Compiled ones take plain events too, and keep
-    them waiting until the state sets are needed (:attr:`buckets`).
+    :class:`FadingSums` keep current what was read. Compiled ones count plain events too, which
+    then wait until the state sets are needed (:attr:`buckets`).
     """
 
     __slots__ = (
@@ -244,25 +237,19 @@ class FadingWindow:
         self._way = None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
         self._sums: Any = FadingSums(plan) if self._way is None else self._way
 
-    def compiled_way(self) -> NativeFadingSums | None:
-        """Counts events that are not late, which then wait for their epochs' states."""
+    def compiled_way(self) -> Any:
+        """Counts plain events that are not late."""
         return self._way
 
     def compiled_reader(self, metric: str) -> Callable[[], float] | None:
-        """A metric of the compiled sums; nan while they are not kept."""
+        """Reads a metric of the compiled sums, or nan while they are not kept."""
         read: Callable[[], float] | None = getattr(self._way, metric, None)
         return read
 
     def reader(
         self, name: str, state: str, function: Callable[[Any], float]
     ) -> Callable[[], float] | None:
-        """A metric as a function of nothing, which gives nan where it has to be read in full.
-
-        Args:
-            name: Of the metric.
-            state: What it is a function of.
-            function: That function.
-        """
+        """Reads a metric of a state from whole sums, or nan if it has to be read in full."""
         if name not in _OF_WHOLE and (state != "confusion" or name == "support"):
             return None
 
@@ -281,8 +268,8 @@ class FadingWindow:
             self._settle(self._way)
         return self._buckets
 
-    def _settle(self, way: NativeFadingSums) -> None:
-        """Count the events that compiled code has kept waiting in their epochs."""
+    def _settle(self, way: Any) -> None:
+        """Count the waiting events in their epochs."""
         for number, *columns in way.take():
             state_set = self._buckets.live(number)
             batch = EventBatch(*columns)
@@ -309,13 +296,13 @@ class FadingWindow:
             self._way.hold(number)
 
     def _allow(self, number: int) -> None:
-        """Say how much one class of an epoch may still weigh, where compiled code counts in it."""
+        """Tell compiled code how much one class of an epoch may still weigh."""
         index = self._buckets.read(number).index
         if self._way is not None and index is not None and index.exact:
             self._way.allow(number, MAX_TOTAL - max(index.positives, index.negatives))
 
     def _changed_by(self, number: int, event: EventFields, sign: int) -> None:
-        """Note that an event was counted in its epoch (1), or taken back (−1)."""
+        """Note that an event was counted in its epoch (1), or removed (−1)."""
         self._changed(number)
         _, predicted, score, weight = event
         if predicted is not None:
@@ -328,19 +315,21 @@ class FadingWindow:
             self._sums.forget()
 
     def _forget_sums(self) -> None:
-        """Have the next read sum all epochs: after changes that are rare, or of many events."""
+        """Sum all epochs at the next read: after changes that are rare, or of many events."""
         self._current = None
         self._fed.clear()
         self._sums.forget()
 
     def _advance(self) -> None:
-        """Where a new epoch has begun: take what has faded out of the sums, and drop it."""
+        """Drop the epochs that have faded out, once a new one has begun."""
         newest = self._timeline.newest
         if newest != self._sums.advanced_to:
             buckets = self.buckets
             self._fed.clear()
             _drop_faded(buckets, self._timeline, self._plan, self._sums)
             self._sums.advanced_to = newest
+            if self._sums is not self._way:
+                self._sums.rebase(self._timeline.oldest)
             if self._way is not None:
                 self._way.oldest_held = min(buckets, default=_NO_EPOCH)
 
@@ -363,10 +352,10 @@ class FadingWindow:
             self.buckets.update(number, weighed)
         except InputError as error:
             raise self._refusal(error, number, event[2] or ()) from None
+        self._advance()
         self._changed_by(number, weighed, 1)
         newest = self._timeline.newest
         self._allow(number if newest is None else max(number, newest))
-        self._advance()
 
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
@@ -383,12 +372,12 @@ class FadingWindow:
         return functools.partial(self._add_parts, parts)
 
     def _add_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
+        self._advance()
         for number, part in parts:
             # Epochs that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
                 self.buckets.live(number).add_many(part)
                 self._count_part(number, part)
-        self._advance()
 
     def _count_part(self, number: int, part: EventBatch) -> None:
         """Count in the sums what was counted in an epoch."""
@@ -432,10 +421,8 @@ class FadingWindow:
         return functools.partial(self.add, event, event_time)
 
     def current(self) -> StateSet:
-        """The weighted sum of the epochs, an event of the latest moment weighing 1.
-
-        A state is summed when it is first read, and kept until the next event.
-        """
+        """The weighted sum of the epochs, an event of the latest moment weighing 1."""
+        # A state is summed when it is first read, and kept until the next event.
         latest, buckets = self._timeline.latest, self.buckets
         if self._current is None or self._current[0] != latest:
             self._advance()
@@ -448,12 +435,10 @@ class FadingWindow:
 
     def _has_fed(self, kind: str) -> bool:
         """As :meth:`StateSet.later` asks."""
-        known = self._fed.get(kind)
-        if known is None:
-            newest_first = reversed(list(self.buckets))
-            known = any(self.buckets.read(number).has_fed(kind) for number in newest_first)
-            self._fed[kind] = known
-        return known
+        if kind not in self._fed:
+            sets = map(self.buckets.read, reversed(list(self.buckets)))
+            self._fed[kind] = any(state_set.has_fed(kind) for state_set in sets)
+        return self._fed[kind]
 
     def _states(self, latest: int) -> Callable[[str], Any]:
         """From the name of a state to its weighted sum over the epochs."""
@@ -462,16 +447,16 @@ class FadingWindow:
 
         def state(name: str) -> Any:
             whole = self._whole(name)
+            if whole is None and name not in self._plan.keeps:
+                return None
             if whole is None:
-                return (
-                    self._sum_of_forms(name, newest, weight) if name in self._plan.keeps else None
-                )
-            bits = newest - self._sums.base
+                return self._sum_of_forms(name, newest, weight)
+            bits = newest - self._sums.base(name)
             if name == "index":
-                return ScaledIndex(whole, weight, bits)
+                return _scaled_index(whole, weight, bits)
             if name == "class_scores":
                 made = functools.partial(self._sum_of_forms, name, newest, weight)
-                return ScaledClassScores(whole, made)
+                return ScaledState(ClassScores, made, {"whole": whole})
             row = STATES[name]
             assert row.weighted_sum is not None
             form = row.weighted_sum([(row.write(whole), 1)], weight << bits)
@@ -480,10 +465,7 @@ class FadingWindow:
         return state
 
     def _whole(self, name: str) -> Any:
-        """The sum over the epochs in whole units, kept current from now on.
-
-        None where weights are not whole, and of states for which nothing is kept current.
-        """
+        """The sum over the epochs, kept current from now on; None where it is not supported."""
         if name not in self._summed:
             return None
         if not self._sums.keeps(name):
@@ -501,28 +483,24 @@ class FadingWindow:
                 begin()
         return self._sums.whole(name)
 
-    def _retire(self, way: NativeFadingSums) -> None:
+    def _retire(self, way: Any) -> None:
         """Go on with integers of any size."""
         way.retired = True
         self._sums = FadingSums(self._plan)
         self._sums.advanced_to = way.advanced_to
 
     def _sum_of_forms(self, name: str, newest: int, weight: int) -> Any:
-        """The weighted sum of a state's written forms; O(content of all epochs)."""
+        """The weighted sum of a state's written forms."""
         numbers = list(self.buckets)
         oldest = numbers[0]
         self._forms = {number: self._forms.get(number, {}) for number in numbers}
         row = STATES[name]
         assert row.weighted_sum is not None
-        forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
-        return row.restored(self._plan, row.weighted_sum(forms, weight << (newest - oldest)))
-
-    def _form(self, number: int, name: str) -> dict[str, Any]:
-        forms = self._forms.setdefault(number, {})
-        form: dict[str, Any] | None = forms.get(name)
-        if form is None:
-            form = forms[name] = self.buckets.read(number).form(name)
-        return form
+        for number, forms in self._forms.items():
+            if name not in forms:
+                forms[name] = self.buckets.read(number).form(name)
+        parts = [(forms[name], 1 << (number - oldest)) for number, forms in self._forms.items()]
+        return row.restored(self._plan, row.weighted_sum(parts, weight << (newest - oldest)))
 
     def check_merge(self, other: FadingWindow) -> None:
         """Windows by event count are refused, unless one of the two is empty."""
@@ -561,18 +539,34 @@ class FadingWindow:
         kept = [name for name in self._summed if self._sums.keeps(name)]
         fresh = FadingSums(self._plan)
         for name in kept:
-            parts = [
-                (number, _part(self.buckets.read(number), self._plan, name))
-                for number in self.buckets
-            ]
-            fresh.begin(name, self._sums.base, parts)
+            parts = ((n, _part(self.buckets.read(n), self._plan, name)) for n in self.buckets)
+            fresh.begin(name, self._sums.base(name), parts)
             fresh.check_equal(self._sums, name)
         if self._way is not None:
             self._way._check()
 
 
+def _scaled_index(ranking: Any, units: int, bits: int) -> Any:
+    """The score index of a ranking's weights over ``units * 2**bits``."""
+
+    def make() -> ScoreIndex:
+        groups = ScoreGroups(*ranking.scaled(units, bits))
+        return ScoreIndex.from_state({"exact": False, **groups._asdict()})
+
+    unit = units << bits
+    negatives, positives = ranking.totals
+    known = {
+        "positives": positives / unit,
+        "negatives": negatives / unit,
+        "won_share": ranking.won_share,
+        "twice_wins": ranking.twice_wins / unit**2,
+        "distinct": ranking.distinct,
+    }
+    return ScaledState(ScoreIndex, make, known)
+
+
 def _part(state_set: StateSet, plan: StatePlan, name: str) -> Any:
-    """A state of an epoch; what would be derived is, and not kept there."""
+    """A state of an epoch, derived where it is not stored."""
     row = STATES[name]
     if name in plan.direct or row in state_set.derived:
         return getattr(state_set, name)
@@ -580,7 +574,7 @@ def _part(state_set: StateSet, plan: StatePlan, name: str) -> Any:
 
 
 def _drop_faded(buckets: TimeBuckets, timeline: BucketTimeline, plan: StatePlan, sums: Any) -> None:
-    """Take the epochs that have faded out out of the sums, and drop them."""
+    """Drop the epochs that have faded out, from the sums too."""
     for number in buckets:
         if number >= timeline.oldest:
             break
@@ -590,24 +584,18 @@ def _drop_faded(buckets: TimeBuckets, timeline: BucketTimeline, plan: StatePlan,
 
 def compiled_sums(
     plan: StatePlan, span: int, timeline: BucketTimeline, buckets: TimeBuckets
-) -> NativeFadingSums | None:
-    """Compiled sums for a window of such state sets; None where they are kept in Python.
-
-    That is: nothing was compiled, or there are more than two classes.
-    """
+) -> Any:
+    """Compiled sums for such a window of binary events; None where nothing was compiled."""
     module = compiled("streameval.states.native.fading_sums")
     if plan.task_row.kernel != "two classes" or plan.ordered or module is None:
         return None
 
-    def advance(sums: NativeFadingSums) -> None:
+    def advance(sums: Any) -> None:
         _drop_faded(buckets, timeline, plan, sums)
         sums.oldest_held = min(buckets, default=_NO_EPOCH)
 
     tables = _COARSE, _MIDDLE, _FINE
-    sums: NativeFadingSums = module.NativeFadingSums(
-        plan, span, EPOCHS, timeline, tables, advance, ProbabilitySums
-    )
-    return sums
+    return module.NativeFadingSums(plan, span, EPOCHS, timeline, tables, advance, ProbabilitySums)
 
 
 def _too_heavy(weight: object, position: int | None) -> InputError:

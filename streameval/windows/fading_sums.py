@@ -2,19 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from streameval.errors import InputError
+from streameval.errors import InputError, StateError
 from streameval.events.event import EventFields
+from streameval.events.values import Label
 from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.class_scores import ClassScores
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.wide_ranking import WideClassScores, WideRanking
+from streameval.states.ranking.wide_ranking import WideRanking, new_ranking
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan
 
-_MOST_EPOCHS = 256
-"""Epochs from the base to the newest, beyond which all is summed anew, in smaller integers."""
+_MOST_CLASSES = 128
+"""Classes whose rankings are kept: each event changes them all."""
+_STEP = 16
+"""Epochs from the base to the oldest, beyond which sums are divided by a power of two."""
+_MOST_EPOCHS = 192
+"""The same of sums that are not divided, but summed anew."""
+
+
+class WideClassScores:
+    """The scores of each class's column, the class against the rest, of weights of any size.
+
+    What :class:`~streameval.states.class_scores.ClassScores` has for one-vs-rest AUC. The score
+    of a label that an event does not name is 0.
+
+    >>> scores = WideClassScores()
+    >>> scores.add_whole("cat", {"cat": 0.75, "dog": 0.25}, 2**100)
+    >>> scores.add_whole("dog", {"dog": 1.0}, 3)
+    >>> scores.labels, scores.one_vs_rest_wins("cat") == 6 * 2**100
+    (['cat', 'dog'], True)
+    """
+
+    __slots__ = ("_rankings", "declared", "total")
+
+    exact = True
+
+    def __init__(self, declared: tuple[Label, ...] | None = None) -> None:
+        self.declared = declared
+        self.total = 0
+        self._rankings: dict[Label, WideRanking] = {}
+
+    @property
+    def whole(self) -> WideClassScores:
+        """These: what areas are computed of."""
+        return self
+
+    @property
+    def labels(self) -> list[Label]:
+        """True classes, and columns with a score other than 0, ascending."""
+        return sorted(
+            label
+            for label, ranking in self._rankings.items()
+            if ranking.totals[1] or any(score for score, _, _ in ranking.groups())
+        )
+
+    @property
+    def classes(self) -> list[Label]:
+        """The declared classes, or all labels where they are discovered, ascending."""
+        return self.labels if self.declared is None else sorted(self.declared)
+
+    def true_count(self, label: Label) -> int:
+        """The weight of the events of one true class."""
+        return self._rankings[label].totals[1] if label in self._rankings else 0
+
+    def one_vs_rest_wins(self, column: Label) -> int:
+        """Twice the weight of the pairs that a class wins over all others in its column."""
+        return self._rankings[column].twice_wins if column in self._rankings else 0
+
+    def mean_share(self) -> float:
+        """nan: the mean is that of the wins."""
+        return math.nan
+
+    def _learn(self, labels: Iterable[Label]) -> None:
+        """Begin the columns of labels that are new; raises InputError where there are too many."""
+        new = {label for label in labels if label not in self._rankings}
+        if len(self._rankings) + len(new) > _MOST_CLASSES:
+            raise InputError("proba", expected=f"at most {_MOST_CLASSES} classes", got="more")
+        for label in new:
+            self._rankings[label] = new_ranking()
+            if self.total:
+                self._change(label, "add_whole", False, 0.0, self.total)
+
+    def _change(self, label: Label, method: str, *arguments: Any) -> None:
+        """Call a ranking's method; a ranking of too small integers becomes the reference."""
+        try:
+            getattr(self._rankings[label], method)(*arguments)
+        except OverflowError:
+            reference = WideRanking()
+            for score, positives, negatives in self._rankings[label].groups():
+                reference.add_whole(True, score, positives)
+                reference.add_whole(False, score, negatives)
+            self._rankings[label] = reference
+            getattr(reference, method)(*arguments)
+
+    def add_whole(
+        self, y_true: Label, proba: Mapping[Label, float], weight: int, y_pred: Label | None = None
+    ) -> None:
+        """Add an event, with a negative weight remove one that is there."""
+        self._learn((y_true, *proba))
+        self.total += weight
+        for label in self._rankings:
+            self._change(label, "add_whole", label == y_true, proba.get(label, 0.0), weight)
+
+    def merge(self, other: ClassScores, times: int) -> None:
+        """Add class scores of integer weights so many times; negative to remove them."""
+        self._learn(other.labels)
+        self.total += other.total * times  # type: ignore[assignment]
+        for label in self._rankings:
+            self._change(label, "add_groups", other.one_vs_rest_groups(label), times)
+
+    def shift_right(self, bits: int) -> None:
+        """Divide all weights by 2**bits, of which they are multiples."""
+        self.total >>= bits
+        for ranking in self._rankings.values():
+            ranking.shift_right(bits)
+
+    def _check(self) -> None:
+        for ranking in self._rankings.values():
+            ranking._check()
+            assert sum(ranking.totals) == self.total
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, WideClassScores):
+            return NotImplemented
+        return self._content() == other._content()
+
+    def _content(self) -> object:
+        return self.total, {label: [*self._rankings[label].groups()] for label in self.labels}
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+
+class ScaledState:
+    """A state with float weights that is made when more is read of it than is known before.
+
+    Args:
+        kind: The class of the state. Metrics check the class of an argument: this has it too.
+        make: Makes the state.
+        known: Attributes that are read without it.
+    """
+
+    __slots__ = ("_kind", "_known", "_made", "_make")
+
+    def __init__(self, kind: type[Any], make: Callable[[], Any], known: dict[str, Any]) -> None:
+        self._kind = kind
+        self._make = make
+        self._known = {"exact": False, "level": 0, "max_scores": None, **known}
+        self._made: Any = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Any]:
+        return self._kind
+
+    def _state(self) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getattr__(self, name: str) -> Any:
+        known = self._known
+        return known[name] if name in known else getattr(self._state(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._state() == (other._state() if type(other) is ScaledState else other))
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 SUMMED: dict[str, Callable[[StatePlan], Any]] = {
     "confusion": lambda plan: plan.confusion(),
@@ -33,14 +190,10 @@ class FadingSums:
 
     From one epoch to the next the unit doubles: an event that weighs u units of epoch e weighs
     u·2^(e − base) here. Every number is an integer, so that an event adds to it, and an epoch
-    that is dropped is taken out, without a trace: the same as a sum of all that are left.
-
-    Args:
-        plan: What the epochs keep.
+    that is dropped is removed, without a trace: the same as a sum of all that are left.
 
     Attributes:
-        base: The epoch whose units these are; no epoch that is kept is older.
-        advanced_to: The newest epoch when the last one that had faded out was taken out; None
+        advanced_to: The newest epoch when the last one that had faded out was removed; None
             before the first.
 
     >>> from streameval.states.confusion import ConfusionCounts
@@ -52,12 +205,12 @@ class FadingSums:
     [[6, 0], [20, 2]]
     """
 
-    __slots__ = ("_plan", "_states", "advanced_to", "base")
+    __slots__ = ("_bases", "_plan", "_states", "advanced_to")
 
     def __init__(self, plan: StatePlan) -> None:
         self._plan = plan
         self._states: dict[str, Any] = {}
-        self.base = 0
+        self._bases: dict[str, int] = {}
         self.advanced_to: int | None = None
 
     def keeps(self, name: str) -> bool:
@@ -68,47 +221,53 @@ class FadingSums:
         """A state's sum, which changes with the next event; None where it is not kept."""
         return self._states.get(name)
 
+    def base(self, name: str) -> int:
+        """The epoch in whose units a state's sum is; no epoch that is kept is older."""
+        return self._bases[name]
+
     @property
     def distinct(self) -> int:
         """Number of distinct scores, where they are kept."""
-        ranking: WideRanking | None = self._states.get("index")
-        return 0 if ranking is None else ranking.distinct
+        return self._states["index"].distinct if "index" in self._states else 0
 
     def begin(self, name: str, oldest: int, parts: Iterable[tuple[int, Any]]) -> bool:
-        """Sum a state of all epochs, and keep it current from now on, unless it is too large.
+        """Sum a state of all epochs, and keep it current; False if there are too many labels.
 
         Args:
             name: One of :data:`SUMMED`.
             oldest: The oldest epoch that is kept.
             parts: The epochs, each with its state; all weights are whole.
         """
-        if not self._states:
-            self.base = oldest
         whole = SUMMED[name](self._plan)
         try:
-            whole.add_multiples((part, 1 << (number - self.base)) for number, part in parts)
-        except InputError:
-            return False  # more labels than are kept current, or than one state takes
-        self._states[name] = whole
+            for number, part in parts:
+                whole.merge(part, 1 << (number - oldest))
+        except (InputError, StateError):
+            return False
+        self._states[name], self._bases[name] = whole, oldest
         return True
 
     def forget(self) -> None:
         """Keep nothing current, until it begins again."""
         self._states.clear()
 
+    def rebase(self, oldest: int) -> None:
+        """Keep the integers short: all epochs before this one have been dropped."""
+        for name, whole in list(self._states.items()):
+            bits = oldest - self._bases[name]
+            if bits > _STEP and hasattr(whole, "shift_right"):
+                whole.shift_right(bits)
+                self._bases[name] = oldest
+            elif bits > _MOST_EPOCHS:
+                del self._states[name]
+
     def count(self, event: EventFields, number: int, sign: int) -> None:
-        """Count an event with the units that it weighs in its epoch, or (−1) take it back."""
-        if not self._states:
-            return
-        bits = number - self.base
-        if bits > _MOST_EPOCHS:
-            self.forget()
-            return
-        true, predicted, score, weight = event
-        weight = sign * weight << bits  # type: ignore[operator]
+        """Count an event with the units that it weighs in its epoch, or (−1) remove it."""
+        true, predicted, score, units = event
         task = self._plan.task_row
         try:
             for name, whole in self._states.items():
+                weight = sign * units << number - self._bases[name]  # type: ignore[operator]
                 if STATES[name].fed_by == "labels":
                     if predicted is not None:
                         whole.add_whole(true, predicted, weight)
@@ -120,17 +279,17 @@ class FadingSums:
             self.forget()
 
     def drop(self, number: int, part: Callable[[str], Any]) -> None:
-        """Take out an epoch, given as the function from the name of a state to its part in it."""
+        """Remove an epoch, given as the function from the name of a state to its part in it."""
         for name, whole in self._states.items():
-            whole.add_multiples([(part(name), -1 << (number - self.base))])
+            whole.merge(part(name), -1 << (number - self._bases[name]))
 
     def check_equal(self, other: Any, name: str) -> None:
         """Assert that another's sum of this state is the same."""
         mine, theirs = self.whole(name), other.whole(name)
         if name == "index":
             assert list(mine.groups()) == list(theirs.groups())
-            assert (mine.totals, mine.twice_wins) == (list(theirs.totals), theirs.twice_wins)
+            assert (mine.totals, mine.twice_wins) == (theirs.totals, theirs.twice_wins)
         else:
             assert mine == theirs
-        if isinstance(theirs, WideRanking | WideClassScores):
+        if name in ("index", "class_scores"):
             theirs._check()

@@ -85,11 +85,11 @@ class Oracle:
     def class_values(self) -> tuple[dict[str, float], dict[Any, float]]:
         """Losses of events of several classes, and the AUC of each class against the rest."""
         kept = [(event, weight) for event, weight in self.kept() if event.score is not None]
-        terms = [(*event_terms(e.true, e.score, e.predicted)[:2], weight) for e, weight in kept]
+        terms = [(event_terms(e.true, e.score, e.predicted), weight) for e, weight in kept]
         under = UNIT * sum(weight for _, weight in kept)
         losses = {
-            "log_loss": _ratio(sum(weight * loss for loss, _, weight in terms), under),
-            "brier_score": _ratio(sum(weight * brier for _, brier, weight in terms), under),
+            "log_loss": _ratio(sum(weight * term[0] for term, weight in terms), under),
+            "brier_score": _ratio(sum(weight * term[1] for term, weight in terms), under),
         }
         areas = {}
         for label in {e.true for e, _ in kept} | {

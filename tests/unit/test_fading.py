@@ -193,6 +193,26 @@ def test_numbers_that_compiled_sums_do_not_hold() -> None:
     ev._check()
 
 
+@pytest.mark.parametrize("weight", [1, 2**20])
+def test_sums_of_several_classes_over_hundreds_of_half_lives(weight: int) -> None:
+    names = ("f1_macro", "cohen_kappa", "roc_auc_ovr", "log_loss")
+    ev = opened(3, task="multiclass")
+    for n, item in enumerate(class_stream(1200, seed=3)):
+        ev.update(**item.arguments() | {"weight": weight if n % 2 else 1})
+        values = [ev[name] for name in names]
+        if n % 100 == 99:
+            ev._check()
+            unread = se.from_bytes(ev.to_bytes())
+            assert [unread[name] for name in names] == values
+            assert [ev.value(name) for name in names] == values
+    # Far ahead of all others, which have faded out with it.
+    ev = opened("1m", task="multiclass", metrics=["f1_macro"])
+    for moment, label in ((0, "a"), (30, "b"), (10**6, "c"), (10**6 + 60, "a")):
+        ev.update("a", label, event_time=moment, weight=weight)
+        assert ev["f1_macro"] == se.from_bytes(ev.to_bytes())["f1_macro"]
+        ev._check()
+
+
 @pytest.mark.parametrize("count", [1, 64, 65, 400])
 @pytest.mark.parametrize("half_life", ["20m", "20h", 3000])
 def test_a_batch_after_a_read(half_life: Any, count: int) -> None:

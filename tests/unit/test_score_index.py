@@ -522,6 +522,28 @@ def test_a_copy_goes_its_own_way(duplicate):
     assert index != "index"
 
 
+def test_pickles_that_name_the_former_module_are_read():
+    index = PortableScoreIndex([(True, 0.5), (False, 0.25)])
+    name = b"cstreameval.states.ranking.%s\nPortableScoreIndex\n"
+    restore = b"cbuiltins\ngetattr\n(" + name % b"portable_index" + b"Vfrom_state\ntR"
+    assert pickle.loads(restore + b".")(index.to_state()) == index
+
+
+@pytest.mark.parametrize("kind", [ScoreIndex, PortableScoreIndex])
+@given(mine=events, theirs=events)
+@settings(max_examples=30)
+def test_a_merge_times_minus_one_removes_what_was_merged(kind, mine, theirs):
+    index, other = kind(), kind()
+    for events_of, state in ((mine, index), (theirs, other)):
+        state.update_many(*as_columns(events_of))
+    before, content = index.to_state(), other.to_state()
+    index.merge(other)
+    index.merge(other, times=-1)
+    assert str(index.to_state()) == str(before)
+    assert str(other.to_state()) == str(content)
+    index._check()
+
+
 # --- which implementation -----------------------------------------------------------------
 
 

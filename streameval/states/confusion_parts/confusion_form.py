@@ -1,4 +1,4 @@
-"""The written form of a confusion: validated when read."""
+"""The written form of a confusion (docs/state-format.md), validated when read."""
 
 from __future__ import annotations
 
@@ -16,30 +16,17 @@ from streameval.states.fields import (
     refuse,
 )
 
-# The written form of a confusion: one dict for one content, and none other accepted.
-#
-# =============  ===========================================================
-# ``labels``     list of str or of int, none twice; ascending unless ``closed``
-# ``closed``     bool: whether the list is fixed, in the order declared; if not,
-#                every label occurs
-# ``true``       int64 array: index into ``labels`` of each cell above 0
-# ``predicted``  int64 array of the same length; cells ascend by (true, predicted)
-# ``weight``     int64 array, all above 0; a list of int where one passes
-#                int64; a float64 array once a weight was not whole
-# =============  ===========================================================
-
 _NAME = "confusion"
 _KEYS = frozenset({"closed", "labels", "predicted", "true", "weight"})
 _INT64_MAX = 2**63 - 1
 
 
 class ConfusionForm(NamedTuple):
-    """The content of a written form, validated."""
+    """The content of a written form; a cell is true index, predicted index and weight."""
 
     labels: list[Label]
     closed: bool
     cells: list[tuple[int, int, Weight]]
-    """Index of the true label, index of the predicted label, weight."""
     exact: bool
 
 
@@ -63,11 +50,7 @@ def write_form(form: ConfusionForm) -> dict[str, Any]:
 
 
 def read_form(data: object) -> ConfusionForm:
-    """Validate a dict of unknown origin.
-
-    Raises:
-        StateError: It is not a dict that :func:`write_form` could have made.
-    """
+    """The content of a dict of unknown origin; raises StateError."""
     fields = fields_of(data, _NAME, _KEYS)
     closed = bool_field(fields, "closed", _NAME)
     labels = labels_field(fields, "labels", _NAME, ascending=not closed)

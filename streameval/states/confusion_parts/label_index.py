@@ -9,28 +9,21 @@ from typing import Any
 from streameval.errors import InputError, shown
 from streameval.events.values import MAX_CLASSES, Label, check_same_kind
 
-INDEX_BITS = 17
-"""An index takes so many bits, and two of them fit in one small int: 2^17 > MAX_CLASSES."""
-
 _SHOWN_LABELS = 10
 
 
 class LabelIndex:
     """Labels of one kind, each with an index that is fixed while the label is present.
 
-    The index of a removed label is given to the next new one, so indices
-    stay below the largest number of labels present at one time.
+    The next new label gets the index of a removed one, so that indices stay below the largest
+    number of labels present at one time.
 
-    Args:
-        closed: The closed list of classes: no other label is added. Copies share
-            it, so an evaluator of many windows and slices holds it once.
-
-    >>> labels = LabelIndex()
-    >>> labels.add("cat"), labels.add("dog"), labels.add("cat")
-    (0, 1, 0)
-    >>> labels.remove(0)
-    >>> labels.add("emu"), sorted(labels.index)
-    (0, ['dog', 'emu'])
+    Attributes:
+        index: From each label to its index.
+        labels: By index; the value at a free index has no meaning.
+        free: The indices of removed labels; None before the first.
+        closed: From each label of the closed list to its place, None without one. Copies share
+            it, so that an evaluator of many windows and slices holds it once.
     """
 
     __slots__ = ("closed", "free", "index", "labels")
@@ -38,15 +31,13 @@ class LabelIndex:
     def __init__(self, closed: Iterable[Label] | None = None) -> None:
         self.index: dict[Any, int] = {}
         self.labels: list[Label] = []
-        """By index; the value at a free index has no meaning."""
         self.free: list[int] | None = None
         self.closed: Mapping[Label, int] | None = None
-        """From each declared label to its position in the list; None without a list."""
         if closed is not None:
             self.closed = {label: n for n, label in enumerate(closed)}
 
     def add(self, label: Label) -> int:
-        """The index of a label, which is added if it is new."""
+        """The index of a label, new or not."""
         k = self.index.get(label)
         if k is None:
             if self.free:
@@ -70,20 +61,16 @@ class LabelIndex:
         columns: Iterable[tuple[str, list[Label], Iterable[int]]],
         find: Callable[[str, int], int] | None,
     ) -> list[dict[int, int]]:
-        """The indices of labels of several columns; all new ones are added, or none.
+        """Add labels of several columns, or raise InputError and add none.
 
         Args:
-            columns: Field name, list of labels, and the codes (indices into
-                that list) that occur.
-            find: Position of the first event of a field with a code, for the
-                message; None where there is but one event.
+            columns: Field name, list of labels, and the codes (indices into that list) that
+                occur.
+            find: Position of the first event of a field with a code, for the message; None
+                where there is but one event.
 
         Returns:
-            A dict from code to index for each column.
-
-        Raises:
-            InputError: A label outside a closed list, a str beside numbers, or
-                more than MAX_CLASSES labels.
+            For each column the index of the label of each code.
         """
         columns = list(columns)
         self.check(columns, find)
@@ -138,7 +125,7 @@ class LabelIndex:
         return twin
 
     def _check(self, occurring: set[int]) -> None:
-        """Assert every invariant; ``occurring`` are the indices used by cells."""
+        """Assert every invariant; cells use the indices ``occurring``."""
         free = self.free or []
         assert len(self.index) + len(free) == len(self.labels)
         assert {*self.index.values(), *free} == set(range(len(self.labels)))

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "label_sums.hpp"
+#include "exact128.hpp"
 #include "loss_tally.hpp"
 
 namespace streameval {

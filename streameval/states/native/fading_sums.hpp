@@ -12,6 +12,7 @@
 #include <limits>
 #include <vector>
 
+#include "confusion_cells.hpp"
 #include "exact128.hpp"
 #include "loss_tally.hpp"
 #include "wide_tree.hpp"
@@ -55,29 +56,24 @@ class FadingSums {
   public:
     static constexpr int kMostBits = 126;  // of all events' weight
 
-    struct Bin {
-        Wide weight = 0, hits = 0;
-        U256 units;
-    };
-
     bool counts = false, ranks = false, loses = false;  // which sums are current
     std::int64_t base = 0;
     Wide cells[4] = {0, 0, 0, 0};  // [2 * true + predicted]
-    WideTree tree;
-    U256 log_loss, brier;
-    Wide inside = 0, outside = 0;  // weight of the scores in [0, 1], and of the others
-    std::vector<double> edges;     // inner ones of the reliability bins
-    std::vector<Bin> bins;
+    WideTree* tree = nullptr;
+    // Log loss, Brier terms, weight of the scores in [0, 1], of the others; and of all bins the
+    // weights, hits and units.
+    std::vector<U256> losses;
+    std::vector<double> edges;  // inner ones of the reliability bins
 
     bool any() const { return counts || ranks || loses; }
+    Wide weight_of_losses() const { return loses ? losses[2].low + losses[3].low : Wide(0); }
+    Wide all() const { return cells[0] + cells[1] + cells[2] + cells[3]; }
 
     void forget() {
         counts = ranks = loses = false;
         for (Wide& cell : cells) cell = 0;
-        tree.clear();
-        log_loss = brier = U256();
-        inside = outside = 0;
-        std::fill(bins.begin(), bins.end(), Bin());
+        tree->clear();
+        std::fill(losses.begin(), losses.end(), U256());
     }
 
     // The weight of an event or group of an epoch in units of the base, after making room for
@@ -96,31 +92,20 @@ class FadingSums {
         // Of more than all bits nothing is left: the sums are empty.
         const int bits = static_cast<int>(std::min<std::int64_t>(oldest - base, 127));
         for (Wide& cell : cells) cell >>= bits;
-        tree.shift_right(bits);
-        log_loss >>= bits;
-        brier >>= bits;
-        inside >>= bits;
-        outside >>= bits;
-        for (Bin& bin : bins) {
-            bin.weight >>= bits;
-            bin.hits >>= bits;
-            bin.units >>= bits;
-        }
+        tree->shift_right(bits);
+        for (U256& sum : losses) sum >>= bits;
         base = oldest;
     }
 
-    void add(std::uint8_t flags, double score, Wide weight) {
-        if (ranks && flags & kScored) tree.insert(flags & kTrue, score, weight);
-        if (counts && flags & kLabelled) cells[place(flags)] += weight;
-        if (loses && flags & kScored) add_loss(flags & kTrue, score, weight, false);
-    }
-    // False where the score does not weigh so much, which no call should cause.
-    bool remove(std::uint8_t flags, double score, Wide weight) {
-        bool found = true;
-        if (ranks && flags & kScored) found = tree.remove(flags & kTrue, score, weight);
-        if (counts && flags & kLabelled) cells[place(flags)] -= weight;
-        if (loses && flags & kScored) add_loss(flags & kTrue, score, weight, true);
-        return found;
+    // Adds an event, or removes it; of what does not fit nothing is kept. False where the score
+    // does not weigh so much, which no call should cause.
+    bool count(std::uint8_t flags, double score, std::uint64_t units, std::int64_t epoch,
+               std::int64_t oldest, bool less) {
+        if (!any()) return true;
+        const Wide weight = weight_of(units, epoch, oldest);
+        if (weight != 0) return count_weight(flags, score, weight, less);
+        forget();
+        return true;
     }
 
     // The events that wait, oldest first; their epochs ascend.
@@ -148,7 +133,8 @@ class FadingSums {
         for (; first_ < events_.size() && events_[first_].epoch < oldest; ++first_) {
             const WaitingEvent& event = events_[first_];
             if (any())
-                found &= remove(event.flags, event.score, static_cast<Wide>(event.units) << (event.epoch - base));
+                found &= count_weight(event.flags, event.score,
+                                      static_cast<Wide>(event.units) << (event.epoch - base), true);
         }
         if (first_ == events_.size()) clear_waiting();
         return found;
@@ -159,45 +145,55 @@ class FadingSums {
     double precision() const { return share(cells[3], cells[3] + cells[1]); }
     double recall() const { return share(cells[3], cells[3] + cells[2]); }
     double f1() const { return share(2 * cells[3], 2 * cells[3] + cells[1] + cells[2]); }
-    double mean_log_loss() const { return mean(log_loss); }
-    double mean_brier() const { return mean(brier); }
+    double log_loss() const { return mean(losses[0]); }
+    double brier_score() const { return mean(losses[1]); }
 
   private:
     std::vector<WaitingEvent> events_;
     std::size_t first_ = 0;
 
-    static int place(std::uint8_t flags) { return (flags & kTrue ? 2 : 0) + (flags & kPredicted ? 1 : 0); }
-    Wide all() const { return cells[0] + cells[1] + cells[2] + cells[3]; }
-
     bool fits(std::uint64_t units, std::int64_t epoch) const {
         const std::int64_t bits = epoch - base;
         if (bits < 0 || bits > kMostBits) return false;
         if (bits + length(static_cast<Wide>(units)) >= kMostBits) return false;
-        const Wide most = std::max({all(), tree.positives() + tree.negatives(), inside + outside});
+        const Wide most = std::max({all(), tree->positives() + tree->negatives(), weight_of_losses()});
         return length(most) < kMostBits;
     }
 
-    void add_loss(bool positive, double score, Wide weight, bool less) {
+    bool count_weight(std::uint8_t flags, double score, Wide weight, bool less) {
+        const bool positive = flags & kTrue;
+        bool found = true;
+        if (ranks && flags & kScored) {
+            if (less)
+                found = tree->remove(positive, score, weight);
+            else
+                tree->insert(positive, score, weight);
+        }
+        if (counts && flags & kLabelled)
+            change(cells[(positive ? 2 : 0) + (flags & kPredicted ? 1 : 0)], weight, less);
+        if (loses && flags & kScored) count_loss(positive, score, weight, less);
+        return found;
+    }
+
+    void count_loss(bool positive, double score, Wide weight, bool less) {
         if (!BinaryTerms::has(score)) {
-            change(outside, weight, less);
+            change(losses[3], U256{0, weight}, less);
             return;
         }
         const BinaryTerms terms(positive, score);
-        change(log_loss, product(weight, loss_units<Wide>(terms.given)), less);
-        change(brier, product(weight, static_cast<Wide>(terms.brier)), less);
-        change(inside, weight, less);
-        Bin& bin = bins[bin_of(edges, score)];
-        change(bin.weight, weight, less);
-        if (positive) change(bin.hits, weight, less);
-        change(bin.units, product(weight, static_cast<Wide>(terms.units)), less);
+        const std::size_t size = edges.size() + 1;
+        U256* bin = &losses[4 + bin_of(edges, score)];
+        change(losses[0], product(weight, loss_units<Wide>(terms.given)), less);
+        change(losses[1], product(weight, static_cast<Wide>(terms.brier)), less);
+        change(losses[2], U256{0, weight}, less);
+        change(bin[0], U256{0, weight}, less);
+        if (positive) change(bin[size], U256{0, weight}, less);
+        change(bin[2 * size], product(weight, static_cast<Wide>(terms.units)), less);
     }
 
-    static double share(Wide over, Wide under) {
-        return under == 0 ? std::numeric_limits<double>::quiet_NaN() : quotient(over, under);
-    }
     double mean(const U256& units) const {
-        if (outside != 0 || inside == 0) return std::numeric_limits<double>::quiet_NaN();
-        return quotient(units, U256{0, inside} << 60);
+        if (losses[3].low != 0 || losses[2].low == 0) return std::numeric_limits<double>::quiet_NaN();
+        return quotient(units, losses[2] << 60);
     }
 };
 

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=True, embedsignature=False, cdivision=True
-"""The compiled sums of a fading window of binary events, and its short way in."""
+"""The compiled sums of a fading window: its rankings, and those of binary events in one."""
 
 cimport cython
 from libc.math cimport NAN
@@ -11,9 +11,12 @@ from libcpp.vector cimport vector
 import numpy as np
 
 from streameval.states.native.native_way cimport PlainEvent, TimelineWay, WindowWay
-from streameval.states.native.wide_tree cimport U256, Wide, WideTree
+from streameval.states.native.exact128 cimport (
+    U256, Wide, integer, long_integer, long_wide, wide,
+)
+from streameval.states.native.wide_tree cimport WideTree
 
-__all__ = ["NativeFadingSums"]
+__all__ = ["NativeFadingSums", "NativeWideRanking"]
 
 cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
     cdef cppclass FadingUnits:
@@ -28,29 +31,22 @@ cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
         int64_t epoch
         uint8_t flags
 
-    cdef cppclass Bin "streameval::FadingSums::Bin":
-        Wide weight
-        Wide hits
-        U256 units
-
     cdef cppclass FadingSums:
         cbool counts
         cbool ranks
         cbool loses
         int64_t base
         Wide cells[4]
-        WideTree tree
-        U256 log_loss
-        U256 brier
-        Wide inside
-        Wide outside
+        WideTree* tree
+        vector[U256] losses
         vector[double] edges
-        vector[Bin] bins
         cbool any()
+        Wide all()
         void forget() except +
-        Wide weight_of(uint64_t units, int64_t epoch, int64_t oldest)
-        void add(uint8_t flags, double score, Wide weight) except +
-        cbool remove(uint8_t flags, double score, Wide weight)
+        Wide weight_of_losses()
+        cbool count(
+            uint8_t flags, double score, uint64_t units, int64_t epoch, int64_t oldest, cbool less
+        ) except +
         void rebase(int64_t oldest)
         size_t waiting()
         const WaitingEvent& waiting_at(size_t at)
@@ -62,8 +58,8 @@ cdef extern from "fading_sums.hpp" namespace "streameval" nogil:
         double precision()
         double recall()
         double f1()
-        double mean_log_loss()
-        double mean_brier()
+        double log_loss()
+        double brier_score()
 
     void change(U256& sum, const U256& by, cbool less)
     void change(Wide& sum, Wide by, cbool less)
@@ -80,43 +76,128 @@ cdef object _ONE = 1
 cdef FadingUnits _UNITS
 # MAX_TOTAL in Python.
 cdef uint64_t _MOST_UNITS = (<uint64_t>1 << 62) - 1
-cdef object _LOW_BITS = 2**64 - 1
-cdef object _LOW_WIDE = 2**128 - 1
-# Events that wait before the full way takes them into their epochs' states.
+# Events that wait before Python takes them into their epochs' states.
 cdef size_t _MOST_WAITING = 8192
 # A weight of all events that the sums do not hold.
 cdef object _TOO_WIDE = 2**125
 
 
-cdef inline Wide _wide(object number):
-    cdef uint64_t high = number >> 64, low = number & _LOW_BITS
-    return (<Wide>high << 64) | <Wide>low
+cdef inline Wide _within(number, Wide held) except? 0:
+    """A weight that may be added to what is held; raises OverflowError."""
+    if number >= _TOO_WIDE or (wide(number) + held) >> 125 != 0:
+        raise OverflowError("sums of a fading window hold weights below 2**125")
+    return wide(number)
 
 
-cdef inline object _integer(Wide number):
-    cdef uint64_t high = <uint64_t>(number >> 64), low = <uint64_t>number
-    return low if high == 0 else (<object>high << 64) | low
+@cython.final
+cdef class NativeWideRanking:
+    """:class:`~streameval.states.ranking.wide_ranking.WideRanking`, compiled.
 
+    Raises OverflowError, and changes nothing, where a total would reach 2¹²⁵.
 
-cdef inline U256 _long(object number):
-    cdef U256 value
-    value.high = _wide(number >> 128)
-    value.low = _wide(number & _LOW_WIDE)
-    return value
+    Cost:
+        O(log n) to add or remove; W2 is current. 40 bytes a distinct score.
+    """
 
+    cdef WideTree _tree
 
-cdef inline object _long_integer(const U256& number):
-    return (_integer(number.high) << 128) | _integer(number.low)
+    cdef Wide _total(self) noexcept:
+        return self._tree.negatives() + self._tree.positives()
+
+    @property
+    def distinct(self):
+        """Number of distinct scores."""
+        return self._tree.distinct()
+
+    @property
+    def totals(self):
+        """The weight of the negatives and of the positives."""
+        return integer(self._tree.negatives()), integer(self._tree.positives())
+
+    @property
+    def twice_wins(self):
+        """W2."""
+        return long_integer(self._tree.twice_wins())
+
+    @property
+    def won_share(self):
+        """W2 / (2·P·N), the AUC, divided once; None while a class is missing."""
+        cdef double share = self._tree.won_share()
+        return share if share == share else None
+
+    def add_whole(self, bint positive, double score, weight):
+        """Add a weight, negative to remove some that is there."""
+        if weight > 0:
+            self._tree.insert(positive, score, _within(weight, self._total()))
+        elif not self._tree.remove(positive, score, wide(-weight)):
+            raise RuntimeError("a fading window's event is not in its sums")
+
+    def merge(self, index, times):
+        """Add an index of integer weights so many times; negative to remove it."""
+        self.add_groups(index.groups(), times)
+
+    def add_groups(self, groups, times):
+        """Add scores of integer weights so many times, ±2^k; negative to remove them."""
+        cdef const double[::1] scores = groups.scores
+        cdef const int64_t[::1] column
+        cdef Wide factor = wide(abs(times))
+        cdef bint less = times < 0, positive
+        cdef Py_ssize_t at
+        if not less:
+            _within(int(groups.positives.sum() + groups.negatives.sum()) * times, self._total())
+        for positive in range(2):
+            column = groups.positives if positive else groups.negatives
+            for at in range(scores.shape[0]):
+                if column[at] and not less:
+                    self._tree.insert(positive, scores[at], <Wide>column[at] * factor)
+                elif column[at] and not self._tree.remove(
+                    positive, scores[at], <Wide>column[at] * factor
+                ):
+                    raise RuntimeError("a fading window's epoch is not in its sums")
+
+    def shift_right(self, int bits):
+        """Divide all weights by 2**bits, of which they are multiples."""
+        self._tree.shift_right(min(bits, 127))
+
+    def groups(self):
+        """Score, weight of positives and weight of negatives, ascending."""
+        size = self._tree.distinct()
+        scores = np.empty(size)
+        columns = np.empty((2, size, 2), dtype=np.uint64)
+        cdef double[::1] to_scores = scores
+        cdef uint64_t[::1] positives = columns[0].reshape(-1), negatives = columns[1].reshape(-1)
+        if size:
+            self._tree.read_groups(&to_scores[0], &positives[0], &negatives[0])
+        weights = [
+            [low | high << 64 for low, high in column] for column in columns.tolist()
+        ]
+        return zip(scores.tolist(), *weights)
+
+    def scaled(self, units, bits):
+        """Columns of the groups, weights over ``units * 2**bits``, as floats; rounded twice."""
+        size = self._tree.distinct()
+        columns = np.empty(size), np.empty(size), np.empty(size)
+        cdef double[::1] scores, positives, negatives
+        scores, positives, negatives = columns
+        if size:
+            self._tree.read_scaled(&scores[0], &positives[0], &negatives[0], -bits)
+        return columns[0], columns[1] / units, columns[2] / units
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self._tree.bytes()
+
+    def _check(self):
+        """Assert every invariant."""
+        cdef const char* broken = self._tree.broken()
+        assert broken is NULL, broken.decode()
 
 
 @cython.final
 cdef class NativeFadingSums(WindowWay):
     """:class:`~streameval.windows.fading_sums.FadingSums` of binary events, compiled.
 
-    The same integers, in 128 and 256 bits; what does not fit is refused, and the window goes on
-    with the other ones.
-
-    A plain event of the newest epoch, or one that begins a new one, is weighed, added to the
+    The same integers, in 128 and 256 bits; the window goes on with the reference once they do
+    not fit. A plain event of the newest epoch, or one that begins a new one, is weighed, added to the
     sums, and waits until the state of its own epoch is needed (:meth:`take`). An epoch that has
     faded out before then never has one. The methods from :meth:`roc_auc` on are the metrics of
     these names, with the same bits; nan where the sum is not kept, is behind or has no value.
@@ -127,15 +208,12 @@ cdef class NativeFadingSums(WindowWay):
         epochs: How many are kept.
         timeline: The window's; its latest moment advances.
         tables: Powers of two, of which units are made.
-        advance: Drops epochs that have faded out, and takes them out of these sums.
+        advance: Drops epochs that have faded out, and removes them from these sums.
         losses: The class of their losses, ProbabilitySums.
-
-    Cost:
-        A plain event O(log n), O(1) where nothing of the ranking is read. 40 bytes a distinct
-        score and 32 an event that waits, at most 8,192 of these.
     """
 
     cdef FadingSums _sums
+    cdef NativeWideRanking _ranking
     cdef object _plan
     cdef object _advance
     cdef object _losses
@@ -146,7 +224,7 @@ cdef class NativeFadingSums(WindowWay):
     cdef bint _scores
     cdef bint _limited
     # The newest epoch for which what has faded out is no longer in the sums.
-    cdef object _advanced_to
+    cdef public object advanced_to
     # The oldest epoch that has a state, the newest in which anything was counted, and what one
     # class of an epoch may still weigh.
     cdef public int64_t oldest_held
@@ -156,6 +234,8 @@ cdef class NativeFadingSums(WindowWay):
     cdef public bint retired
 
     def __init__(self, plan, span, epochs, timeline, tables, advance, losses):
+        self._ranking = NativeWideRanking()
+        self._sums.tree = &self._ranking._tree
         self._plan = plan
         self._advance = advance
         self._losses = losses
@@ -174,25 +254,15 @@ cdef class NativeFadingSums(WindowWay):
 
     # The sums -------------------------------------------------------------
 
-    @property
-    def base(self):
+    def base(self, name):
         """The epoch whose units these are."""
         return self._sums.base
 
-    @property
-    def advanced_to(self):
-        """The newest epoch for which what has faded out has been taken out; None before one."""
-        return self._advanced_to
-
-    @advanced_to.setter
-    def advanced_to(self, number):
-        self._advanced_to = number
-
     cdef int64_t _oldest(self) except? -1:
         """The oldest epoch of which anything is in the sums."""
-        if self._advanced_to is None:
+        if self.advanced_to is None:
             return self._sums.base
-        return <int64_t>self._advanced_to - self._epochs + 1
+        return <int64_t>self.advanced_to - self._epochs + 1
 
     def keeps(self, name):
         """Whether a state's sum is kept current."""
@@ -206,23 +276,24 @@ cdef class NativeFadingSums(WindowWay):
         if not self.keeps(name):
             return None
         if name == "index":
-            return self
+            return self._ranking
         if name == "confusion":
             counts = self._plan.confusion()
             for at in range(4):
                 if self._sums.cells[at] != 0:
-                    counts.add_whole(at // 2, at % 2, _integer(self._sums.cells[at]))
+                    counts.add_whole(at // 2, at % 2, integer(self._sums.cells[at]))
             return counts
-        bins = range(self._sums.bins.size())
+        sums = [long_integer(self._sums.losses[at]) for at in range(self._sums.losses.size())]
+        size = self._sums.edges.size() + 1
         return self._losses.from_state({
-            "bins": len(bins),
+            "bins": size,
             "exact": True,
-            "log_loss_units": _long_integer(self._sums.log_loss),
-            "brier_units": _long_integer(self._sums.brier),
-            "bin_weights": [_integer(self._sums.bins[n].weight) for n in bins],
-            "bin_positives": [_integer(self._sums.bins[n].hits) for n in bins],
-            "bin_probability_units": [_long_integer(self._sums.bins[n].units) for n in bins],
-            "outside": _integer(self._sums.outside),
+            "log_loss_units": sums[0],
+            "brier_units": sums[1],
+            "outside": sums[3],
+            "bin_weights": sums[4 : 4 + size],
+            "bin_positives": sums[4 + size : 4 + 2 * size],
+            "bin_probability_units": sums[4 + 2 * size :],
         })
 
     def begin(self, name, int64_t oldest, parts):
@@ -238,11 +309,13 @@ cdef class NativeFadingSums(WindowWay):
         else:
             self._sums.loses = True
             self._sums.edges = self._losses(self._plan.bins).bin_edges[1 : self._plan.bins]
-            self._sums.bins.resize(self._plan.bins)
-        for number, part in parts:
-            if not self._add_part(name, number, part):
-                self.forget()
-                return False
+            self._sums.losses.resize(4 + 3 * self._plan.bins)
+        try:
+            for number, part in parts:
+                self._change(name, number, part, False)
+        except OverflowError:
+            self.forget()
+            return False
         return True
 
     def forget(self):
@@ -250,12 +323,9 @@ cdef class NativeFadingSums(WindowWay):
         self._sums.forget()
 
     def count(self, event, number, int sign):
-        """Count an event with the units that it weighs in its epoch, or (−1) take it back."""
+        """Count an event with the units that it weighs in its epoch, or (−1) remove it."""
         cdef uint8_t flags = 0
         cdef double score = 0.0
-        cdef Wide weight
-        if not self._sums.any():
-            return
         true, predicted, value, units = event
         if true:
             flags = TRUE
@@ -264,136 +334,40 @@ cdef class NativeFadingSums(WindowWay):
         if value is not None:
             flags |= SCORED
             score = value
-        weight = self._sums.weight_of(units, number, self._oldest())
-        if weight == 0:
-            self.forget()
-        elif sign > 0:
-            self._sums.add(flags, score, weight)
-        elif not self._sums.remove(flags, score, weight):
+        if not self._sums.count(flags, score, units, number, self._oldest(), sign < 0):
             raise RuntimeError("a fading window's event is not in its sums")
 
     def drop(self, number, part):
-        """Take out an epoch, given as the function from the name of a state to its part in it."""
+        """Remove an epoch, given as the function from the name of a state to its part in it."""
         for name in ("confusion", "index", "probability"):
             if self.keeps(name):
-                self._drop_part(name, number, part(name))
+                self._change(name, number, part(name), True)
 
-    cdef bint _add_part(self, name, int64_t number, part) except -1:
-        cdef const double[::1] scores
-        cdef const int64_t[::1] positives, negatives
-        cdef Py_ssize_t at
-        cdef Wide weight
-        if name == "index":
-            groups = part.groups()
-            scores, positives, negatives = groups.scores, groups.positives, groups.negatives
-            for at in range(scores.shape[0]):
-                if positives[at]:
-                    weight = self._sums.weight_of(positives[at], number, self._sums.base)
-                    if weight == 0:
-                        return False
-                    self._sums.tree.insert(True, scores[at], weight)
-                if negatives[at]:
-                    weight = self._sums.weight_of(negatives[at], number, self._sums.base)
-                    if weight == 0:
-                        return False
-                    self._sums.tree.insert(False, scores[at], weight)
-            return True
+    cdef object _change(self, name, int64_t number, part, bint less):
+        """Add a state of an epoch, or remove it; raises OverflowError."""
+        cdef size_t at = 0
         factor = _ONE << (number - self._sums.base)
-        if name == "confusion":
-            if part.total * factor >= _TOO_WIDE:
-                return False
-            for true, predicted, held in part.cells():
-                self._sums.cells[2 * true + predicted] += _wide(held * factor)
-            return _integer(self._sums.cells[0]) + _integer(self._sums.cells[1]) + _integer(
-                self._sums.cells[2]) + _integer(self._sums.cells[3]) < _TOO_WIDE
-        if (part.weight + part.outside) * factor >= _TOO_WIDE:
-            return False
-        self._change_losses(part, factor, False)
-        return _integer(self._sums.inside) + _integer(self._sums.outside) < _TOO_WIDE
-
-    cdef object _change_losses(self, part, factor, bint less):
-        cdef size_t at
-        cdef Bin* bin
-        cdef object weights = part.bin_weights, hits = part.bin_positives
-        cdef object units = part.bin_probability_units
-        change(self._sums.log_loss, _long(part.log_loss_units * factor), less)
-        change(self._sums.brier, _long(part.brier_units * factor), less)
-        change(self._sums.inside, _wide(part.weight * factor), less)
-        change(self._sums.outside, _wide(part.outside * factor), less)
-        for at in range(self._sums.bins.size()):
-            bin = &self._sums.bins[at]
-            change(bin.weight, _wide(weights[at] * factor), less)
-            change(bin.hits, _wide(hits[at] * factor), less)
-            change(bin.units, _long(units[at] * factor), less)
-
-    cdef object _drop_part(self, name, int64_t number, part):
-        cdef int64_t bits = number - self._sums.base
         if name == "index":
-            groups = part.groups()
-            self._remove_column(groups.scores, groups.positives, True, bits)
-            self._remove_column(groups.scores, groups.negatives, False, bits)
+            self._ranking.merge(part, -factor if less else factor)
         elif name == "confusion":
-            for true, predicted, held in part.cells():
-                self._sums.cells[2 * true + predicted] -= _wide(held << bits)
+            if not less:
+                _within(part.total * factor, self._sums.all())
+            for true, predicted, weight in part.cells():
+                change(self._sums.cells[2 * true + predicted], wide(weight * factor), less)
         else:
-            self._change_losses(part, _ONE << bits, True)
-
-    cdef object _remove_column(
-        self, const double[::1] scores, const int64_t[::1] weights, bint positive, int64_t bits
-    ):
-        cdef Py_ssize_t at
-        for at in range(scores.shape[0]):
-            if weights[at] and not self._sums.tree.remove(
-                positive, scores[at], <Wide>weights[at] << bits
+            if not less:
+                _within((part.weight + part.outside) * factor, self._sums.weight_of_losses())
+            for units in (
+                part.log_loss_units, part.brier_units, part.weight, part.outside,
+                *part.bin_weights, *part.bin_positives, *part.bin_probability_units,
             ):
-                raise RuntimeError("a fading window's epoch is not in its sums")
-
-    # The sum of the score index --------------------------------------------
+                change(self._sums.losses[at], long_wide(units * factor), less)
+                at += 1
 
     @property
     def distinct(self):
         """Number of distinct scores, where they are kept."""
-        return self._sums.tree.distinct()
-
-    @property
-    def totals(self):
-        """The weight of the negatives and of the positives."""
-        return [_integer(self._sums.tree.negatives()), _integer(self._sums.tree.positives())]
-
-    @property
-    def twice_wins(self):
-        """W2."""
-        return _long_integer(self._sums.tree.twice_wins())
-
-    @property
-    def won_share(self):
-        """W2 / (2·P·N), the AUC, divided once; None while a class is missing."""
-        cdef double share = self._sums.tree.won_share()
-        return share if share == share else None
-
-    def groups(self):
-        """Score, weight of positives and weight of negatives, ascending."""
-        size = self._sums.tree.distinct()
-        scores = np.empty(size)
-        columns = np.empty((2, size, 2), dtype=np.uint64)
-        cdef double[::1] to_scores = scores
-        cdef uint64_t[::1] positives = columns[0].reshape(-1), negatives = columns[1].reshape(-1)
-        if size:
-            self._sums.tree.read_groups(&to_scores[0], &positives[0], &negatives[0])
-        weights = [
-            [low | high << 64 for low, high in column] for column in columns.tolist()
-        ]
-        return zip(scores.tolist(), *weights)
-
-    def scaled(self, units, bits):
-        """Columns of the groups, weights over ``units * 2**bits``, as floats; rounded twice."""
-        size = self._sums.tree.distinct()
-        columns = np.empty(size), np.empty(size), np.empty(size)
-        cdef double[::1] scores, positives, negatives
-        scores, positives, negatives = columns
-        if size:
-            self._sums.tree.read_scaled(&scores[0], &positives[0], &negatives[0], -bits)
-        return columns[0], columns[1] / units, columns[2] / units
+        return self._ranking.distinct
 
     # Plain events ----------------------------------------------------------
 
@@ -414,10 +388,7 @@ cdef class NativeFadingSums(WindowWay):
         return self._sums.waiting()
 
     def take(self):
-        """The events that wait, which do so no more, in runs of one epoch.
-
-        Each is its epoch, and columns of true labels, predicted ones, scores (or None) and units.
-        """
+        """Remove the waiting events: runs of epoch, true labels, predicted ones, scores and units."""
         cdef size_t at, size = self._sums.waiting()
         epochs, flags = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.uint8)
         scores, units = np.empty(size), np.empty(size, dtype=np.int64)
@@ -463,7 +434,6 @@ cdef class NativeFadingSums(WindowWay):
         cdef uint64_t units = self._units_of(event)
         cdef uint8_t flags = LABELLED
         cdef int64_t oldest = event.number - self._epochs + 1
-        cdef Wide weight
         if event.positive:
             flags |= TRUE
         if event.predicted:
@@ -482,14 +452,9 @@ cdef class NativeFadingSums(WindowWay):
                 raise RuntimeError("a fading window's event is not in its sums")
             if self.oldest_held < oldest:
                 self._advance(self)
-            self._advanced_to = self._timeline.newest
+            self.advanced_to = self._timeline.newest
         self._sums.wait(flags, event.score, units, event.number)
-        if self._sums.any():
-            weight = self._sums.weight_of(units, event.number, oldest)
-            if weight == 0:
-                self._sums.forget()
-            else:
-                self._sums.add(flags, event.score, weight)
+        self._sums.count(flags, event.score, units, event.number, oldest, False)
         return 0
 
     # Metrics ------------------------------------------------------------------
@@ -497,35 +462,28 @@ cdef class NativeFadingSums(WindowWay):
     cdef bint _behind(self) except -1:
         """Whether an epoch has faded out that is still in the sums."""
         newest = self._timeline.newest
-        return newest is not self._advanced_to and newest != self._advanced_to
+        return newest is not self.advanced_to and newest != self.advanced_to
 
     def roc_auc(self):
-        """W2 / (2·P·N)."""
         return NAN if not self._sums.ranks or self._behind() else self._sums.tree.won_share()
 
     def accuracy(self):
-        """Share of the weight predicted rightly."""
         return NAN if not self._sums.counts or self._behind() else self._sums.accuracy()
 
     def precision(self):
-        """TP / (TP + FP)."""
         return NAN if not self._sums.counts or self._behind() else self._sums.precision()
 
     def recall(self):
-        """TP / (TP + FN)."""
         return NAN if not self._sums.counts or self._behind() else self._sums.recall()
 
     def f1(self):
-        """2 TP / (2 TP + FP + FN)."""
         return NAN if not self._sums.counts or self._behind() else self._sums.f1()
 
     def log_loss(self):
-        """Mean of −ln of the probability given to what happened."""
-        return NAN if not self._sums.loses or self._behind() else self._sums.mean_log_loss()
+        return NAN if not self._sums.loses or self._behind() else self._sums.log_loss()
 
     def brier_score(self):
-        """Mean squared distance of probability and outcome."""
-        return NAN if not self._sums.loses or self._behind() else self._sums.mean_brier()
+        return NAN if not self._sums.loses or self._behind() else self._sums.brier_score()
 
     # The object
 
@@ -534,5 +492,4 @@ cdef class NativeFadingSums(WindowWay):
 
     def _check(self):
         """Assert every invariant of the ranking."""
-        cdef const char* broken = self._sums.tree.broken()
-        assert broken is NULL, broken.decode()
+        self._ranking._check()

@@ -4,13 +4,10 @@ from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
-from streameval.states.native.native_label_sums cimport Whole, Wide
+from streameval.states.native.exact128 cimport SignedWide, Wide
 
 
 cdef extern from "loss_tally.hpp" namespace "streameval" nogil:
-    # 128 bits; named here to be handed on, never to be turned into a Python int.
-    ctypedef int64_t SignedWide
-
     cdef cppclass Bin:
         int64_t weight
         int64_t hits

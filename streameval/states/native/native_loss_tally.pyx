@@ -9,7 +9,7 @@ from libc.math cimport NAN
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
 
-from streameval.states.native.native_label_sums cimport Whole
+from streameval.states.native.exact128 cimport Whole
 
 __all__ = ["NativeLossTally"]
 

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 
 from streameval.states.native.event_ring cimport NativeEventRing
 from streameval.states.native.native_index cimport ScoreIndexKernel
-from streameval.states.native.native_label_sums cimport NativeConfusionCells
+from streameval.states.native.native_confusion cimport NativeConfusionCells
 from streameval.states.native.native_lock cimport NativeLock
 from streameval.states.native.native_loss_tally cimport NativeLossTally
 

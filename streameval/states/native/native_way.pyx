@@ -35,7 +35,7 @@ import numpy as np
 from streameval.errors import InputError
 from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
-from streameval.states.native.native_label_sums cimport MOST_TOTAL
+from streameval.states.native.native_confusion cimport MOST_TOTAL
 
 __all__ = [
     "DequeWay",
@@ -140,6 +140,8 @@ cdef class StateWay(WindowWay):
         if self._cells is None or self._cells._replaced:
             cells = self._counts._cells
             self._cells = cells if type(cells) is NativeConfusionCells else None
+            if self._cells is not None and self._cells._replaced:
+                self._cells = None  # in integers of another size
         return self._cells
 
     cdef tuple _labels(self, PlainEvent* event):

@@ -18,11 +18,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
-#include <memory>
 #include <new>
-#include <type_traits>
 #include <utility>
 
 #include "exact128.hpp"
@@ -35,44 +32,76 @@
 
 namespace streameval {
 
-// Distinct scores, ascending, with the weight of the negatives [0] and positives [1] at each.
-// One allocation holds it all, of 8 slots up: there may be an index for each of many slices.
-class WideLeaf {
+inline Wide sum(const Wide* weights, int end) {
+    Wide total = 0;
+    for (int at = 0; at < end; ++at) total += weights[at];
+    return total;
+}
+
+// Ascending keys with the weight of the negatives [0] and positives [1] at each. In a leaf,
+// which has level 0, a key is a score. In an inner node it is the fence of a child: keys of
+// child i are >= fence i and < fence i + 1, and fence 0 is not read.
+//
+// One allocation holds it all, in a leaf of 8 slots up: there may be an index for each of many
+// slices.
+class WideNode {
   public:
-    static constexpr int kMaxSize = STREAMEVAL_WIDE_SIZE;
-
     int size = 0;
-    const int capacity;
+    const std::int16_t capacity, level;
 
-    static WideLeaf* make(int capacity) {
-        return new (::operator new(bytes_for(capacity))) WideLeaf(capacity);
+    // With room for `size` keys.
+    static WideNode* make(int level, int size) {
+        int capacity = std::min(8, STREAMEVAL_WIDE_SIZE);
+        while (capacity < size) capacity = std::min(2 * capacity, STREAMEVAL_WIDE_SIZE);
+        if (level > 0) capacity = most(level);
+        return new (::operator new(bytes_for(level, capacity))) WideNode(capacity, level);
     }
-    static void destroy(WideLeaf* leaf) noexcept { ::operator delete(leaf); }
-    static int capacity_for(int size) {
-        int capacity = std::min(8, kMaxSize);
-        while (capacity < size) capacity = std::min(2 * capacity, kMaxSize);
-        return capacity;
+    // Without what lies below.
+    static void free(WideNode* node) noexcept { ::operator delete(node); }
+    static void destroy(WideNode* node) noexcept {
+        for (int i = 0; i < node->size && node->level > 0; ++i) destroy(node->children()[i]);
+        free(node);
     }
+
+    static constexpr int most(int level) {
+        return level > 0 ? std::min(32, STREAMEVAL_WIDE_SIZE) : STREAMEVAL_WIDE_SIZE;
+    }
+    // Nodes are built and joined with some room for insertions.
+    static constexpr int fill(int level) { return most(level) * 3 / 4; }
+    bool is_full() const { return size == most(level); }
 
     Wide* of(int side) { return reinterpret_cast<Wide*>(this + 1) + (side ? capacity : 0); }
-    const Wide* of(int side) const { return const_cast<WideLeaf*>(this)->of(side); }
+    const Wide* of(int side) const { return const_cast<WideNode*>(this)->of(side); }
     double* keys() { return reinterpret_cast<double*>(of(0) + 2 * capacity); }
-    const double* keys() const { return const_cast<WideLeaf*>(this)->keys(); }
-    std::size_t bytes() const { return bytes_for(capacity); }
+    const double* keys() const { return const_cast<WideNode*>(this)->keys(); }
+    WideNode** children() { return reinterpret_cast<WideNode**>(keys() + capacity); }
+    WideNode* const* children() const { return const_cast<WideNode*>(this)->children(); }
+    std::size_t bytes() const { return bytes_for(level, capacity); }
 
     // Asks for every line of a leaf in a large tree before the search begins.
-    void prefetch_all() const { prefetch(this, bytes_for(kMaxSize)); }
+    void prefetch_all() const { prefetch(this, bytes_for(0, most(0))); }
 
-    // The place of the first score that is not below `key`.
+    // In a leaf the place of the first score that is not below `key`.
     int find(double key) const { return count_below(keys(), size, key); }
+    // In an inner node the child where it belongs.
+    int child_of(double key) const {
+        std::int64_t at = 0;
+        const double* fences = keys();
+        for (int i = 1; i < size; ++i) at += fences[i] <= key ? 1 : 0;
+        return static_cast<int>(at);
+    }
 
     // Requires size < capacity.
-    void insert(int at, double key, Wide negatives, Wide positives) {
+    void insert(int at, double key, Wide negatives, Wide positives, WideNode* child = nullptr) {
         std::copy_backward(keys() + at, keys() + size, keys() + size + 1);
         keys()[at] = key;
         for (int side = 0; side < 2; ++side) {
             std::copy_backward(of(side) + at, of(side) + size, of(side) + size + 1);
             of(side)[at] = side ? positives : negatives;
+        }
+        if (level > 0) {
+            std::copy_backward(children() + at, children() + size, children() + size + 1);
+            children()[at] = child;
         }
         ++size;
     }
@@ -80,81 +109,40 @@ class WideLeaf {
         std::copy(keys() + at + 1, keys() + size, keys() + at);
         for (int side = 0; side < 2; ++side)
             std::copy(of(side) + at + 1, of(side) + size, of(side) + at);
+        if (level > 0) std::copy(children() + at + 1, children() + size, children() + at);
         --size;
     }
-    // Appends the slots [from, to) of another leaf, whose scores are all above.
-    void append(const WideLeaf& other, int from, int to) {
+    // Appends the slots [from, to) of another node, whose keys are all above.
+    void append(const WideNode& other, int from, int to) {
         std::copy(other.keys() + from, other.keys() + to, keys() + size);
         for (int side = 0; side < 2; ++side)
             std::copy(other.of(side) + from, other.of(side) + to, of(side) + size);
+        if (level > 0)
+            std::copy(other.children() + from, other.children() + to, children() + size);
         size += to - from;
     }
 
   private:
-    explicit WideLeaf(int slots) : capacity(slots) {}
-    static std::size_t bytes_for(int capacity) {
-        return sizeof(WideLeaf) + static_cast<std::size_t>(capacity) * (2 * sizeof(Wide) + sizeof(double));
+    WideNode(int slots, int height)
+        : capacity(static_cast<std::int16_t>(slots)), level(static_cast<std::int16_t>(height)) {}
+    static std::size_t bytes_for(int level, int capacity) {
+        const std::size_t slot = 2 * sizeof(Wide) + sizeof(double) + (level > 0 ? sizeof(void*) : 0);
+        return sizeof(WideNode) + static_cast<std::size_t>(capacity) * slot;
     }
     std::uint64_t unused_ = 0;  // weights follow the header and must be aligned
 };
 
-static_assert(sizeof(WideLeaf) % alignof(Wide) == 0, "weights follow the header");
-
-struct WideInner {
-    static constexpr int kMaxSize = std::min(32, STREAMEVAL_WIDE_SIZE);
-
-    int size = 0;
-    // Keys of child i are >= fences[i] and < fences[i + 1]; fences[0] is not read.
-    double fences[kMaxSize];
-    Wide of[2][kMaxSize];  // the weight of each class below each child
-    void* children[kMaxSize];
-
-    int child_of(double key) const {
-        std::int64_t at = 0;
-        for (int i = 1; i < size; ++i) at += fences[i] <= key ? 1 : 0;
-        return static_cast<int>(at);
-    }
-    void insert(int at, double fence, Wide negatives, Wide positives, void* child) {
-        std::copy_backward(fences + at, fences + size, fences + size + 1);
-        std::copy_backward(children + at, children + size, children + size + 1);
-        for (int side = 0; side < 2; ++side)
-            std::copy_backward(of[side] + at, of[side] + size, of[side] + size + 1);
-        fences[at] = fence;
-        of[0][at] = negatives;
-        of[1][at] = positives;
-        children[at] = child;
-        ++size;
-    }
-    void erase(int at) {
-        std::copy(fences + at + 1, fences + size, fences + at);
-        std::copy(children + at + 1, children + size, children + at);
-        for (int side = 0; side < 2; ++side)
-            std::copy(of[side] + at + 1, of[side] + size, of[side] + at);
-        --size;
-    }
-    // Appends the children [from, to) of another node, which lies right above.
-    void append(const WideInner& other, int from, int to) {
-        for (int i = from; i < to; ++i)
-            insert(size, other.fences[i], other.of[0][i], other.of[1][i], other.children[i]);
-    }
-};
-
-inline Wide sum(const Wide* weights, int end) {
-    Wide total = 0;
-    for (int at = 0; at < end; ++at) total += weights[at];
-    return total;
-}
+static_assert(sizeof(WideNode) % alignof(Wide) == 0, "weights follow the header");
 
 class WideTree {
   public:
-    WideTree() : root_(WideLeaf::make(WideLeaf::capacity_for(1))) {}
-    ~WideTree() { destroy(root_, height_); }
+    WideTree() : root_(WideNode::make(0, 1)) {}
+    ~WideTree() { WideNode::destroy(root_); }
     WideTree(const WideTree&) = delete;
     WideTree& operator=(const WideTree&) = delete;
 
     void swap(WideTree& other) noexcept {
         std::swap(root_, other.root_);
-        std::swap(height_, other.height_);
         std::swap(totals_, other.totals_);
         std::swap(twice_wins_, other.twice_wins_);
         std::swap(distinct_, other.distinct_);
@@ -175,18 +163,6 @@ class WideTree {
         return quotient(twice_wins_, product(totals_[0], totals_[1]) << 1);
     }
 
-    // The weight of one class at a score; 0 where there is none.
-    Wide weight_at(bool positive, double key) const {
-        const void* node = root_;
-        for (int level = height_; level > 0; --level) {
-            const WideInner* inner = static_cast<const WideInner*>(node);
-            node = inner->children[inner->child_of(key)];
-        }
-        const WideLeaf* leaf = static_cast<const WideLeaf*>(node);
-        const int at = leaf->find(key);
-        return at < leaf->size && leaf->keys()[at] == key ? leaf->of(positive ? 1 : 0)[at] : 0;
-    }
-
     // The caller keeps each class below 2^127, so that W2 < 2^255.
     // `key` is finite and not -0.0, `weight` is positive.
     void insert(bool positive, double key, Wide weight) {
@@ -197,28 +173,26 @@ class WideTree {
     template <class F>
     void insert_gain(bool positive, double key, const F& gain) {
         const int side = positive ? 1 : 0;
-        if (is_full(root_, height_)) grow();
+        if (root_->is_full()) grow();
         Path path;
         Wide under = 0;
-        void** slot = &root_;
-        for (int level = height_; level > 0; --level) {
-            WideInner* inner = static_cast<WideInner*>(*slot);
+        WideNode** slot = &root_;
+        for (int level = root_->level; level > 0; --level) {
+            WideNode* inner = *slot;
             int at = inner->child_of(key);
-            if (level == 1 && height_ > 2)
-                static_cast<const WideLeaf*>(inner->children[at])->prefetch_all();
-            if (is_full(inner->children[at], level - 1)) {
-                split(inner, at, level - 1, key);
-                if (inner->fences[at + 1] <= key) ++at;
+            if (level == 1 && root_->level > 2) inner->children()[at]->prefetch_all();
+            if (inner->children()[at]->is_full()) {
+                split(inner, at, key);
+                if (inner->keys()[at + 1] <= key) ++at;
             }
             path[level] = {inner, at};
-            under += sum(inner->of[1 - side], at);
-            slot = &inner->children[at];
+            under += sum(inner->of(1 - side), at);
+            slot = &inner->children()[at];
         }
-        WideLeaf* leaf = static_cast<WideLeaf*>(*slot);
+        WideNode* leaf = *slot;
         const int at = leaf->find(key);
         const bool found = at < leaf->size && leaf->keys()[at] == key;
-        if (!found && leaf->size == leaf->capacity)
-            *slot = leaf = with_room(leaf, leaf->size + 1);
+        if (!found && leaf->size == leaf->capacity) *slot = leaf = with_room(leaf, leaf->size + 1);
         const Wide weight = gain(found ? leaf->of(side)[at] : 0);
         twice_wins_ += wins_of(side, leaf, at, found, under, weight);
         if (found) {
@@ -228,8 +202,8 @@ class WideTree {
             ++distinct_;
         }
         totals_[side] += weight;
-        for (int level = 1; level <= height_; ++level)
-            path[level].node->of[side][path[level].at] += weight;
+        for (int level = 1; level <= root_->level; ++level)
+            path[level].node->of(side)[path[level].at] += weight;
     }
 
     // False, and nothing changed, where so much weight never came.
@@ -237,28 +211,26 @@ class WideTree {
         const int side = positive ? 1 : 0;
         Path path;
         Wide under = 0;
-        void* node = root_;
-        for (int level = height_; level > 0; --level) {
-            WideInner* inner = static_cast<WideInner*>(node);
-            const int at = inner->child_of(key);
-            path[level] = {inner, at};
-            under += sum(inner->of[1 - side], at);
-            node = inner->children[at];
+        WideNode* node = root_;
+        for (int level = root_->level; level > 0; --level) {
+            const int at = node->child_of(key);
+            path[level] = {node, at};
+            under += sum(node->of(1 - side), at);
+            node = node->children()[at];
         }
-        WideLeaf* leaf = static_cast<WideLeaf*>(node);
-        const int at = leaf->find(key);
-        if (at == leaf->size || leaf->keys()[at] != key || leaf->of(side)[at] < weight) return false;
-        twice_wins_ -= wins_of(side, leaf, at, true, under, weight);
+        const int at = node->find(key);
+        if (at == node->size || node->keys()[at] != key || node->of(side)[at] < weight) return false;
+        twice_wins_ -= wins_of(side, node, at, true, under, weight);
         totals_[side] -= weight;
-        for (int level = 1; level <= height_; ++level)
-            path[level].node->of[side][path[level].at] -= weight;
-        leaf->of(side)[at] -= weight;
-        if (leaf->of(0)[at] == 0 && leaf->of(1)[at] == 0) {
-            leaf->erase(at);
+        for (int level = 1; level <= root_->level; ++level)
+            path[level].node->of(side)[path[level].at] -= weight;
+        node->of(side)[at] -= weight;
+        if (node->of(0)[at] == 0 && node->of(1)[at] == 0) {
+            node->erase(at);
             --distinct_;
             // Looking at a neighbour costs a cache miss: only now and then.
-            constexpr int few = WideLeaf::kMaxSize / 4;
-            if (leaf->size <= few && leaf->size % std::max(1, few / 4) == 0) close_gaps(path);
+            constexpr int few = WideNode::most(0) / 4;
+            if (node->size <= few && node->size % std::max(1, few / 4) == 0) close_gaps(path);
         }
         return true;
     }
@@ -267,13 +239,13 @@ class WideTree {
     void shift_left(int bits) {
         for (Wide& total : totals_) total <<= bits;
         twice_wins_ <<= 2 * bits;
-        change_weights(root_, height_, [bits](Wide& weight) { weight <<= bits; });
+        change_weights(root_, [bits](Wide& weight) { weight <<= bits; });
     }
     // Every weight by 2^bits, which divides each of them.
     void shift_right(int bits) {
         for (Wide& total : totals_) total >>= bits;
         twice_wins_ >>= 2 * bits;
-        change_weights(root_, height_, [bits](Wide& weight) { weight >>= bits; });
+        change_weights(root_, [bits](Wide& weight) { weight >>= bits; });
     }
 
     // Replaces the content by `count` groups, ascending: next(score, weights of both classes)
@@ -282,39 +254,31 @@ class WideTree {
     void build(std::size_t count, F&& next) {
         WideTree built;
         if (count > 0) {
-            int height = 0;
-            std::size_t room = kFill;
-            for (; room < count; ++height) room *= kInnerFill;
-            void* root = built.build_below(height, room, count, next);
-            destroy(built.root_, 0);
-            built.root_ = root;
-            built.height_ = height;
+            int level = 0;
+            std::size_t room = WideNode::fill(0);
+            for (; room < count; ++level) room *= WideNode::fill(1);
+            WideNode* root = built.build_below(level, room, count, next);
+            std::swap(built.root_, root);
+            WideNode::destroy(root);
             built.distinct_ = count;
         }
         swap(built);
-    }
-    // The same from columns, in the form that read_groups writes.
-    void build(const double* scores, const std::uint64_t* positives, const std::uint64_t* negatives,
-               std::size_t count) {
-        build(count, [&](double& score, Wide* weights) {
-            score = *scores++;
-            weights[0] = read(negatives);
-            weights[1] = read(positives);
-        });
     }
 
     // Calls f(score, weight of negatives, weight of positives), ascending.
     template <class F>
     void each(F&& f) const {
-        each_below(root_, height_, f);
+        each_below(root_, f);
     }
     // Writes the groups, ascending; `scores` has distinct() places, the others twice as
     // many: the low and the high 64 bits of each weight.
     void read_groups(double* scores, std::uint64_t* positives, std::uint64_t* negatives) const {
         each([&](double score, Wide negative, Wide positive) {
             *scores++ = score;
-            write(positives, positive);
-            write(negatives, negative);
+            for (int bits = 0; bits < 128; bits += 64) {
+                *positives++ = static_cast<std::uint64_t>(positive >> bits);
+                *negatives++ = static_cast<std::uint64_t>(negative >> bits);
+            }
         });
     }
     // The same with weights times 2^exponent, each rounded once.
@@ -329,23 +293,21 @@ class WideTree {
     // Replaces the content by a copy of another's.
     void copy_from(const WideTree& other) {
         WideTree copied;
-        void* root = copied_below(other.root_, other.height_);
-        destroy(copied.root_, 0);
-        copied.root_ = root;
-        copied.height_ = other.height_;
-        copied.totals_[0] = other.totals_[0];
-        copied.totals_[1] = other.totals_[1];
+        WideNode* root = copied_below(other.root_);
+        std::swap(copied.root_, root);
+        WideNode::destroy(root);
+        std::copy(other.totals_, other.totals_ + 2, copied.totals_);
         copied.twice_wins_ = other.twice_wins_;
         copied.distinct_ = other.distinct_;
         swap(copied);
     }
 
-    std::size_t bytes() const { return sizeof(WideTree) + bytes_below(root_, height_); }
+    std::size_t bytes() const { return sizeof(WideTree) + bytes_below(root_); }
 
     // The first broken invariant in words, or nullptr.
     const char* broken() const {
         Checked sum;
-        const char* what = broken_below(root_, height_, -HUGE_VAL, HUGE_VAL, sum);
+        const char* what = broken_below(root_, -HUGE_VAL, HUGE_VAL, sum);
         if (what != nullptr) return what;
         if (sum.of[0] != totals_[0] || sum.of[1] != totals_[1])
             return "the totals are not those of the leaves";
@@ -356,31 +318,21 @@ class WideTree {
 
   private:
     struct Step {
-        WideInner* node;
+        WideNode* node;
         int at;
     };
     // No machine holds the scores for it: a split leaves at least two children in a node.
-    static constexpr int kMaxHeight = 48;
-    typedef Step Path[kMaxHeight + 1];  // [height] is the root, [1] the parent of a leaf
+    static constexpr int kMaxLevel = 48;
+    typedef Step Path[kMaxLevel + 1];  // by level: [1] is the parent of a leaf
 
-    // Nodes are built with some room for insertions.
-    static constexpr int kFill = WideLeaf::kMaxSize * 3 / 4;
-    static constexpr int kInnerFill = WideInner::kMaxSize * 3 / 4;
-
-    void* root_;
-    int height_ = 0;  // 0: the root is a leaf
+    WideNode* root_;
     Wide totals_[2] = {0, 0};
     U256 twice_wins_;
     std::size_t distinct_ = 0;
 
-    static bool is_full(const void* node, int level) {
-        return level == 0 ? static_cast<const WideLeaf*>(node)->size == WideLeaf::kMaxSize
-                          : static_cast<const WideInner*>(node)->size == WideInner::kMaxSize;
-    }
-
     // The part of W2 between `weight` of one class at a place and the whole
     // other class: 2 N_below + N_at for a positive, 2 P_above + P_at for a negative.
-    U256 wins_of(int side, const WideLeaf* leaf, int at, bool found, Wide under, Wide weight) const {
+    U256 wins_of(int side, const WideNode* leaf, int at, bool found, Wide under, Wide weight) const {
         const Wide* others = leaf->of(1 - side);
         under += sum(others, at);
         const Wide equal = found ? others[at] : 0;
@@ -388,67 +340,42 @@ class WideTree {
                                          : 2 * (totals_[1 - side] - under) - equal);
     }
 
-    static WideLeaf* with_room(WideLeaf* old, int size) {
-        WideLeaf* leaf = WideLeaf::make(WideLeaf::capacity_for(size));
-        leaf->append(*old, 0, old->size);
-        WideLeaf::destroy(old);
-        return leaf;
+    static WideNode* with_room(WideNode* old, int size) {
+        WideNode* node = WideNode::make(old->level, size);
+        node->append(*old, 0, old->size);
+        WideNode::free(old);
+        return node;
     }
 
     // Puts a node with one child above a full root.
     void grow() {
-        WideInner* root = new WideInner;
+        WideNode* root = WideNode::make(root_->level + 1, 1);
         root->insert(0, 0.0, totals_[0], totals_[1], root_);
         root_ = root;
-        ++height_;
     }
 
     // Gives the upper part of a full child to a new one; its parent has room.
-    static void split(WideInner* parent, int place, int level, double key) {
-        void* upper;
-        double fence;
-        Wide of[2];
-        if (level == 0) {
-            WideLeaf* left = static_cast<WideLeaf*>(parent->children[place]);
-            const int cut = cut_of(left->size, left->find(key));
-            WideLeaf* right = WideLeaf::make(WideLeaf::capacity_for(left->size - cut + 1));
-            right->append(*left, cut, left->size);
-            left->size = cut;
-            upper = right;
-            fence = right->keys()[0];
-            for (int side = 0; side < 2; ++side) of[side] = sum(right->of(side), right->size);
-        } else {
-            WideInner* left = static_cast<WideInner*>(parent->children[place]);
-            const int cut = cut_of(left->size, left->child_of(key) + 1);
-            WideInner* right = new WideInner;
-            right->append(*left, cut, left->size);
-            left->size = cut;
-            upper = right;
-            fence = right->fences[0];
-            for (int side = 0; side < 2; ++side) of[side] = sum(right->of[side], right->size);
-        }
-        for (int side = 0; side < 2; ++side) parent->of[side][place] -= of[side];
-        parent->insert(place + 1, fence, of[0], of[1], upper);
+    static void split(WideNode* parent, int place, double key) {
+        WideNode* left = parent->children()[place];
+        const int cut = cut_of(left->size, left->level > 0 ? left->child_of(key) + 1 : left->find(key));
+        WideNode* right = WideNode::make(left->level, left->size - cut + 1);
+        right->append(*left, cut, left->size);
+        left->size = cut;
+        const Wide of[2] = {sum(right->of(0), right->size), sum(right->of(1), right->size)};
+        for (int side = 0; side < 2; ++side) parent->of(side)[place] -= of[side];
+        parent->insert(place + 1, right->keys()[0], of[0], of[1], right);
     }
 
-    static bool join(WideInner* parent, int left, int level) {
-        if (level == 0) {
-            WideLeaf* low = static_cast<WideLeaf*>(parent->children[left]);
-            WideLeaf* high = static_cast<WideLeaf*>(parent->children[left + 1]);
-            const int size = low->size + high->size;
-            if (size > WideLeaf::kMaxSize * 3 / 4) return false;
-            if (size > low->capacity) parent->children[left] = low = with_room(low, size);
-            low->append(*high, 0, high->size);
-            WideLeaf::destroy(high);
-        } else {
-            WideInner* low = static_cast<WideInner*>(parent->children[left]);
-            WideInner* high = static_cast<WideInner*>(parent->children[left + 1]);
-            if (low->size + high->size > WideInner::kMaxSize * 3 / 4) return false;
-            high->fences[0] = parent->fences[left + 1];
-            low->append(*high, 0, high->size);
-            delete high;
-        }
-        for (Wide* of : parent->of) of[left] += of[left + 1];
+    static bool join(WideNode* parent, int left) {
+        WideNode* low = parent->children()[left];
+        WideNode* high = parent->children()[left + 1];
+        const int size = low->size + high->size;
+        if (size > WideNode::fill(low->level)) return false;
+        if (size > low->capacity) parent->children()[left] = low = with_room(low, size);
+        if (high->level > 0) high->keys()[0] = parent->keys()[left + 1];
+        low->append(*high, 0, high->size);
+        WideNode::free(high);
+        for (int side = 0; side < 2; ++side) parent->of(side)[left] += parent->of(side)[left + 1];
         parent->erase(left + 1);
         return true;
     }
@@ -456,132 +383,92 @@ class WideTree {
     // Joins what got small along the path of a removal. Only for memory and speed: a tree with
     // small or empty leaves is whole, and running out of memory is no reason to fail a removal.
     void close_gaps(Path& path) {
-        for (int level = 1; level <= height_; ++level) {
-            WideInner* parent = path[level].node;
+        for (int level = 1; level <= root_->level; ++level) {
+            WideNode* parent = path[level].node;
             const int at = path[level].at;
             bool joined = false;
             try {
-                joined = (at + 1 < parent->size && join(parent, at, level - 1)) ||
-                         (at > 0 && join(parent, at - 1, level - 1));
+                joined = (at + 1 < parent->size && join(parent, at)) || (at > 0 && join(parent, at - 1));
             } catch (const std::bad_alloc&) {
             }
-            if (!joined || parent->size > WideInner::kMaxSize / 2) break;
+            if (!joined || parent->size > WideNode::most(level) / 2) break;
         }
-        while (height_ > 0 && static_cast<WideInner*>(root_)->size == 1) {
-            WideInner* old = static_cast<WideInner*>(root_);
-            root_ = old->children[0];
-            --height_;
-            delete old;
+        while (root_->level > 0 && root_->size == 1) {
+            WideNode* old = root_;
+            root_ = old->children()[0];
+            WideNode::free(old);
         }
     }
 
     // A subtree of `count` groups, at most `room`, the content of full nodes of its height; and
     // counts them.
     template <class F>
-    void* build_below(int level, std::size_t room, std::size_t count, F& next) {
-        if (level == 0) {
-            WideLeaf* leaf = WideLeaf::make(WideLeaf::capacity_for(static_cast<int>(count)));
-            for (; leaf->size < static_cast<int>(count); ++leaf->size) {
-                Wide weights[2];
-                next(leaf->keys()[leaf->size], weights);
-                twice_wins_ += product(weights[1], 2 * totals_[0] + weights[0]);
-                for (int side = 0; side < 2; ++side) {
-                    leaf->of(side)[leaf->size] = weights[side];
-                    totals_[side] += weights[side];
-                }
-            }
-            return leaf;
-        }
-        room /= kInnerFill;
-        const std::size_t children = (count + room - 1) / room;
-        WideInner* inner = new WideInner;
+    WideNode* build_below(int level, std::size_t room, std::size_t count, F& next) {
+        room /= level > 0 ? WideNode::fill(1) : 1;
+        const std::size_t size = level > 0 ? (count + room - 1) / room : count;
+        WideNode* node = WideNode::make(level, static_cast<int>(size));
         try {
-            for (std::size_t i = 0; i < children; ++i) {
+            for (std::size_t i = 0; i < size; ++i) {
                 const Wide before[2] = {totals_[0], totals_[1]};
-                const std::size_t share = count * (i + 1) / children - count * i / children;
-                void* child = build_below(level - 1, room, share, next);
-                inner->insert(inner->size, first_below(child, level - 1), totals_[0] - before[0],
-                              totals_[1] - before[1], child);
+                double key = 0.0;
+                WideNode* child = nullptr;
+                if (level > 0) {
+                    const std::size_t share = count * (i + 1) / size - count * i / size;
+                    child = build_below(level - 1, room, share, next);
+                    key = first_below(child);
+                } else {
+                    Wide weights[2];
+                    next(key, weights);
+                    twice_wins_ += product(weights[1], 2 * totals_[0] + weights[0]);
+                    for (int side = 0; side < 2; ++side) totals_[side] += weights[side];
+                }
+                node->insert(node->size, key, totals_[0] - before[0], totals_[1] - before[1], child);
             }
         } catch (...) {
-            destroy(inner, level);
+            WideNode::destroy(node);
             throw;
         }
-        return inner;
+        return node;
     }
-    static double first_below(const void* node, int level) {
-        for (; level > 0; --level) node = static_cast<const WideInner*>(node)->children[0];
-        return static_cast<const WideLeaf*>(node)->keys()[0];
-    }
-
-    static void destroy(void* node, int level) noexcept {
-        if (level == 0) {
-            WideLeaf::destroy(static_cast<WideLeaf*>(node));
-            return;
-        }
-        WideInner* inner = static_cast<WideInner*>(node);
-        for (int i = 0; i < inner->size; ++i) destroy(inner->children[i], level - 1);
-        delete inner;
+    static double first_below(const WideNode* node) {
+        while (node->level > 0) node = node->children()[0];
+        return node->keys()[0];
     }
 
-    static void* copied_below(const void* node, int level) {
-        if (level == 0) {
-            const WideLeaf* leaf = static_cast<const WideLeaf*>(node);
-            WideLeaf* copied = WideLeaf::make(leaf->capacity);
-            copied->append(*leaf, 0, leaf->size);
-            return copied;
-        }
-        const WideInner* inner = static_cast<const WideInner*>(node);
-        WideInner* copied = new WideInner;
+    static WideNode* copied_below(const WideNode* node) {
+        WideNode* copied = WideNode::make(node->level, node->capacity);
+        copied->append(*node, 0, node->size);
+        if (node->level == 0) return copied;
         try {
-            for (int i = 0; i < inner->size; ++i)
-                copied->insert(i, inner->fences[i], inner->of[0][i], inner->of[1][i],
-                               copied_below(inner->children[i], level - 1));
+            for (copied->size = 0; copied->size < node->size; ++copied->size)
+                copied->children()[copied->size] = copied_below(node->children()[copied->size]);
         } catch (...) {
-            destroy(copied, level);
+            WideNode::destroy(copied);
             throw;
         }
         return copied;
     }
 
     template <class F>
-    static void change_weights(void* node, int level, const F& f) {
-        const bool is_leaf = level == 0;
-        WideInner* inner = static_cast<WideInner*>(node);
-        WideLeaf* leaf = static_cast<WideLeaf*>(node);
-        const int size = is_leaf ? leaf->size : inner->size;
-        for (int side = 0; side < 2; ++side) {
-            Wide* weights = is_leaf ? leaf->of(side) : inner->of[side];
-            std::for_each(weights, weights + size, f);
-        }
-        for (int i = 0; i < size && !is_leaf; ++i) change_weights(inner->children[i], level - 1, f);
+    static void change_weights(WideNode* node, const F& f) {
+        for (int side = 0; side < 2; ++side)
+            std::for_each(node->of(side), node->of(side) + node->size, f);
+        for (int i = 0; i < node->size && node->level > 0; ++i) change_weights(node->children()[i], f);
     }
 
     template <class F>
-    static void each_below(const void* node, int level, F& f) {
-        if (level == 0) {
-            const WideLeaf* leaf = static_cast<const WideLeaf*>(node);
-            for (int at = 0; at < leaf->size; ++at) f(leaf->keys()[at], leaf->of(0)[at], leaf->of(1)[at]);
-            return;
+    static void each_below(const WideNode* node, F& f) {
+        for (int at = 0; at < node->size; ++at) {
+            if (node->level > 0)
+                each_below(node->children()[at], f);
+            else
+                f(node->keys()[at], node->of(0)[at], node->of(1)[at]);
         }
-        const WideInner* inner = static_cast<const WideInner*>(node);
-        for (int i = 0; i < inner->size; ++i) each_below(inner->children[i], level - 1, f);
     }
 
-    static Wide read(const std::uint64_t*& from) {
-        const Wide low = *from++;
-        return low | static_cast<Wide>(*from++) << 64;
-    }
-    static void write(std::uint64_t*& to, Wide weight) {
-        *to++ = static_cast<std::uint64_t>(weight);
-        *to++ = static_cast<std::uint64_t>(weight >> 64);
-    }
-
-    static std::size_t bytes_below(const void* node, int level) {
-        if (level == 0) return static_cast<const WideLeaf*>(node)->bytes();
-        const WideInner* inner = static_cast<const WideInner*>(node);
-        std::size_t bytes = sizeof(WideInner);
-        for (int i = 0; i < inner->size; ++i) bytes += bytes_below(inner->children[i], level - 1);
+    static std::size_t bytes_below(const WideNode* node) {
+        std::size_t bytes = node->bytes();
+        for (int i = 0; i < node->size && node->level > 0; ++i) bytes += bytes_below(node->children()[i]);
         return bytes;
     }
 
@@ -591,17 +478,25 @@ class WideTree {
         std::size_t distinct = 0;
     };
     // Adds what lies below a node to a sum of all scores before it.
-    static const char* broken_below(const void* node, int level, double low, double high,
-                                    Checked& sum) {
-        if (level == 0) {
-            const WideLeaf* leaf = static_cast<const WideLeaf*>(node);
-            if (leaf->size > leaf->capacity || leaf->capacity > WideLeaf::kMaxSize)
-                return "a leaf is over its capacity";
-            for (int at = 0; at < leaf->size; ++at) {
-                const double key = leaf->keys()[at];
-                const Wide negative = leaf->of(0)[at], positive = leaf->of(1)[at];
+    static const char* broken_below(const WideNode* node, double low, double high, Checked& sum) {
+        if (node->size > node->capacity || node->capacity > WideNode::most(node->level))
+            return "a node is over its capacity";
+        if (node->level > 0 && node->size < 1) return "an inner node has no child";
+        for (int at = 0; at < node->size; ++at) {
+            const double key = node->keys()[at];
+            const Wide before[2] = {sum.of[0], sum.of[1]};
+            const Wide negative = node->of(0)[at], positive = node->of(1)[at];
+            if (node->level > 0) {
+                const WideNode* child = node->children()[at];
+                const double from = at == 0 ? low : key;
+                const double to = at + 1 == node->size ? high : node->keys()[at + 1];
+                if (!(from <= to)) return "the fences do not ascend";
+                if (child->level != node->level - 1) return "a leaf is not at the bottom";
+                const char* what = broken_below(child, from, to, sum);
+                if (what != nullptr) return what;
+            } else {
                 if (!(key - key == 0.0)) return "a score is not finite";
-                if (at > 0 && !(leaf->keys()[at - 1] < key)) return "the scores do not ascend";
+                if (at > 0 && !(node->keys()[at - 1] < key)) return "the scores do not ascend";
                 if (!(low <= key && key < high)) return "a score is outside its leaf's fences";
                 if (negative == 0 && positive == 0) return "a score weighs nothing";
                 sum.wins += product(positive, 2 * sum.of[0] + negative);
@@ -609,19 +504,8 @@ class WideTree {
                 sum.of[1] += positive;
                 ++sum.distinct;
             }
-            return nullptr;
-        }
-        const WideInner* inner = static_cast<const WideInner*>(node);
-        if (inner->size < 1 || inner->size > WideInner::kMaxSize) return "an inner node's size is wrong";
-        for (int i = 0; i < inner->size; ++i) {
-            const Wide before[2] = {sum.of[0], sum.of[1]};
-            const double from = i == 0 ? low : inner->fences[i];
-            const double to = i + 1 == inner->size ? high : inner->fences[i + 1];
-            if (!(from <= to)) return "the fences do not ascend";
-            const char* what = broken_below(inner->children[i], level - 1, from, to, sum);
-            if (what != nullptr) return what;
-            for (int side = 0; side < 2; ++side)
-                if (before[side] + inner->of[side][i] != sum.of[side]) return "a child's weights are stale";
+            if (before[0] + negative != sum.of[0] || before[1] + positive != sum.of[1])
+                return "a child's weights are stale";
         }
         return nullptr;
     }

@@ -130,4 +130,6 @@ def total_weight_by_group(groups: IntArray, size: int, weight: WeightArray | Non
         return list(np.bincount(groups, minlength=size).tolist())
     if weight.dtype.kind == "f":
         return list(np.bincount(groups, weight, size).tolist())
+    if weight.sum(dtype=np.float64) < 2.0**52:  # the sum itself is rounded
+        return list(np.bincount(groups, weight, size).astype(np.int64).tolist())
     return [*sum_limbs(_halves(weight), None, groups, size)]

@@ -364,11 +364,6 @@ class SumVector:
         """Remove all of another that was merged; both exact."""
         self.merge(other, -1)
 
-    def add_multiples(self, parts: Iterable[tuple[Self, int]]) -> None:
-        """:meth:`merge` each of several states so many times."""
-        for other, times in parts:
-            self.merge(other, times)
-
     def copy(self) -> Self:
         """An independent state of the same events."""
         self._settle()

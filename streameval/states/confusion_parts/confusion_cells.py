@@ -10,17 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import fsum
-from operator import add, sub
 from typing import Any, NamedTuple
 
 from streameval.events.values import Weight
 from streameval.states.backend import compiled
-from streameval.states.confusion_parts.label_index import INDEX_BITS
 
 FRACTION_BITS = 64
 """Ratios are summed in units of 2 to the minus this: 5e-20, far below a float's last bit."""
-
-_MASK = (1 << INDEX_BITS) - 1
 
 
 class LabelSums(NamedTuple):
@@ -54,9 +50,8 @@ class LabelSums(NamedTuple):
     """Σ p²."""
 
 
-def _terms(of_class: list[Any], exact: bool) -> tuple[Any, ...]:
-    """What one class adds to each of the sums; it has its correct, true and predicted weight."""
-    c, t, p = of_class
+def _terms(c: Any, t: Any, p: Any, exact: bool) -> tuple[Any, ...]:
+    """What a class of this correct, true and predicted weight adds to each of the sums."""
     ratios: tuple[Any, ...] = (0, 0, 0)
     if c and exact:
         scaled = c << FRACTION_BITS
@@ -67,47 +62,33 @@ def _terms(of_class: list[Any], exact: bool) -> tuple[Any, ...]:
     return (t, c, bool(t or p), bool(t), bool(p), *ratios, t * p, t * t, p * p)
 
 
-_NO_SUMS = LabelSums._make([0] * len(LabelSums._fields))
-
-
 class ConfusionCells:
     """Weight of each (true, predicted) pair of indices: the reference, in plain Python.
 
-    :class:`~streameval.states.native.native_label_sums.NativeConfusionCells` has the same
-    methods for integer weights and a total below 2⁶². With integer weights a read of the sums
-    costs O(1) for each class that has changed since the last; with floats, O(K + cells).
+    :class:`~streameval.states.native.native_confusion.NativeConfusionCells` has the same
+    methods for integer weights and a total below 2¹²⁵. The first read of the sums after a
+    change costs O(K) with integer weights, O(K + cells) with floats.
 
     Args:
-        index: The index of each label. Shared with the owning confusion, which adds
-            and removes labels.
+        index: The index of each label, shared with the confusion, which adds and removes labels.
         cells: Index of the true class, index of the predicted class, weight.
 
     Attributes:
         exact: Whether every weight is an int.
         whole: The confusion of integers of which the float weights are a multiple, each
-            rounded; None where there is none, and from the next event on.
-
-    >>> cells = ConfusionCells({"cat": 0, "dog": 1}, [(0, 0, 2), (1, 1, 1)])
-    >>> cells.count_known("dog", "cat"), cells.count_known("dog", "emu")
-    (True, False)
-    >>> cells.sums().recall / 2**64, cells.sums().true_predicted
-    (1.5, 8)
+            rounded; None if there is no such confusion, and after the next event.
     """
 
-    __slots__ = ("_cells", "_changed", "_classes", "_index", "_sums", "_terms", "exact", "whole")
+    __slots__ = ("_cells", "_classes", "_index", "_sums", "exact", "whole")
 
     def __init__(
         self, index: dict[Any, int], cells: Iterable[tuple[int, int, Weight]] = ()
     ) -> None:
         self._index = index
-        # One int for a pair and not a tuple: smaller, and quicker to look up.
-        self._cells: dict[int, Weight] = {}
-        # Correct, true and predicted weight of each class, and what it adds to the sums.
-        self._classes: dict[int, list[Weight]] = {}
-        self._terms: dict[int, tuple[Any, ...]] = {}
-        self._sums = _NO_SUMS
-        # Classes whose terms are behind; of floats, any that has changed.
-        self._changed: set[int] = set()
+        self._cells: dict[tuple[int, int], Weight] = {}
+        # Correct, true and predicted weight of each class; of floats as of the last read.
+        self._classes: defaultdict[int, list[Weight]] = defaultdict(lambda: [0, 0, 0])
+        self._sums: LabelSums | None = None
         self.exact = True
         self.whole: Any = None
         for i, j, weight in cells:
@@ -124,52 +105,44 @@ class ConfusionCells:
 
     def add(self, i: int, j: int, weight: Weight) -> None:
         """Add a weight to a cell; a float makes every weight one."""
-        code = i << INDEX_BITS | j
         if type(weight) is float:
             self.promote()
-        if self.exact:
-            self._cells[code] = self._cells.get(code, 0) + weight
-            self._shift(i, j, weight)
-        else:
-            self._cells[code] = self._cells.get(code, 0.0) + weight
-            self._changed.add(i)
-            self.whole = None
+        zero = 0 if self.exact else 0.0
+        self._cells[i, j] = self._cells.get((i, j), zero) + weight
+        self._changed(i, j, weight)
 
     def take(self, i: int, j: int, weight: Weight) -> Weight:
         """Remove an integer weight; returns the rest, or below 0 where nothing is changed."""
-        code = i << INDEX_BITS | j
-        left = self._cells.get(code, 0) - weight
+        left = self._cells.get((i, j), 0) - weight
         if left >= 0:
-            if left:
-                self._cells[code] = left
-            else:
-                del self._cells[code]
-            self._shift(i, j, -weight)
+            self._cells[i, j] = left
+            if not left:
+                del self._cells[i, j]
+            self._changed(i, j, -weight)
         return left
 
-    def _shift(self, i: int, j: int, weight: Weight) -> None:
-        row = self._classes.setdefault(i, [0, 0, 0])
-        column = self._classes.setdefault(j, [0, 0, 0])
-        row[1] += weight
-        column[2] += weight
-        if i == j:
-            row[0] += weight
-        self._changed.update((i, j))
+    def _changed(self, i: int, j: int, weight: Weight) -> None:
+        self._sums = self.whole = None
+        if self.exact:
+            row, column = self._classes[i], self._classes[j]
+            row[0] += weight if i == j else 0
+            row[1] += weight
+            column[2] += weight
 
     def promote(self) -> None:
         """Make every weight a float, for good."""
         if self.exact:
             self.exact = False
-            self._cells = {code: float(weight) for code, weight in self._cells.items()}
-            self._changed.update(self._classes)
+            self._cells = {pair: float(weight) for pair, weight in self._cells.items()}
+            self._sums = None
 
     def cell(self, i: int, j: int) -> Weight:
         """The weight of a cell."""
-        return self._cells.get(i << INDEX_BITS | j, 0)
+        return self._cells.get((i, j), 0)
 
     def coded(self) -> Iterator[tuple[int, int, Weight]]:
         """(true index, predicted index, weight) of the cells that are not 0."""
-        return ((code >> INDEX_BITS, code & _MASK, weight) for code, weight in self._cells.items())
+        return ((i, j, weight) for (i, j), weight in self._cells.items())
 
     @property
     def total(self) -> Weight:
@@ -183,24 +156,27 @@ class ConfusionCells:
 
     def of_class(self, k: int) -> tuple[Weight, Weight, Weight]:
         """Correct, true and predicted weight of the class of this index."""
-        if self._changed and not self.exact:
-            self._sum_floats()
+        if not self.exact:
+            self.sums()
         correct, true, predicted = self._classes[k]
         return correct, true, predicted
 
     def sums(self) -> LabelSums:
         """The sums over the classes."""
-        if self._changed and not self.exact:
-            self._sum_floats()
-        elif self._changed:
-            totals: Iterable[Any] = self._sums
-            for k in self._changed:
-                terms = _terms(self._classes[k], True)
-                more = map(sub, terms, self._terms.get(k, _NO_SUMS))
-                totals = list(map(add, totals, more))
-                self._terms[k] = terms
-            self._changed.clear()
-            self._sums = LabelSums._make(totals)
+        if self._sums is None:
+            if not self.exact:
+                self._sum_floats()
+            # fsum rounds once: the order of the classes leaves no trace.
+            add: Any = sum if self.exact else fsum
+            terms = [_terms(c, t, p, self.exact) for c, t, p in self._classes.values()]
+            columns = zip(*terms, strict=True) if terms else [()] * len(LabelSums._fields)
+            sums = LabelSums._make(map(add, columns))
+            self._sums = sums._replace(
+                total=sums.total if self.exact else fsum(self._cells.values()),
+                active=int(sums.active),
+                with_true=int(sums.with_true),
+                with_predicted=int(sums.with_predicted),
+            )
         return self._sums
 
     def _sum_floats(self) -> None:
@@ -209,20 +185,9 @@ class ConfusionCells:
         for i, j, weight in self.coded():
             rows[i].append(weight)
             columns[j].append(weight)
-        # fsum rounds once: neither the order of the cells nor that of the classes leaves a trace.
-        self._classes = {
-            k: [self.cell(k, k), fsum(rows.get(k, ())), fsum(columns.get(k, ()))]
-            for k in rows.keys() | columns.keys()
-        }
-        terms = [_terms(of, False) for of in self._classes.values()]
-        sums = LabelSums._make(map(fsum, zip(*terms, strict=True)))
-        self._sums = sums._replace(
-            total=fsum(self._cells.values()),
-            active=int(sums.active),
-            with_true=int(sums.with_true),
-            with_predicted=int(sums.with_predicted),
-        )
-        self._changed.clear()
+        self._classes.clear()
+        for k in rows.keys() | columns.keys():
+            self._classes[k] = [self.cell(k, k), fsum(rows[k]), fsum(columns[k])]
 
     def copy(self, index: dict[Any, int]) -> ConfusionCells:
         """Independent cells over a copy of the same labels."""
@@ -231,22 +196,11 @@ class ConfusionCells:
         return twin
 
 
-# Which implementation holds the cells of a confusion.
-#
-# The compiled one holds them in integers of 64 and 128 bits, which is enough for
-# a total weight below 2⁶²; beyond that, for float weights, where it was not
-# built and with ``STREAMEVAL_BACKEND=portable`` it is the reference. Both give
-# the same integers.
-
 _COMPILED: Any = getattr(
-    compiled("streameval.states.native.native_label_sums"), "NativeConfusionCells", None
+    compiled("streameval.states.native.native_confusion"), "NativeConfusionCells", None
 )
 
 
 def new_cells(index: dict[Any, int]) -> ConfusionCells:
-    """Empty cells over these labels, compiled where that is built.
-
-    >>> new_cells({}).total
-    0
-    """
+    """Empty cells over these labels: compiled ones where they were built, else the reference."""
     return (_COMPILED or ConfusionCells)(index)
