@@ -44,19 +44,16 @@ if not TYPE_CHECKING and _NATIVE is not None:
     LabelRun = _NATIVE.LabelRun
 
 _NAME = "succession"
-_KEYS = frozenset({"events", "last", "pairs", "repeats"})
 
 
 class PreviousLabel(LabelRun):
     """Consecutive pairs of true labels: how many, and how many of equal labels.
 
-    The one state that depends on the order of the events. A merge adds the counts of both
-    parts: the pair across the two is not counted, because their order is unknown, and the next
-    event has no predecessor. Only the first event can be removed: without any other its
-    neighbours would become consecutive.
+    The one state that depends on the order of the events. The order of merged parts is unknown:
+    the pair across them is not counted, and the next event has no predecessor. Only the first
+    event can be removed: without any other its neighbours would become consecutive.
 
     Attributes:
-        events: Number of events.
         pairs: Number of events that had a predecessor.
         repeats: Number of events whose label was the predecessor's.
         last: The latest label; None at first and after a merge.
@@ -73,9 +70,7 @@ class PreviousLabel(LabelRun):
     """Events are counted, not weighed."""
 
     def __init__(self) -> None:
-        self.events = 0
-        self.pairs = 0
-        self.repeats = 0
+        self.events = self.pairs = self.repeats = 0
         self.last = None
 
     def update(self, y_true: object, weight: Weight = 1) -> None:
@@ -83,27 +78,27 @@ class PreviousLabel(LabelRun):
         label = canonical_label(y_true, "y_true")
         if type(weight) is not int or weight != 1:
             canonical_weight(weight)
-        if self.last is not None:
-            check_same_kind(self.last, label, "y_true")
-            self.pairs += 1
-            self.repeats += label == self.last
-        self.events += 1
-        self.last = label
+        self._follow(label, label, 1, 0, None)
 
     def update_many(self, y_true: object, weight: object = None) -> None:
         """Count a column of true labels in their order of arrival."""
         labels, codes = label_column(y_true, "y_true")
         weight_column(weight, len(codes))
-        if not len(codes):
-            return
-        first, last = labels[codes[0]], labels[codes[-1]]
+        if len(codes):
+            repeats = int(np.count_nonzero(codes[1:] == codes[:-1]))
+            self._follow(labels[codes[0]], labels[codes[-1]], len(codes), repeats, 0)
+
+    def _follow(
+        self, first: Label, last: Label, events: int, repeats: int, position: int | None
+    ) -> None:
+        """Count consecutive events from the first to the last, with the repeats among them."""
         if self.last is not None:
-            check_same_kind(self.last, first, "y_true", 0)
+            check_same_kind(self.last, first, "y_true", position)
             self.pairs += 1
             self.repeats += first == self.last
-        self.events += len(codes)
-        self.pairs += len(codes) - 1
-        self.repeats += int(np.count_nonzero(codes[1:] == codes[:-1]))
+        self.events += events
+        self.pairs += events - 1
+        self.repeats += repeats
         self.last = last
 
     def revert(self, y_true: object, weight: Weight = 1) -> None:
@@ -158,7 +153,7 @@ class PreviousLabel(LabelRun):
     @classmethod
     def from_state(cls, data: object) -> PreviousLabel:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, _NAME, _KEYS)
+        fields = fields_of(data, _NAME, frozenset(cls.__slots__))
         state = cls()
         state.events = int_field(fields, "events", _NAME, 0, MOST_WEIGHT)
         last = labels_field(fields, "last", _NAME)
