@@ -44,6 +44,7 @@ if not TYPE_CHECKING and _NATIVE is not None:
     LabelRun = _NATIVE.LabelRun
 
 _NAME = "succession"
+_KEYS = frozenset({"events", "last", "pairs", "repeats"})
 
 
 class PreviousLabel(LabelRun):
@@ -153,7 +154,7 @@ class PreviousLabel(LabelRun):
     @classmethod
     def from_state(cls, data: object) -> PreviousLabel:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, _NAME, frozenset(cls.__slots__))
+        fields = fields_of(data, _NAME, _KEYS)
         state = cls()
         state.events = int_field(fields, "events", _NAME, 0, MOST_WEIGHT)
         last = labels_field(fields, "last", _NAME)

@@ -195,14 +195,6 @@ class FadingSums:
     Attributes:
         advanced_to: The newest epoch when the last one that had faded out was removed; None
             before the first.
-
-    >>> from streameval.states.confusion import ConfusionCounts
-    >>> sums = FadingSums(StatePlan.everything("binary"))
-    >>> sums.begin("confusion", 7, [(8, ConfusionCounts.from_matrix([[3, 0], [0, 1]], [0, 1]))])
-    True
-    >>> sums.count((1, 0, 0.25, 5), 9, 1)
-    >>> sums.whole("confusion").to_array().tolist()
-    [[6, 0], [20, 2]]
     """
 
     __slots__ = ("_bases", "_plan", "_states", "advanced_to")
