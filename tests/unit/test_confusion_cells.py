@@ -23,6 +23,7 @@ from streameval.evaluator.view import compiled_reader
 from streameval.metrics.registry import find
 from streameval.metrics.undefined import reason_of
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.confusion_parts.confusion_cells import LabelSums
 from streameval.states.confusion_parts import confusion_cells
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.cumulative import CumulativeWindow
@@ -162,7 +163,7 @@ def test_a_quotient_just_above_a_half_is_not_taken_for_one() -> None:
 
 def read(counts: ConfusionCounts) -> object:
     return {
-        "sums": list(counts.sums),
+        "sums": [getattr(counts.sums, name) for name in LabelSums._fields],
         "total": [counts.total, counts.correct, counts.exact],
         "classes": list(counts.per_class()),
         "binary": [list(counts.binary(label)) for label in counts.labels],

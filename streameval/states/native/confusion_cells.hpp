@@ -57,18 +57,16 @@ struct ClassWeights {
     Wide correct, truth, predicted;
 };
 
-// What LabelSums has.
-struct LabelSums {
-    Wide total, hits;
-    std::int64_t active, with_true, with_predicted;
-    Wide precision, recall, f1;
-    U256 true_predicted, true_squared, predicted_squared;
-};
-
 template <class Count>
 class ConfusionCells {
   public:
+    typedef decltype(product(Count(), Count())) Square;
+
+    // What LabelSums has; the sums of ratios as of the last recompute().
     Count total = 0, hits = 0;
+    std::int64_t active = 0, with_true = 0, with_predicted = 0;
+    Wide precision = 0, recall = 0, f1 = 0;
+    Square true_predicted{}, true_squared{}, predicted_squared{};
 
     ConfusionCells() = default;
     template <class Other>
@@ -144,11 +142,14 @@ class ConfusionCells {
         return true;
     }
 
-    // All sums, up to date.
-    LabelSums read() {
-        recompute();
-        return {total, hits, active_, with_true_, with_predicted_, precision_, recall_, f1_,
-                long_of(true_predicted_), long_of(true_squared_), long_of(predicted_squared_)};
+    // Brings the sums of ratios up to date.
+    void recompute() {
+        for (const std::size_t k : waiting_) {
+            classes_[k].behind = false;
+            renew(classes_[k]);
+        }
+        waiting_.clear();
+        watched_ = true;
     }
 
     std::size_t bytes() const {
@@ -161,27 +162,25 @@ class ConfusionCells {
     // 64 bits.
 
     double accuracy() const { return share(hits, total); }
-    double precision_macro() { return mean(precision_, with_predicted_); }
-    double recall_macro() { return mean(recall_, with_true_); }
-    double f1_macro() { return mean(f1_, active_); }
+    double precision_macro() { return mean(precision, with_predicted); }
+    double recall_macro() { return mean(recall, with_true); }
+    double f1_macro() { return mean(f1, active); }
     double precision_of(std::size_t k) const { return share(classes_[k].correct, classes_[k].predicted); }
     double recall_of(std::size_t k) const { return share(classes_[k].correct, classes_[k].truth); }
     double f1_of(std::size_t k) const {
         return share(2 * Wide(classes_[k].correct), Wide(classes_[k].truth) + classes_[k].predicted);
     }
-    double cohen_kappa() const { return signed_share(covariance(), rest_of_square(true_predicted_)); }
+    double cohen_kappa() const { return signed_share(covariance(), rest_of_square(true_predicted)); }
     double matthews_corrcoef() const {
         const SignedWide over = covariance();
-        const SignedWide spread_true = rest_of_square(true_squared_);
-        const SignedWide spread_predicted = rest_of_square(predicted_squared_);
+        const SignedWide spread_true = rest_of_square(true_squared);
+        const SignedWide spread_predicted = rest_of_square(predicted_squared);
         if (spread_true == spread_predicted) return signed_share(over, spread_true);
         const double value = std::sqrt(signed_share(over, spread_true) * signed_share(over, spread_predicted));
         return over < 0 ? -value : value;
     }
 
   private:
-    typedef decltype(product(Count(), Count())) Square;
-
     // True, predicted and correct weight of one class, and its three ratios.
     struct Class {
         Count truth = 0, predicted = 0, correct = 0;
@@ -192,9 +191,6 @@ class ConfusionCells {
     // The cells of the first classes have places of their own, without a look-up.
     static constexpr std::size_t few = 4;
 
-    std::int64_t active_ = 0, with_true_ = 0, with_predicted_ = 0;
-    Wide precision_ = 0, recall_ = 0, f1_ = 0;
-    Square true_predicted_{}, true_squared_{}, predicted_squared_{};
     Count near_[few * few] = {};
     std::unordered_map<std::uint64_t, Count> far_;
     std::vector<Class> classes_;
@@ -225,29 +221,20 @@ class ConfusionCells {
     template <bool less>
     void sum(const Class& one, bool has_hits) {
         const int sign = less ? -1 : 1;
-        active_ += sign * int(one.truth != 0 || one.predicted != 0);
-        with_true_ += sign * int(one.truth != 0);
-        with_predicted_ += sign * int(one.predicted != 0);
+        active += sign * int(one.truth != 0 || one.predicted != 0);
+        with_true += sign * int(one.truth != 0);
+        with_predicted += sign * int(one.predicted != 0);
         if (less) {
             if (has_hits) hits -= one.correct;
-            true_predicted_ -= product(one.truth, one.predicted);
-            true_squared_ -= product(one.truth, one.truth);
-            predicted_squared_ -= product(one.predicted, one.predicted);
+            true_predicted -= product(one.truth, one.predicted);
+            true_squared -= product(one.truth, one.truth);
+            predicted_squared -= product(one.predicted, one.predicted);
         } else {
             if (has_hits) hits += one.correct;
-            true_predicted_ += product(one.truth, one.predicted);
-            true_squared_ += product(one.truth, one.truth);
-            predicted_squared_ += product(one.predicted, one.predicted);
+            true_predicted += product(one.truth, one.predicted);
+            true_squared += product(one.truth, one.truth);
+            predicted_squared += product(one.predicted, one.predicted);
         }
-    }
-
-    void recompute() {
-        for (const std::size_t k : waiting_) {
-            classes_[k].behind = false;
-            renew(classes_[k]);
-        }
-        waiting_.clear();
-        watched_ = true;
     }
 
     static Wide ratio(Count part, Count all) { return part == 0 ? Wide(0) : ratio_of(part, all); }
@@ -256,9 +243,9 @@ class ConfusionCells {
         const Wide new_precision = ratio(one.correct, one.predicted);
         const Wide new_recall = ratio(one.correct, one.truth);
         const Wide new_f1 = ratio(2 * one.correct, one.truth + one.predicted);
-        precision_ += new_precision - one.precision;
-        recall_ += new_recall - one.recall;
-        f1_ += new_f1 - one.f1;
+        precision += new_precision - one.precision;
+        recall += new_recall - one.recall;
+        f1 += new_f1 - one.f1;
         one.precision = new_precision;
         one.recall = new_recall;
         one.f1 = new_f1;
@@ -273,7 +260,7 @@ class ConfusionCells {
 
     // c*s - sum of t*p, as MCC and kappa have it.
     SignedWide covariance() const {
-        return static_cast<SignedWide>(product(hits, total) - true_predicted_);
+        return static_cast<SignedWide>(product(hits, total) - true_predicted);
     }
     // s^2 less a sum of products.
     SignedWide rest_of_square(const Square& products) const {

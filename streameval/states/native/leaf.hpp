@@ -265,7 +265,9 @@ class Leaf {
     template <class Integer>
     void read(int side, int from, int end, Integer* to) const {
         visit(side, [=](const auto* w) {
-            for (int at = from; at < end; ++at) to[at - from] = static_cast<Integer>(w[at]);
+            const auto* first = w + from;
+            for (int at = 0, count = end - from; at < count; ++at)
+                to[at] = static_cast<Integer>(first[at]);
         });
     }
 

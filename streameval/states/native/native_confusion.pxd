@@ -19,7 +19,14 @@ cdef extern from "confusion_cells.hpp" namespace "streameval" nogil:
         Wide truth
         Wide predicted
 
-    cdef struct LabelSums:
+    # A product of two weights: of 128 or of 256 bits.
+    cdef cppclass Square:
+        pass
+
+    U256 long_of(Square value)
+
+    # What those of both sizes have; numbers of 64 bits are converted.
+    cdef cppclass Cells:
         Wide total
         Wide hits
         int64_t active
@@ -28,19 +35,14 @@ cdef extern from "confusion_cells.hpp" namespace "streameval" nogil:
         Wide precision
         Wide recall
         Wide f1
-        U256 true_predicted
-        U256 true_squared
-        U256 predicted_squared
-
-    # What those of both sizes have; numbers of 64 bits are converted.
-    cdef cppclass Cells:
-        Wide total
-        Wide hits
+        Square true_predicted
+        Square true_squared
+        Square predicted_squared
         size_t size()
         Wide cell(size_t i, size_t j)
         vector[Cell] cells() except +
         ClassWeights of_class(size_t k) except +
-        LabelSums read()
+        void recompute() except +
         cbool change(size_t i, size_t j, Wide weight, cbool less) except +
         void clear() except +
         size_t bytes()

@@ -14,7 +14,7 @@ from libc.math cimport NAN
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
 
-from streameval.states.native.exact128 cimport Wide, integer, long_integer, wide
+from streameval.states.native.exact128 cimport U256, Wide, integer, long_integer, wide
 
 __all__ = ["NativeConfusionCells"]
 
@@ -112,14 +112,12 @@ cdef class NativeConfusionCells:
         return integer(of.correct), integer(of.truth), integer(of.predicted)
 
     def sums(self):
-        """The numbers of LabelSums."""
-        cdef LabelSums of = self._cells.read() if self._wide is NULL else self._wide.read()
-        return (
-            integer(of.total), integer(of.hits), of.active, of.with_true, of.with_predicted,
-            integer(of.precision), integer(of.recall), integer(of.f1),
-            long_integer(of.true_predicted), long_integer(of.true_squared),
-            long_integer(of.predicted_squared),
-        )
+        """This object, which has the attributes of LabelSums; the ratios are of this call."""
+        if self._wide is NULL:
+            self._cells.recompute()
+        else:
+            self._wide.recompute()
+        return self
 
     @property
     def total(self):
@@ -130,6 +128,57 @@ cdef class NativeConfusionCells:
     def hits(self):
         """Weight of the events predicted rightly."""
         return integer(self._cells.hits if self._wide is NULL else self._wide.hits)
+
+    @property
+    def active(self):
+        """Number of classes with t + p > 0."""
+        return self._cells.active if self._wide is NULL else self._wide.active
+
+    @property
+    def with_true(self):
+        """Number of classes with t > 0."""
+        return self._cells.with_true if self._wide is NULL else self._wide.with_true
+
+    @property
+    def with_predicted(self):
+        """Number of classes with p > 0."""
+        return self._cells.with_predicted if self._wide is NULL else self._wide.with_predicted
+
+    @property
+    def precision(self):
+        """Σ ⌊2⁶⁴ c / p⌋."""
+        return integer(self._cells.precision if self._wide is NULL else self._wide.precision)
+
+    @property
+    def recall(self):
+        """Σ ⌊2⁶⁴ c / t⌋."""
+        return integer(self._cells.recall if self._wide is NULL else self._wide.recall)
+
+    @property
+    def f1(self):
+        """Σ ⌊2⁶⁴ 2c / (t + p)⌋."""
+        return integer(self._cells.f1 if self._wide is NULL else self._wide.f1)
+
+    @property
+    def true_predicted(self):
+        """Σ t·p."""
+        cdef U256 value = (
+            long_of(self._cells.true_predicted) if self._wide is NULL else long_of(self._wide.true_predicted))
+        return long_integer(value)
+
+    @property
+    def true_squared(self):
+        """Σ t²."""
+        cdef U256 value = (
+            long_of(self._cells.true_squared) if self._wide is NULL else long_of(self._wide.true_squared))
+        return long_integer(value)
+
+    @property
+    def predicted_squared(self):
+        """Σ p²."""
+        cdef U256 value = (
+            long_of(self._cells.predicted_squared) if self._wide is NULL else long_of(self._wide.predicted_squared))
+        return long_integer(value)
 
     @property
     def exact(self):

@@ -130,9 +130,14 @@ bool ScoreTree::each_leaf(const void* node, int level, double score, bool down, 
 }
 
 inline void ScoreTree::read_groups(double score, bool down, Room& room) const {
+    bool first = true;  // the scores of the leaves that follow are all beyond `score`
     each_leaf_from(score, down, [&](const Leaf* leaf) {
-        int from = leaf->find(score);
-        if (!down && from < leaf->size() && leaf->keys()[from] == score) ++from;
+        int from = down ? leaf->size() : 0;
+        if (first) {
+            from = leaf->find(score);
+            if (!down && from < leaf->size() && leaf->keys()[from] == score) ++from;
+            first = false;
+        }
         const std::size_t here = static_cast<std::size_t>(down ? from : leaf->size() - from);
         const std::size_t count = std::min(room.end - room.from, here);
         if (down) from -= static_cast<int>(count);
