@@ -119,15 +119,25 @@ class ConfusionCells {
         if (weight > (less ? held : most_total() - total)) return false;
         Class& row = classes_[i];
         Class& column = classes_[j];
+        const Count t = row.truth, p = column.predicted;
+        const bool row_was = is_active(row), column_was = is_active(column);
         // From here all is modulo the integers' range; the true results are in it.
         const Count more = less ? Count(0) - weight : weight;
-        sum<true>(row, i == j);
-        if (i != j) sum<true>(column, false);
         row.truth += more;
         column.predicted += more;
-        if (i == j) row.correct += more;
-        sum<false>(row, i == j);
-        if (i != j) sum<false>(column, false);
+        if (i == j) {
+            row.correct += more;
+            hits += more;
+        }
+        // (t + w)^2 - t^2 = w(t + (t + w)), and so on.
+        shift(true_squared, weight, t + row.truth, less);
+        shift(predicted_squared, weight, p + column.predicted, less);
+        shift(true_predicted, weight,
+              i == j ? t + column.predicted : row.predicted + column.truth, less);
+        with_true += int(row.truth != 0) - int(t != 0);
+        with_predicted += int(column.predicted != 0) - int(p != 0);
+        active += int(is_active(row)) - int(row_was);
+        if (i != j) active += int(is_active(column)) - int(column_was);
         total += more;
         held += more;
         if (held == 0 && !is_near) far_.erase(code(i, j));
@@ -217,23 +227,13 @@ class ConfusionCells {
         }
     }
 
-    // Adds what a class adds to the sums, but its ratios, or takes it away.
-    template <bool less>
-    void sum(const Class& one, bool has_hits) {
-        const int sign = less ? -1 : 1;
-        active += sign * int(one.truth != 0 || one.predicted != 0);
-        with_true += sign * int(one.truth != 0);
-        with_predicted += sign * int(one.predicted != 0);
+    static bool is_active(const Class& one) { return one.truth != 0 || one.predicted != 0; }
+
+    static void shift(Square& sum, Count weight, Count by, bool less) {
         if (less) {
-            if (has_hits) hits -= one.correct;
-            true_predicted -= product(one.truth, one.predicted);
-            true_squared -= product(one.truth, one.truth);
-            predicted_squared -= product(one.predicted, one.predicted);
+            sum -= product(weight, by);
         } else {
-            if (has_hits) hits += one.correct;
-            true_predicted += product(one.truth, one.predicted);
-            true_squared += product(one.truth, one.truth);
-            predicted_squared += product(one.predicted, one.predicted);
+            sum += product(weight, by);
         }
     }
 
