@@ -851,10 +851,6 @@ class ClassScores(ScoreFields):
         self._wins.forget()
         self._relieve()
 
-    def subtract(self, other: ClassScores) -> None:
-        """Remove all of another that was merged; both exact."""
-        self.merge(other, -1)
-
     def copy(self) -> ClassScores:
         """An independent state of the same events; score arrays are shared."""
         new = ClassScores(probabilities=self.probabilities, declared=self.declared)

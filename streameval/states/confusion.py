@@ -430,10 +430,6 @@ class ConfusionCounts:
         self._set(self._label_index)
         self._count(cells)
 
-    def subtract(self, other: ConfusionCounts) -> None:
-        """Remove all of another that was merged; both exact."""
-        self.merge(other, -1)
-
     def copy(self) -> ConfusionCounts:
         """An independent copy. Cost: O(K + cells)."""
         twin = ConfusionCounts()

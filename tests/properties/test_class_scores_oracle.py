@@ -179,7 +179,7 @@ def test_any_calls_leave_the_scores_of_the_events(signed: bool, seed: int) -> No
         elif call == "subtract" and merged:
             other, some = merged.pop()
             if columns.hold_all(some):
-                state.subtract(other)
+                state.merge(other, times=-1)
                 columns.add(some, -1)
         elif call == "copy":
             state, left = state.copy(), state

@@ -546,7 +546,7 @@ cdef class ScoreIndexKernel:
         """
         cdef ScoreIndexKernel index
         if times < 0:
-            self.subtract(other)
+            self._subtract(other)
             return
         if type(other) is type(self) and other is not self:
             index = other
@@ -577,7 +577,7 @@ cdef class ScoreIndexKernel:
             other._end()
             self._end()
 
-    def subtract(self, ScoreIndexKernel other not None):
+    def _subtract(self, ScoreIndexKernel other not None):
         """Take out all of another index that was merged in; both exact."""
         self._begin_both(other)
         try:

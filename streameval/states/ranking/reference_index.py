@@ -437,10 +437,6 @@ class PortableScoreIndex:
                 mine + times * more for mine, more in zip(self._totals, totals, strict=True)
             ]
 
-    def subtract(self, other: PortableScoreIndex) -> None:
-        """Remove all of another index that was merged in; both exact."""
-        self.merge(other, -1)
-
     # Copies and the written form
 
     def copy(self) -> PortableScoreIndex:

@@ -382,10 +382,6 @@ class SumVector:
         for key, weight in list(other._cells.items()):
             self._add_cell(key, times * weight)
 
-    def subtract(self, other: Self) -> None:
-        """Remove all of another that was merged; both exact."""
-        self.merge(other, -1)
-
     def copy(self) -> Self:
         """An independent state of the same events."""
         self._settle()
