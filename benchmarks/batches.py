@@ -53,7 +53,7 @@ def merge_of_two(distinct: int, repeats: int, index_class: type, name: str) -> l
         scores = draw.random(distinct)
         index = index_class()
         index.update_many(rng.random(distinct) < 0.5, scores)
-        assert index.twice_wins >= 0
+        assert index.twice_u >= 0
         return index, index.groups().scores
 
     (left, left_scores), (right, right_scores) = filled(3), filled(4)
@@ -63,7 +63,7 @@ def merge_of_two(distinct: int, repeats: int, index_class: type, name: str) -> l
     def ours() -> None:
         merged = copies.pop()
         merged.merge(right)
-        assert merged.twice_wins > 0
+        assert merged.twice_u > 0
 
     is_portable = name == "portable"
     rows = []

@@ -48,7 +48,7 @@ def _filled(events: int, seed: int, **options: Any) -> se.ScoreIndex:
     rng = np.random.default_rng(seed)
     index = se.ScoreIndex(**options)
     index.update_many(rng.random(events) < 0.5, rng.random(events))
-    assert index.twice_wins >= 0
+    assert index.twice_u >= 0
     return index
 
 

@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 import streameval as se
 from benchmarks.memory import resident
 from benchmarks.timing import Part, Row, faster, interleaved
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 
 _EVENTS = 5_000
 
@@ -31,7 +31,7 @@ def filled(kind: type, distinct: int, seed: int = 11) -> Any:
     rng = np.random.default_rng(seed)
     index = kind()
     index.update_many(rng.random(distinct) < 0.5, rng.random(distinct))
-    assert index.twice_wins >= 0
+    assert index.twice_u >= 0
     return index
 
 
@@ -194,7 +194,7 @@ def growth(quick: bool) -> dict[str, list[tuple[int, float]]]:
     top = 6 if quick else 7
     sizes = [10**power for power in range(3, top + 1)]
     curves: dict[str, list[tuple[int, float]]] = {}
-    kinds: list[tuple[str, type]] = [("streameval, portable index", PortableScoreIndex)]
+    kinds: list[tuple[str, type]] = [("streameval, portable index", ReferenceScoreIndex)]
     if se.backend() == "native":
         kinds.insert(0, ("streameval, compiled index", se.ScoreIndex))
     for name, kind in kinds:

@@ -24,7 +24,7 @@ from typing import Any
 import streameval as se
 from benchmarks import batches, bounded, events, files, native, paths, service, windows
 from benchmarks.timing import NO_TARGET, Part, Row
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 
 HERE = Path(__file__).parent
 GROWTH = (
@@ -37,7 +37,7 @@ PEERS = ("river", "scikit-learn", "sortedcontainers", "numpy", "confluent-kafka"
 
 def indices() -> list[tuple[str, type]]:
     """The implementations of the score index that this machine has."""
-    found: list[tuple[str, type]] = [("portable", PortableScoreIndex)]
+    found: list[tuple[str, type]] = [("portable", ReferenceScoreIndex)]
     if se.backend() == "native":
         found.append(("native", se.ScoreIndex))
     return found

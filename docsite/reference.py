@@ -83,7 +83,7 @@ def names_of(module: str) -> list[str]:
         return re.findall(r'"(\w+)"', listed[1]) if listed else []
 
 
-_METHODS = {"ScoreIndex": "streameval.states.ranking.reference_index.PortableScoreIndex"}
+_METHODS = {"ScoreIndex": "streameval.states.ranking.reference_index.ReferenceScoreIndex"}
 """The class with the methods of a public name that is chosen when it is imported."""
 
 

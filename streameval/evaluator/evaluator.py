@@ -406,7 +406,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         value = self._total[name]
         if value == value:
             # Read for the first time, or from a state that has been replaced.
-            read = self._total.shortcut(name)
+            read = self._total.fast_reader(name)
             if read is not None:
                 self._readers[name] = read
         return value
@@ -555,7 +555,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         self._find_fast_paths()
 
     @contextmanager
-    def restricted(
+    def counting_only(
         self, dimensions: Iterable[tuple[str, ...]], *, labels: bool, scores: bool
     ) -> Iterator[None]:
         """Within the block, count events in these dimensions and in states of these feeds only.
@@ -578,6 +578,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
                 self._input.part = None
                 slicer.restrict(before)
                 self._fast, self._update, self._state_set, self._scores_only = fast_paths
+
+    restricted = counting_only  # its former name, until the next release
 
     @property
     def options(self) -> dict[str, Any]:

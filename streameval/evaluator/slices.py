@@ -44,7 +44,7 @@ OTHER = "(other)"
 MISSING = "(missing)"
 """The value of the slice of events without a value; an event of this very text is refused."""
 
-_SETS = compiled("streameval.states.native.native_sets")
+_SETS = compiled("streameval.states.native.batch_partition")
 
 _FEW = 4
 """Up to so many events of a slice in a batch are counted one by one."""
@@ -553,14 +553,14 @@ class SlicedWindows:
             or batch.weight is not None
             or batch.unit is not None
             or not isinstance(self.total, SortedWindow)
-            or not self.total.takes_sets([])
+            or not self.total.takes_partition([])
             or len(batch) >= 2**32
         ):
             return None
         width = least = 0
         if timeline is not None and arrivals is not None:
             width, least = timeline.width, timeline.oldest_at(arrivals.latest)
-        sets = _SETS.NativeSets(
+        sets = _SETS.BatchPartition(
             np.ascontiguousarray(batch.y_true),
             _contiguous(batch.y_pred if "confusion" in keeps else None),
             _contiguous(batch.score if "index" in keeps else None),
@@ -572,7 +572,7 @@ class SlicedWindows:
             placed.dimensions,
         )
         spans = sets.spans()
-        if not all(windows[n].takes_sets(numbers) for n, _, numbers in spans):
+        if not all(windows[n].takes_partition(numbers) for n, _, numbers in spans):
             return None
 
         def count() -> None:
@@ -580,7 +580,7 @@ class SlicedWindows:
             buckets = () if timeline is None else filter(timeline.closed, sets.buckets())
             closed = frozenset(buckets)
             for n, first, numbers in spans:
-                windows[n].add_sets(sets, first, numbers, closed)
+                windows[n].add_parts(sets, first, numbers, closed)
 
         return count
 

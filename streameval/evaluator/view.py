@@ -98,7 +98,7 @@ _SHOWN_VALUES = 4
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
-# From the metric to the method of a compiled way; the second ones are of a binary task only.
+# From the metric to the method of a fast path; the second ones are of a binary task only.
 _COMPILED: Mapping[str, str] = {
     "balanced_accuracy": "recall_macro",
     **{name: name for name in ("accuracy", "cohen_kappa", "matthews_corrcoef", "roc_auc")},
@@ -168,12 +168,12 @@ class ViewContext:
                 raise MetricError(f"{metric} is not kept; {how}")
             if self.later:
                 continue
-            of_labels = row.fed_by != "scores"
+            of_labels = row.input != "scores"
             # Before the first event it is unknown what will be fed.
             if state_set.has_scores and of_labels and not state_set.has_labels:
-                raise MetricError(f"{metric} needs {row.how_to_feed}; got scores only")
+                raise MetricError(f"{metric} needs {row.requires}; got scores only")
             if state_set.has_labels and not of_labels and not state_set.has_scores:
-                raise MetricError(f"{metric} needs {row.how_to_feed}; got labels only")
+                raise MetricError(f"{metric} needs {row.requires}; got labels only")
 
     def reader(self, name: str, state_set: StateSet) -> Callable[[StateSet], float]:
         """The metric as a function of a state set; raises MetricError for an unknown name."""
@@ -317,12 +317,12 @@ def _states_of(metric: Metric, state_set: StateSet) -> tuple[Any, ...]:
 
 
 def _first_number(
-    quick: Callable[[], float],
+    fast: Callable[[], float],
     of_state_set: Callable[[StateSet], float],
     current: Callable[[], StateSet],
 ) -> float:
-    """What the quick reader returns, or where that is nan the metric itself."""
-    value = quick()
+    """What the fast reader returns, or where that is nan the metric itself."""
+    value = fast()
     return value if value == value else of_state_set(current())
 
 
@@ -878,7 +878,7 @@ class View(Readings):
             value = reader(state_set)
             return value if value == value else self._named(value)
 
-    def shortcut(self, name: str) -> Callable[[], float] | None:
+    def fast_reader(self, name: str) -> Callable[[], float] | None:
         """A function that reads a metric of the window as it then is, or None.
 
         The view has answered the metric. Where the function returns nan, the view has the
@@ -891,23 +891,23 @@ class View(Readings):
             return None
         metric = find(name, context.plan.task)
         function = metric.bind(positive=context.positive, undefined=context.undefined)
-        quick = None
+        fast = None
         kernel = context.plan.task_row.kernel
         if context.undefined is None and kernel is not None:
-            quick = compiled_reader(metric.name, window, binary=kernel == "two classes")
-            if quick is None and path.reader is not None and not metric.also:
-                quick = path.reader(metric.name, metric.state, function)
-            if quick is not None and not math.isnan(quick()):
-                return quick
+            fast = compiled_reader(metric.name, window, binary=kernel == "two classes")
+            if fast is None and path.reader is not None and not metric.also:
+                fast = path.reader(metric.name, metric.state, function)
+            if fast is not None and not math.isnan(fast()):
+                return fast
         state_set, current = path.states, window.current
         if not metric.also and metric.state in ("confusion", "index", "class_scores"):
             if path.every:
                 return functools.partial(function, getattr(state_set, metric.state))
-            if quick is None and state_set is not None:
+            if fast is None and state_set is not None:
                 return functools.partial(of_state_set, state_set)
-        if quick is None:
+        if fast is None:
             return lambda: of_state_set(current())
-        return functools.partial(_first_number, quick, of_state_set, current)
+        return functools.partial(_first_number, fast, of_state_set, current)
 
     @locked
     def _summary(self) -> tuple[str, str]:

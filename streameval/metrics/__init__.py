@@ -43,7 +43,14 @@ from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import *
 from streameval.metrics.probability import *
 from streameval.metrics.ranking import *
-from streameval.metrics.registry import METRICS, ROWS, compute, find, left_out, shown_metrics
+from streameval.metrics.registry import (
+    METRICS,
+    ROWS,
+    compute,
+    find,
+    left_out,
+    shown_metrics,
+)
 from streameval.metrics.score_profiles import *
 from streameval.metrics.thresholds import ThresholdTable, threshold_table
 from streameval.metrics.undefined import Undefined, reason_of

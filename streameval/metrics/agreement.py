@@ -17,7 +17,7 @@ from streameval.metrics.averages import (
 )
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.previous_label import PreviousLabel
+from streameval.states.label_persistence import LabelPersistence
 
 __all__ = ["cohen_kappa", "kappa_m", "kappa_temporal", "matthews_corrcoef"]
 
@@ -199,7 +199,7 @@ def kappa_m(counts: ConfusionCounts, *, undefined: float | None = None) -> float
 
 
 def kappa_temporal(
-    counts: ConfusionCounts, succession: PreviousLabel, *, undefined: float | None = None
+    counts: ConfusionCounts, succession: LabelPersistence, *, undefined: float | None = None
 ) -> float:
     """Accuracy beyond a classifier that predicts the previous event's true label.
 
@@ -210,7 +210,7 @@ def kappa_temporal(
     without a lower bound. Undefined until some event has another label than the one before.
     Cost: O(1); O(cells) with fractional weights.
 
-    >>> counts, order = ConfusionCounts(), PreviousLabel()
+    >>> counts, order = ConfusionCounts(), LabelPersistence()
     >>> for y_true, y_pred in [(0, 0), (0, 0), (1, 0), (0, 0), (0, 0)]:
     ...     counts.update(y_true, y_pred)
     ...     order.update(y_true)

@@ -137,7 +137,7 @@ def _root_mean_square_gap(bins: list[Bin], total: Weight) -> float:
     return math.sqrt(math.fsum((gap / UNIT) ** 2 / weight for gap, weight in gaps) / total)
 
 
-def _largest_gap(bins: list[Bin], total: Weight) -> float:
+def _ks_statistic(bins: list[Bin], total: Weight) -> float:
     return max(abs(happened * UNIT - units) / (w * UNIT) for _, w, happened, units in bins)
 
 
@@ -152,7 +152,7 @@ def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> f
     >>> max_calibration_error(sums)
     0.25
     """
-    return _over_bins(_largest_gap, sums, undefined)
+    return _over_bins(_ks_statistic, sums, undefined)
 
 
 def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
@@ -178,7 +178,7 @@ def l2_calibration_error(sums: AnySums, *, undefined: float | None = None) -> fl
 _NORMS: Mapping[str, Callable[[list[Bin], Weight], float]] = {
     "l1": _mean_gap,
     "l2": _root_mean_square_gap,
-    "max": _largest_gap,
+    "max": _ks_statistic,
 }
 
 

@@ -595,7 +595,7 @@ def expected_cost(
     costs: Mapping[Any, Mapping[Any, float]] | None = None,
     undefined: float | None = None,
 ) -> float:
-    """The mean cost of an event by its true and its predicted class, Σ C[i][j]·cost[i][j] / s.
+    """The mean cost of an event by its true and its predicted class, Σ C(i, j)·cost(i, j) / s.
 
     `costs` maps the true class to a mapping from the predicted class to the cost of such an event,
     at least 0. A right prediction that is left out costs 0, and a wrong one has no cost. None: 1

@@ -201,7 +201,7 @@ class Metric:
     @property
     def needs_scores(self) -> bool:
         """Whether it reads a state of scores, or probabilities, rather than of labels."""
-        return any(STATES[name].fed_by == "scores" for name in self.states)
+        return any(STATES[name].input == "scores" for name in self.states)
 
     @property
     def ordered(self) -> bool:

@@ -22,7 +22,7 @@ from streameval.metrics.thresholds import coarsened, column_list
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion_parts.confusion_cells import FRACTION_BITS
-from streameval.states.ranking.score_groups import auc, twice_wins, won_share
+from streameval.states.ranking.score_groups import auc, auc_of_groups, twice_u
 
 __all__ = [
     "PairwiseAuc",
@@ -40,7 +40,7 @@ AucAverage: TypeAlias = Literal["macro", "weighted"]
 class _Share(NamedTuple):
     """One AUC inside a mean: its pairs won (twice), its pairs (twice), its weight in the mean."""
 
-    twice_wins: Weight
+    twice_u: Weight
     twice_pairs: Weight
     weight: Weight
 
@@ -123,7 +123,7 @@ def roc_auc_ovr(
 def _over_rest(scores: ClassScores, label: Label, total: Weight, weight: Weight) -> _Share:
     """The AUC of a class against all others, of all of which ``total`` is the weight."""
     if not scores.exact:
-        return _of_floats(scores.won_share(label), weight)
+        return _of_floats(scores.auc(label), weight)
     count = scores.true_count(label)
     pairs = count * (total - count)
     return _Share(scores.one_vs_rest_wins(label) if pairs else 0, 2 * pairs, weight)
@@ -137,7 +137,7 @@ def pair_auc(scores: ClassScores, label: Label, other: Label) -> float:
 
 def _over_other(scores: ClassScores, label: Label, other: Label) -> _Share:
     if not scores.exact:
-        return _of_floats(scores.won_share(label, other), 1)
+        return _of_floats(scores.auc(label, other), 1)
     pairs = scores.true_count(label) * scores.true_count(other)
     return _Share(scores.pair_wins(label, other) if pairs else 0, 2 * pairs, 1)
 
@@ -224,9 +224,9 @@ def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> flo
     groups = scores.pooled()
     positives, negatives = groups.positives, groups.negatives
     if not scores.exact:
-        share = won_share((groups.scores, positives), (groups.scores, negatives))
+        share = auc_of_groups((groups.scores, positives), (groups.scores, negatives))
         return share if share == share else _no_two_classes(_true_counts(scores), undefined)
-    value = auc(twice_wins(groups), int(positives.sum()), int(negatives.sum()))
+    value = auc(twice_u(groups), int(positives.sum()), int(negatives.sum()))
     return _no_two_classes(_true_counts(scores), undefined) if value is None else value
 
 

@@ -63,7 +63,7 @@ def roc_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
     >>> roc_auc(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.75
     """
-    share = index.won_share
+    share = index.auc
     return _needs_both(index, undefined) if share is None else share
 
 
@@ -77,7 +77,7 @@ def gini(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """
     pairs = index.positives * index.negatives
     if pairs:
-        return (index.twice_wins - pairs) / pairs
+        return (index.twice_u - pairs) / pairs
     return _needs_both(index, undefined)
 
 
@@ -90,7 +90,7 @@ def ks(index: ScoreIndex, *, undefined: float | None = None) -> float:
     >>> ks(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.5
     """
-    gap = index.largest_gap
+    gap = index.ks_statistic
     return _needs_both(index, undefined) if gap is None else gap
 
 

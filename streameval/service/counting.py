@@ -187,7 +187,7 @@ class Counting:
                     taken.columns.pop("score", None)
                     taken.columns.pop("proba", None)
                 assert isinstance(delta, Evaluator)  # of several models all parts begin together
-                with delta.restricted(part.dimensions, labels=part.labels, scores=part.scores):
+                with delta.counting_only(part.dimensions, labels=part.labels, scores=part.scores):
                     found = dict(count_events(delta, taken))
             refused |= {int(chosen[row]): error for row, error in found.items()}
         return refused

@@ -14,7 +14,7 @@ from streameval.events.event import EventBatch
 from streameval.events.values import IntArray, Label, Weight
 from streameval.states.class_events import COMPILED
 from streameval.states.fields import refuse, weights_field
-from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import UNIT, chunks, total_weight, total_weight_by_group
 from streameval.states.sums.loss_sums import LossSums, each_bin
 from streameval.states.sums.loss_terms import (
@@ -211,8 +211,8 @@ class ClassProbabilitySums(LossSums):
 
     @classmethod
     def _keys(cls, data: object) -> frozenset[str]:
-        signed = {_SIGNED} if isinstance(data, dict) and _SIGNED in data else set()
-        return super()._keys(data) | {"ranks", "rank_weights"} | signed
+        not_probabilities = {_SIGNED} if isinstance(data, dict) and _SIGNED in data else set()
+        return super()._keys(data) | {"ranks", "rank_weights"} | not_probabilities
 
     @classmethod
     def _of_settings(cls, fields: Form) -> ClassProbabilitySums:

@@ -49,12 +49,12 @@ from streameval.states.ranking.coarse_score import (
 from streameval.states.ranking.keyed_scores import KEY_SHIFT, LOW_KEY, Entries, KeyedScores
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
+    auc_of_groups,
     group_scores,
     groups_to_state,
-    twice_wins,
-    won_share,
+    twice_u,
 )
-from streameval.states.ranking.sorted_runs import MAX_TOTAL, WeightArray
+from streameval.states.ranking.weights import MAX_TOTAL, WeightArray
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import total_weight, total_weight_by_group
 
@@ -167,8 +167,8 @@ class Rankings:
                 self._rest[column] = index
             elif len(scores.counts) ** 2 <= _MOST_PAIRS:
                 self._pairs.setdefault(other, {})[column] = index
-        wins = int(index.twice_wins)
-        if scores.signed:
+        wins = int(index.twice_u)
+        if scores.not_probabilities:
             return wins
         # Zeros are not in it. They are below all other scores.
         rivals = scores.total - scores.counts[column] if other is None else scores.counts[other]
@@ -177,7 +177,7 @@ class Rankings:
 
     def mean_share(self, scores: ClassScores) -> float:
         """The macro mean of one-vs-rest AUCs; nan where it has to be read class by class."""
-        if COMPILED is None or not self.kept or scores.signed or not scores.exact:
+        if COMPILED is None or not self.kept or scores.not_probabilities or not scores.exact:
             return math.nan
         self._unread = 0
         mean: float = COMPILED.mean_share(self._rest, scores.counts, scores.total)
@@ -193,16 +193,18 @@ class Rankings:
         for rankings in (self._rest, *self._pairs.values()):
             rankings.pop(label, None)
 
-    def follow(self, true: Label, scores: Mapping[Label, float], weight: int, signed: bool) -> None:
+    def follow(
+        self, true: Label, scores: Mapping[Label, float], weight: int, not_probabilities: bool
+    ) -> None:
         """Add one event, or remove it with a negative weight."""
-        if COMPILED is not None and weight == 1 and not (self._pairs or signed):
+        if COMPILED is not None and weight == 1 and not (self._pairs or not_probabilities):
             COMPILED.follow(self._rest, true, scores)
             return
         for other, rankings in ((None, self._rest), *self._pairs.items()):
             # Against one class only its events count, and those of the column's own class.
             both = other is None or other == true
             for column, score in scores.items() if both else ((true, scores.get(true, 0.0)),):
-                index = rankings.get(column) if score or signed else None
+                index = rankings.get(column) if score or not_probabilities else None
                 if index is None:
                     continue
                 if weight > 0:
@@ -221,7 +223,7 @@ class Rankings:
         self._pairs = {}
         self._unread += 1
         seldom = self._unread > _UNREAD_MOST or 8 * len(rows.true) > scores.total
-        if seldom or scores.signed or not scores.exact:
+        if seldom or scores.not_probabilities or not scores.exact:
             self._rest = {}
         self.kept = bool(self._rest)
         for column, index in self._rest.items():
@@ -230,14 +232,23 @@ class Rankings:
     def _check(self, scores: ClassScores) -> None:
         for other, rankings in ((None, self._rest), *self._pairs.items()):
             for column in rankings:
-                found = twice_wins(scores.against(column, other))
+                found = twice_u(scores.against(column, other))
                 assert self.wins(scores, column, other) == found
 
 
 class ScoreFields:
     """What an event changes in :class:`ClassScores`; compiled code has these attributes itself."""
 
-    __slots__ = ("_codes", "_events", "_level", "_whole", "_wins", "counts", "exact", "signed")
+    __slots__ = (
+        "_codes",
+        "_events",
+        "_level",
+        "_whole",
+        "_wins",
+        "counts",
+        "exact",
+        "not_probabilities",
+    )
 
     _codes: dict[Label, int]
     _events: list[tuple[Label, Mapping[Label, float], Weight]]
@@ -246,7 +257,7 @@ class ScoreFields:
     _wins: Rankings
     counts: dict[Label, Weight]
     exact: bool
-    signed: bool
+    not_probabilities: bool
 
 
 if not TYPE_CHECKING and COMPILED is not None:
@@ -281,7 +292,7 @@ class ClassScores(ScoreFields):
     Attributes:
         counts: Weight of each true class.
         exact: False from the first weight that is not whole: wins are floats then.
-        signed: Whether scores are no probabilities.
+        not_probabilities: Whether scores are no probabilities.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
@@ -292,7 +303,15 @@ class ClassScores(ScoreFields):
     (2, 0)
     """
 
-    __slots__ = ("_base", "_blocks", "_folded", "_limit", "_parts", "_stale", "declared")
+    __slots__ = (
+        "_base",
+        "_blocks",
+        "_folded",
+        "_has_removed_columns",
+        "_limit",
+        "_parts",
+        "declared",
+    )
 
     def __init__(
         self,
@@ -302,7 +321,7 @@ class ClassScores(ScoreFields):
         declared: tuple[Label, ...] | None = None,
     ) -> None:
         self.declared = declared
-        self.signed = not probabilities
+        self.not_probabilities = not probabilities
         self.counts = {}
         self.exact = True
         self._whole = 0  # sum of counts while exact
@@ -311,7 +330,7 @@ class ClassScores(ScoreFields):
         self._wins = Rankings()
         # Of all labels that occur; after a fold, their places in ascending order.
         self._codes = {}
-        self._stale = False  # whether one of them may occur no more
+        self._has_removed_columns = False  # whether one of them may occur no more
         self._base = KeyedScores()
         self._folded: dict[Label, Weight] = {}  # the counts of what is in the base
         # What waits to be folded: single events, rows of one set of columns, and the rest.
@@ -334,7 +353,7 @@ class ClassScores(ScoreFields):
     @property
     def probabilities(self) -> bool:
         """Whether scores are probabilities."""
-        return not self.signed
+        return not self.not_probabilities
 
     @property
     def level(self) -> int:
@@ -345,7 +364,7 @@ class ClassScores(ScoreFields):
     @property
     def labels(self) -> list[Label]:
         """True classes and columns with a score but 0, ascending. A new list."""
-        if self._stale:
+        if self._has_removed_columns:
             self._fold()
         return sorted(self._codes)
 
@@ -390,15 +409,15 @@ class ClassScores(ScoreFields):
         if column not in self.counts or not (other is None or other in self.counts):
             return 0 if self.exact else 0.0
         if not self.exact:
-            return twice_wins(self.against(column, other))
+            return twice_u(self.against(column, other))
         self._fit()
         return self._wins.wins(self, column, other)
 
-    def won_share(self, column: Label, other: Label | None = None) -> float:
+    def auc(self, column: Label, other: Label | None = None) -> float:
         """A(column | other) of float weights; None: over all other classes; nan without pairs."""
         scores, *sides = self.against(column, other)
         own, rest = ((scores[side != 0], side[side != 0]) for side in sides)
-        return won_share(own, rest)
+        return auc_of_groups(own, rest)
 
     def mean_share(self) -> float:
         """The macro mean of one-vs-rest AUCs where it is at hand, else nan."""
@@ -452,9 +471,9 @@ class ClassScores(ScoreFields):
         # Rows are ranked as they are: to fold them would sort all columns.
         self._gather()
         base = self._base
-        if other is not None or self.signed or self._parts or base.weights is not None:
+        if other is not None or self.not_probabilities or self._parts or base.weights is not None:
             groups = self.against(column, other)
-            if not self.signed:
+            if not self.not_probabilities:
                 held = groups.scores != 0.0
                 groups = ScoreGroups(*(side[held] for side in groups))
             return ScoreIndex.from_state(groups_to_state(groups, True))
@@ -495,7 +514,7 @@ class ClassScores(ScoreFields):
         if type(weight) is float:
             self._promote()
         if self._wins.kept:
-            self._wins.follow(y_true, proba, weight, self.signed)  # type: ignore[arg-type]
+            self._wins.follow(y_true, proba, weight, self.not_probabilities)  # type: ignore[arg-type]
         if not self._knows(y_true, proba):
             self._learn([y_true, *(label for label, score in proba.items() if score)])
         self._count(y_true, weight)
@@ -602,7 +621,7 @@ class ClassScores(ScoreFields):
             self._whole += weight  # type: ignore[assignment]
         if not count:
             del self.counts[true]
-            self._stale = True
+            self._has_removed_columns = True
 
     def _relieve(self) -> None:
         """Fold where so much waits that the arrays would take less memory."""
@@ -658,7 +677,7 @@ class ClassScores(ScoreFields):
     def _fold(self) -> None:
         """Sort what waits into the arrays, within the limit; O(n) where anything waits."""
         waiting = self._events or self._blocks or self._parts
-        if not (waiting or self._stale or self._base.worn):
+        if not (waiting or self._has_removed_columns or self._base.has_removed):
             return
         self._gather()
         parts = [*self._parts, *(block.part(zeros=not self.exact) for block in self._blocks)]
@@ -708,12 +727,12 @@ class ClassScores(ScoreFields):
     def _rename(self) -> None:
         """Give the labels that occur the codes 0, 1, …, ascending; all is folded."""
         codes, base = self._codes, self._base
-        if self._stale:
+        if self._has_removed_columns:
             held = set(np.unique(base.keys >> KEY_SHIFT).tolist())
             codes = {
                 label: code for label, code in codes.items() if label in self.counts or code in held
             }
-        self._stale = False
+        self._has_removed_columns = False
         self._codes = {label: code for code, label in enumerate(sorted(codes))}
         if self._codes != codes:
             places = np.zeros(max(codes.values(), default=0) + 1, np.int64)
@@ -759,7 +778,7 @@ class ClassScores(ScoreFields):
             raise never_counted("proba", {"y_true": y_true, **proba})
         self._count(y_true, -whole)
         if self._wins.kept:
-            self._wins.follow(y_true, event[1], -whole, self.signed)
+            self._wins.follow(y_true, event[1], -whole, self.not_probabilities)
         if y_true not in self.counts:
             self._wins.forget_class(y_true)
 
@@ -777,7 +796,7 @@ class ClassScores(ScoreFields):
         """Note that a label of an event that was removed may occur nowhere else."""
         newest = self._events[-1][1] if self._events else {}
         if not all(newest.get(label) for label, score in scores.items() if score):
-            self._stale = True
+            self._has_removed_columns = True
 
     def _take(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
         """Take an event out of the folded scores, if each column holds its score there."""
@@ -847,7 +866,7 @@ class ClassScores(ScoreFields):
         )
         for true, count in list(other.counts.items()):
             self._count(true, times * count)
-        self._stale = self._stale or times < 0
+        self._has_removed_columns = self._has_removed_columns or times < 0
         self._wins.forget()
         self._relieve()
 
@@ -856,7 +875,7 @@ class ClassScores(ScoreFields):
         new = ClassScores(probabilities=self.probabilities, declared=self.declared)
         new.counts, new.exact, new._whole = self.counts.copy(), self.exact, self._whole
         new._limit, new._level = self._limit, self._level
-        new._codes, new._stale = self._codes.copy(), self._stale
+        new._codes, new._has_removed_columns = self._codes.copy(), self._has_removed_columns
         new._base, new._folded = self._base.shared(), self._folded.copy()
         new._events, new._blocks = self._events.copy(), self._blocks.copy()
         new._parts = self._parts.copy()
@@ -878,7 +897,7 @@ class ClassScores(ScoreFields):
             "scores": multisets.scores.copy(),
             "weights": multisets.each().astype(self._dtype),
         }
-        if self.signed:
+        if self.not_probabilities:
             form[_SIGNED] = False
         if self._limit is not None:
             form |= {"max_scores": self._limit, "level": self._level}
@@ -889,10 +908,10 @@ class ClassScores(ScoreFields):
         """The state that :meth:`to_state` wrote; raises StateError."""
         bounded = bounded_form(data)
         # Written where it is False only: other files are as before.
-        signed = isinstance(data, dict) and _SIGNED in data
+        not_probabilities = isinstance(data, dict) and _SIGNED in data
         keys = _KEYS | (BOUNDED_KEYS if bounded else frozenset())
-        fields = fields_of(data, _NAME, keys | {_SIGNED} if signed else keys)
-        if signed and fields[_SIGNED] is not False:
+        fields = fields_of(data, _NAME, keys | {_SIGNED} if not_probabilities else keys)
+        if not_probabilities and fields[_SIGNED] is not False:
             refuse(f"{_NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
         max_scores, level = bounds_fields(fields, _NAME) if bounded else (None, 0)
         exact = bool_field(fields, "exact", _NAME)
@@ -906,10 +925,12 @@ class ClassScores(ScoreFields):
         if sum(counts) > most:
             refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(counts))
         most_scores = None if max_scores is None else max_scores + (not exact)
-        multisets = _multisets(fields, counts, exact, most_scores, signed=signed)
+        multisets = _multisets(
+            fields, counts, exact, most_scores, not_probabilities=not_probabilities
+        )
         check_cells(multisets.scores, None, level, _NAME)
         named = set((multisets.keys >> KEY_SHIFT).tolist())
-        new = cls(max_scores=max_scores, probabilities=not signed, declared=declared)
+        new = cls(max_scores=max_scores, probabilities=not not_probabilities, declared=declared)
         new.exact, new._level = exact, level
         for n, (label, count) in enumerate(zip(labels, counts, strict=True)):
             new._codes[label] = n
@@ -936,9 +957,9 @@ class ClassScores(ScoreFields):
             *self.counts,
             *(labels[code] for code in (base.keys >> KEY_SHIFT).tolist()),
         }
-        assert not base.worn
+        assert not base.has_removed
         assert not (self.exact and (base.scores == 0.0).any())
-        assert self.signed or ((base.scores >= 0.0) & (base.scores <= 1.0)).all()
+        assert self.not_probabilities or ((base.scores >= 0.0) & (base.scores <= 1.0)).all()
         # A key is there for its other scores, and what it lacks to its class is no weight.
         assert set(base.each_key()[base.scores != 0.0].tolist()) == set(base.keys.tolist())
         assert self.exact or not len(self._implied_zeros().keys)
@@ -956,7 +977,7 @@ class ClassScores(ScoreFields):
         # Level and labels after the fold that the multisets are read with.
         return self.multisets() == other.multisets() and all(
             getattr(self, name) == getattr(other, name)
-            for name in ("max_scores", "level", "exact", "signed", "counts", "labels")
+            for name in ("max_scores", "level", "exact", "not_probabilities", "counts", "labels")
         )
 
     __hash__ = None  # type: ignore[assignment]  # mutable
@@ -993,7 +1014,12 @@ _KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "s
 
 
 def _multisets(
-    fields: dict[str, Any], counts: list[Weight], exact: bool, most: int | None, *, signed: bool
+    fields: dict[str, Any],
+    counts: list[Weight],
+    exact: bool,
+    most: int | None,
+    *,
+    not_probabilities: bool,
 ) -> KeyedScores:
     """The multisets of a written form, of at most so many scores each; raises StateError."""
     column, true, lengths = (
@@ -1021,10 +1047,14 @@ def _multisets(
     starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
     firsts = starts[:-1]
     # False for nan.
-    good = np.isfinite(scores) & (scores != 0.0) if signed else (scores > 0.0) & (scores <= 1.0)
+    good = (
+        np.isfinite(scores) & (scores != 0.0)
+        if not_probabilities
+        else (scores > 0.0) & (scores <= 1.0)
+    )
     if not exact:
         good |= (scores == 0.0) & ~np.signbit(scores)
-    expected = "a finite score but 0" if signed else "a score in (0, 1]"
+    expected = "a finite score but 0" if not_probabilities else "a score in (0, 1]"
     refuse_at(~good, f"{_NAME}.scores", expected, scores)
     falls = np.append(False, scores[1:] <= scores[:-1])
     falls[firsts] = False

@@ -452,7 +452,7 @@ class ConfusionCounts:
         self._set(state[1]["_label_index"])
         cells = table._cells.items()
         self._count([(*divmod(code, 1 << _INDEX_BITS), weight) for code, weight in cells])
-        self.stands_for(table.whole)
+        self.with_exact_source(table.whole)
 
     def renamed(self, names: Mapping[Label, Label]) -> ConfusionCounts:
         """A copy under other labels; ``names`` has one for each, and no two are the same."""
@@ -463,7 +463,7 @@ class ConfusionCounts:
         )
         twin._filled(form._replace(labels=[names[label] for label in form.labels]))
         whole = self.whole
-        return twin if whole is self else twin.stands_for(whole.renamed(names))
+        return twin if whole is self else twin.with_exact_source(whole.renamed(names))
 
     # copy.copy() would share the tables within.
     __copy__ = copy
@@ -486,7 +486,7 @@ class ConfusionCounts:
         """The counts that ratios are computed of: integers, also for a multiple of integers."""
         return self if self.exact else self._cells.whole or self
 
-    def stands_for(self, whole: ConfusionCounts | None) -> ConfusionCounts:
+    def with_exact_source(self, whole: ConfusionCounts | None) -> ConfusionCounts:
         """This confusion, noting until its next change that it is a multiple of ``whole``."""
         if not self.exact:
             self._cells.whole = whole

@@ -12,7 +12,7 @@ from streameval.states.sums.loss_sums import LossSums, each_bin
 from streameval.states.sums.loss_terms import EventTerms, binary_terms
 from streameval.states.sums.sum_vector import Field
 
-_NATIVE = compiled("streameval.states.native.native_loss_tally")
+_NATIVE = compiled("streameval.states.native.native_tallies")
 
 
 class ProbabilitySums(LossSums):

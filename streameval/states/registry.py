@@ -8,7 +8,7 @@ A method that raises changes nothing.
 
 ==============  ==============================================================
 one event       ``update`` and ``revert`` with the arguments of
-                :attr:`StateRow.fed_by`; ``revert`` removes an event exactly
+                :attr:`StateRow.input`; ``revert`` removes an event exactly
 a batch         ``update_many`` with columns of the same arguments; multi-class
                 scores: with an :class:`~streameval.events.event.EventBatch`;
                 multi-class labels: as ``LabelColumn``. The same bits as one by one
@@ -35,11 +35,11 @@ from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.joint import JointCounts
 from streameval.states.joint_losses import JointLosses
+from streameval.states.label_persistence import LabelPersistence
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
-from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.sum_vector import Form, Parts
@@ -69,7 +69,7 @@ class StateRow:
     """The class; further ones whose objects serve as well."""
     tasks: frozenset[str]
     """Names of :data:`~streameval.tasks.registry.TASKS`."""
-    fed_by: Literal["labels", "scores", "order"]
+    input: Literal["labels", "scores", "order"]
     """Which events it counts, and with which arguments.
 
     - ``labels``: those with a prediction, by default as ``(y_true, y_pred, weight)``;
@@ -79,7 +79,7 @@ class StateRow:
       order, is kept on request only, and reverts nothing; a sliding window removes
       its first event by ``forget_oldest(y_true, following)``.
     """
-    how_to_feed: str
+    requires: str
     """What an event must bring, in the words of an error."""
     make: Callable[[Any], Any]
     """From the plan to an empty state."""
@@ -100,7 +100,7 @@ class StateRow:
 
     One that refuses binary scores stands before all others of them.
     """
-    certainty_of: frozenset[str] = frozenset()
+    kept_for_intervals_of: frozenset[str] = frozenset()
     """States beside which it is kept where intervals were requested, and only then."""
     counts_some: bool = False
     """Whether it may count fewer events than another of its feed, whatever the weights."""
@@ -120,7 +120,7 @@ class StateRow:
     @property
     def ordered(self) -> bool:
         """Whether the state depends on the order of events."""
-        return self.fed_by == "order"
+        return self.input == "order"
 
 
 _LABELS = "labels: pass y_pred, a score= or proba= with each event"
@@ -134,8 +134,8 @@ STATES: dict[str, StateRow] = {
             name="confusion",
             types=(ConfusionCounts,),
             tasks=_BINARY | _MULTICLASS,
-            fed_by="labels",
-            how_to_feed=_LABELS,
+            input="labels",
+            requires=_LABELS,
             make=lambda plan: plan.confusion(),
             support=lambda counts: counts.total,
             weighted_sum=weighted_sum.confusion,
@@ -147,10 +147,10 @@ STATES: dict[str, StateRow] = {
         ),
         StateRow(
             name="index",
-            types=(ScoreIndex, PortableScoreIndex),
+            types=(ScoreIndex, ReferenceScoreIndex),
             tasks=_BINARY,
-            fed_by="scores",
-            how_to_feed=_SCORES,
+            input="scores",
+            requires=_SCORES,
             make=lambda plan: ScoreIndex(max_scores=plan.max_scores),
             support=lambda index: index.positives + index.negatives,
             weighted_sum=weighted_sum.index,
@@ -160,8 +160,8 @@ STATES: dict[str, StateRow] = {
             name="probability",
             types=(ProbabilitySums,),
             tasks=_BINARY,
-            fed_by="scores",
-            how_to_feed=_SCORES,
+            input="scores",
+            requires=_SCORES,
             make=lambda plan: ProbabilitySums(plan.bins),
             support=lambda sums: sums.weight + sums.outside,
             weighted_sum=ProbabilitySums.scaled,
@@ -172,8 +172,8 @@ STATES: dict[str, StateRow] = {
             name="moments",
             types=(ScoreMoments,),
             tasks=_BINARY,
-            fed_by="scores",
-            how_to_feed=_SCORES,
+            input="scores",
+            requires=_SCORES,
             make=lambda plan: ScoreMoments(),
             support=lambda moments: moments.count(True) + moments.count(False),
             weighted_sum=ScoreMoments.scaled,
@@ -184,8 +184,8 @@ STATES: dict[str, StateRow] = {
             name="class_probability",
             types=(ClassProbabilitySums,),
             tasks=_MULTICLASS,
-            fed_by="scores",
-            how_to_feed=_PROBABILITIES,
+            input="scores",
+            requires=_PROBABILITIES,
             make=lambda plan: ClassProbabilitySums(plan.bins, probabilities=plan.probabilities),
             support=lambda sums: sums.weight,
             weighted_sum=ClassProbabilitySums.scaled,
@@ -194,8 +194,8 @@ STATES: dict[str, StateRow] = {
             name="class_scores",
             types=(ClassScores,),
             tasks=_MULTICLASS,
-            fed_by="scores",
-            how_to_feed=_PROBABILITIES,
+            input="scores",
+            requires=_PROBABILITIES,
             make=lambda plan: ClassScores(
                 max_scores=plan.max_scores,
                 probabilities=plan.probabilities,
@@ -210,55 +210,55 @@ STATES: dict[str, StateRow] = {
             name="loss_squares",
             types=(LossSquares,),
             tasks=_BINARY | _MULTICLASS,
-            fed_by="scores",
-            how_to_feed=_SCORES,
+            input="scores",
+            requires=_SCORES,
             make=lambda plan: LossSquares(plan.bins),
             support=lambda squares: squares.weight,
             weighted_sum=LossSquares.scaled,
             source="index",
             derive=lambda index, plan: LossSquares.from_blocks(index.group_blocks(), plan.bins),
-            certainty_of=frozenset({"probability", "class_probability"}),
+            kept_for_intervals_of=frozenset({"probability", "class_probability"}),
             of_probabilities=True,
         ),
         StateRow(
             name="label_weights",
             types=(WeightSquares,),
             tasks=_BINARY | _MULTICLASS,
-            fed_by="labels",
-            how_to_feed=_LABELS,
+            input="labels",
+            requires=_LABELS,
             make=lambda plan: WeightSquares(),
             support=lambda weights: weights.total,
             weighted_sum=WeightSquares.scaled,
-            certainty_of=frozenset({"confusion"}),
+            kept_for_intervals_of=frozenset({"confusion"}),
         ),
         StateRow(
             name="score_weights",
             types=(WeightSquares,),
             tasks=_BINARY | _MULTICLASS,
-            fed_by="scores",
-            how_to_feed=_SCORES,
+            input="scores",
+            requires=_SCORES,
             make=lambda plan: WeightSquares(),
             support=lambda weights: weights.total,
             weighted_sum=WeightSquares.scaled,
-            certainty_of=frozenset(
+            kept_for_intervals_of=frozenset(
                 {"index", "probability", "moments", "class_probability", "class_scores"}
             ),
         ),
         StateRow(
             name="succession",
-            types=(PreviousLabel,),
+            types=(LabelPersistence,),
             tasks=_BINARY | _MULTICLASS,
-            fed_by="order",
-            how_to_feed="labels",
-            make=lambda plan: PreviousLabel(),
+            input="order",
+            requires="labels",
+            make=lambda plan: LabelPersistence(),
             support=lambda succession: succession.events,
         ),
         StateRow(
             name="joint",
             types=(JointCounts,),
             tasks=frozenset({"comparison"}),
-            fed_by="scores",
-            how_to_feed="predictions of every model",
+            input="scores",
+            requires="predictions of every model",
             make=lambda plan: JointCounts(),
             support=lambda counts: counts.total,
             weighted_sum=JointCounts.scaled,
@@ -267,8 +267,8 @@ STATES: dict[str, StateRow] = {
             name="joint_losses",
             types=(JointLosses,),
             tasks=frozenset({"comparison"}),
-            fed_by="scores",
-            how_to_feed="probabilities of every model",
+            input="scores",
+            requires="probabilities of every model",
             make=lambda plan: JointLosses(),
             support=lambda losses: losses.weight,
             weighted_sum=JointLosses.scaled,

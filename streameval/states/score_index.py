@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copyreg
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from streameval.states.backend import backend
 
 if TYPE_CHECKING or backend() == "portable":
-    from streameval.states.ranking.reference_index import PortableScoreIndex as ScoreIndex
+    from streameval.states.ranking.reference_index import ReferenceScoreIndex as ScoreIndex
 else:
     from streameval.states.ranking.compiled_index import NativeScoreIndex as ScoreIndex
 
@@ -27,3 +28,10 @@ def restore_score_index(state: dict[str, Any]) -> ScoreIndex:
 if not TYPE_CHECKING:
     # A pickle of the compiled index is read where only the reference index is, and the reverse.
     copyreg.pickle(ScoreIndex, lambda index: (restore_score_index, (index.to_state(),)))
+    # Names of the release before, until the next one.
+    for _former, _name in {
+        "twice_wins": "twice_u",
+        "won_share": "auc",
+        "largest_gap": "ks_statistic",
+    }.items():
+        setattr(ScoreIndex, _former, property(attrgetter(_name)))

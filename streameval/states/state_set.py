@@ -18,9 +18,9 @@ from streameval.states.backend import compiled
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores, class_counter
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.label_persistence import LabelPersistence
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
-from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.reference_index import check_room
 from streameval.states.registry import STATES, StateRow, states_of
@@ -30,10 +30,10 @@ from streameval.tasks.registry import TASKS, TaskName
 from streameval.tasks.task import Task
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_sets import NativeSets
+    from streameval.states.native.batch_partition import BatchPartition
 
 _NATIVE = compiled("streameval.states.native.native_fast_path")
-_SETS = compiled("streameval.states.native.native_sets")
+_SETS = compiled("streameval.states.native.batch_partition")
 _COUNTED_BY_SETS = frozenset({"confusion", "index"})
 _ROLES = {
     ScoreIndex: "index",
@@ -41,7 +41,7 @@ _ROLES = {
     ConfusionCounts: "confusion",
     ClassScores: "scores",
     ClassProbabilitySums: "sums",
-    PreviousLabel: "run",
+    LabelPersistence: "run",
     ScoreMoments: "queued",
     LossSquares: "queued",
     WeightSquares: "weights",
@@ -73,8 +73,8 @@ class StatePlan:
         absent: The names of the states that are neither kept nor derived at a read.
         task_row: The task's object.
         checked: Whether a state may refuse an event that another has counted before.
-        sorted: Whether :meth:`StateSet.add_set` counts sets of sorted batches in these states.
-        fed: The names of the states that are kept by :attr:`~StateRow.fed_by`.
+        sorted: Whether :meth:`StateSet.add_part` counts sets of sorted batches in these states.
+        fed: The names of the states that are kept by :attr:`~StateRow.input`.
         refusing: The same of those that may refuse a validated event.
     """
 
@@ -128,7 +128,7 @@ class StatePlan:
     def everything(cls, task: TaskName, bins: int = 10, **options: Any) -> StatePlan:
         """What all metrics of the task read; options as of :meth:`for_states`."""
         rows = states_of(task, STATES)
-        names = {row.name for row in rows if not (row.certainty_of or row.ordered)}
+        names = {row.name for row in rows if not (row.kept_for_intervals_of or row.ordered)}
         return cls.for_states(task, names, bins, **options)
 
     @classmethod
@@ -153,7 +153,7 @@ class StatePlan:
             or (temporal and row.ordered)
             or (
                 intervals
-                and row.certainty_of & named
+                and row.kept_for_intervals_of & named
                 and (probabilities or not row.of_probabilities)
             )
         )
@@ -186,7 +186,7 @@ class StatePlan:
 def _by_feed(rows: Iterable[StateRow]) -> dict[str, tuple[str, ...]]:
     names: dict[str, tuple[str, ...]] = {"labels": (), "scores": (), "order": ()}
     for row in rows:
-        names[row.fed_by] += (row.name,)
+        names[row.input] += (row.name,)
     return names
 
 
@@ -200,7 +200,7 @@ class StateSet:
     >>> state_set = StateSet(StatePlan.everything("binary"))
     >>> state_set.update(1, 1, 0.8)
     >>> state_set.update(0, 1, 0.6)
-    >>> state_set.index.twice_wins, state_set.confusion.correct
+    >>> state_set.index.twice_u, state_set.confusion.correct
     (2, 1)
     """
 
@@ -449,8 +449,8 @@ class StateSet:
 
     # Sets of a sorted batch
 
-    def takes_sets(self) -> bool:
-        """Whether :meth:`add_set` can count here: weights are whole, and none near its limit."""
+    def takes_partition(self) -> bool:
+        """Whether :meth:`add_part` can count here: weights are whole, and none near its limit."""
         keeps = self.plan.keeps
         return (
             self.plan.sorted
@@ -458,8 +458,8 @@ class StateSet:
             and ("confusion" not in keeps or self.confusion.has_room)
         )
 
-    def add_set(self, sets: NativeSets, n: int) -> None:
-        """:meth:`add_many` with the events of one set, where :meth:`takes_sets`."""
+    def add_part(self, sets: BatchPartition, n: int) -> None:
+        """:meth:`add_many` with the events of one set, where :meth:`takes_partition`."""
         keeps = self.plan.keeps
         if sets.scored and "index" in keeps:
             sets.add_scores(n, self.index)
@@ -471,8 +471,8 @@ class StateSet:
             self.confusion.add_pairs(sets.pairs(n))
 
     def packed(self) -> bytes | None:
-        """The content as bytes of this process; None where it is not :meth:`takes_sets`."""
-        if not self.takes_sets():
+        """The content as bytes of this process; None where it is not :meth:`takes_partition`."""
+        if not self.takes_partition():
             return None
         index = self.index if "index" in self.plan.keeps else None
         cells = self.confusion.pairs() if "confusion" in self.plan.keeps else (0, 0, 0, 0)
@@ -581,7 +581,7 @@ class StateSet:
         row = STATES[state]
         if getattr(self, row.name if row.name in self.plan.stored else str(row.source)).exact:
             return self.support(state)
-        weights = self.label_weights if row.fed_by == "labels" else self.score_weights
+        weights = self.label_weights if row.input == "labels" else self.score_weights
         return math.nan if weights is None else float(weights.effective_size)
 
     @property
@@ -595,8 +595,8 @@ class StateSet:
         return self.has_fed("scores")
 
     def has_fed(self, kind: str) -> bool:
-        """Whether an event is in it that states of this :attr:`StateRow.fed_by` count."""
-        return any(self.support(row.name) for row in self.plan.rows if row.fed_by == kind)
+        """Whether an event is in it that states of this :attr:`StateRow.input` count."""
+        return any(self.support(row.name) for row in self.plan.rows if row.input == kind)
 
     def labels(self) -> list[Label]:
         """Every label of any state, sorted."""
@@ -655,12 +655,12 @@ class StateSet:
         plan = self.plan
         names = set(self._written)
         for kind in ("labels", "scores"):
-            rows = [row for row in plan.rows if row.fed_by == kind and row.name in names]
+            rows = [row for row in plan.rows if row.input == kind and row.name in names]
             for first, row in zip(rows[:1] * len(rows), rows[1:], strict=False):
                 if not (getattr(self, first.name).exact and getattr(self, row.name).exact):
                     continue  # float sums of other terms
                 most, got = self.support(first.name), row.support(getattr(self, row.name))
-                fewer = row.certainty_of or row.counts_some or not plan.probabilities
+                fewer = row.kept_for_intervals_of or row.counts_some or not plan.probabilities
                 if got > most or (got < most and not fewer):
                     raise StateError(
                         f"state set.{row.name}: expected events of weight {most}, as in "

@@ -91,7 +91,7 @@ def sequence_factor(size: float, level: float) -> float:
 def _sample(request: IntervalRequest) -> tuple[float, float, float, float]:
     """The share of pairs won, that of those lost, and the (effective) numbers of both classes."""
     index = request.states[0]
-    positives, negatives, wins = index.positives, index.negatives, index.twice_wins
+    positives, negatives, wins = index.positives, index.negatives, index.twice_u
     # 1 where there are no pairs, hence no value and no interval.
     pairs = 2 * (positives * negatives) or 1
     won, lost = wins / pairs, (pairs - wins) / pairs

@@ -16,8 +16,8 @@ import numpy as np
 from streameval.events.values import FloatArray
 from streameval.metrics.multiclass import pair_auc
 from streameval.states.class_scores import ClassScores
-from streameval.states.ranking.score_groups import won_share
-from streameval.states.ranking.sorted_runs import WeightArray, count_at_or_below
+from streameval.states.ranking.score_groups import auc_of_groups
+from streameval.states.ranking.weights import WeightArray, count_at_or_below
 from streameval.uncertainty.delong import FEWEST, logit_interval, newcombe_interval
 from streameval.uncertainty.interval import Ends, IntervalRequest, normal_quantile
 
@@ -160,7 +160,7 @@ def _pooled(state: ClassScores) -> ClassAuc:
     groups = state.pooled()
     sides = [_Scores(groups.scores, column) for column in (groups.positives, groups.negatives)]
     positives, negatives = (float(side.weights.sum()) for side in sides)
-    value = won_share(*sides)
+    value = auc_of_groups(*sides)
     labels = state.classes
     influences = []
     for true in labels:

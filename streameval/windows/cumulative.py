@@ -13,7 +13,7 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.window import FastPath, Undo, WindowKind
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_sets import NativeSets
+    from streameval.states.native.batch_partition import BatchPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +72,15 @@ class CumulativeWindow:
         self.state_set.check_many(batch)
         return functools.partial(self.state_set.add_many, batch)
 
-    def takes_sets(self, numbers: list[int]) -> bool:
-        """Whether :meth:`add_sets` can count here."""
-        return self.state_set.takes_sets()
+    def takes_partition(self, numbers: list[int]) -> bool:
+        """Whether :meth:`add_parts` can count here."""
+        return self.state_set.takes_partition()
 
-    def add_sets(
-        self, sets: NativeSets, first: int, numbers: list[int], closed: Collection[int]
+    def add_parts(
+        self, sets: BatchPartition, first: int, numbers: list[int], closed: Collection[int]
     ) -> None:
         """Count the one set that is the window's."""
-        self.state_set.add_set(sets, first)
+        self.state_set.add_part(sets, first)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""

@@ -30,7 +30,7 @@ from streameval.states.class_scores import ClassScores
 from streameval.states.fields import removable_weight
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking.score_groups import ScoreGroups
-from streameval.states.ranking.sorted_runs import MAX_TOTAL
+from streameval.states.ranking.weights import MAX_TOTAL
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
@@ -207,6 +207,7 @@ class FadingWindow:
     __slots__ = (
         "_buckets",
         "_current",
+        "_fast_sums",
         "_fed",
         "_forms",
         "_plan",
@@ -214,7 +215,6 @@ class FadingWindow:
         "_summed",
         "_sums",
         "_timeline",
-        "_way",
     )
 
     def __init__(self, spec: Fading, plan: StatePlan, timeline: BucketTimeline) -> None:
@@ -230,13 +230,17 @@ class FadingWindow:
         # Cells of coarsened scores cannot be split again when an epoch is dropped.
         bounded = plan.max_scores is not None
         self._summed = frozenset(() if bounded else filter(plan.serves, SUMMED))
-        self._way = None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
-        self._sums: Any = FadingSums(plan) if self._way is None else self._way
+        self._fast_sums = (
+            None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
+        )
+        self._sums: Any = FadingSums(plan) if self._fast_sums is None else self._fast_sums
 
     def fast_path(self) -> FastPath:
         """Counts events that are not late, which wait for their epochs' states; reads the sums."""
         return FastPath(
-            self._way, compiled=lambda metric: getattr(self._way, metric, None), reader=self._reader
+            self._fast_sums,
+            compiled=lambda metric: getattr(self._fast_sums, metric, None),
+            reader=self._reader,
         )
 
     def _reader(
@@ -257,13 +261,13 @@ class FadingWindow:
     @property
     def buckets(self) -> TimeBuckets:
         """The epochs, each with all of its events."""
-        if self._way is not None and self._way.waiting:
-            self._settle(self._way)
+        if self._fast_sums is not None and self._fast_sums.waiting:
+            self._settle(self._fast_sums)
         return self._buckets
 
-    def _settle(self, way: Any) -> None:
+    def _settle(self, fast_sums: Any) -> None:
         """Count the waiting events in their epochs."""
-        for number, *columns in way.take():
+        for number, *columns in fast_sums.take():
             state_set = self._buckets.live(number)
             batch = EventBatch(*columns)
             if len(batch) <= _FEW:
@@ -272,7 +276,7 @@ class FadingWindow:
             else:
                 state_set.add_many(batch)
             self._forms.pop(number, None)
-            way.oldest_held = min(way.oldest_held, number)
+            fast_sums.oldest_held = min(fast_sums.oldest_held, number)
         self._current = None
         self._fed.clear()
 
@@ -285,14 +289,14 @@ class FadingWindow:
     def _changed(self, number: int) -> None:
         self._forms.pop(number, None)
         self._current = None
-        if self._way is not None:
-            self._way.hold(number)
+        if self._fast_sums is not None:
+            self._fast_sums.hold(number)
 
     def _allow(self, number: int) -> None:
         """Tell compiled code how much one class of an epoch may still weigh."""
         index = self._buckets.read(number).index
-        if self._way is not None and index is not None and index.exact:
-            self._way.allow(number, MAX_TOTAL - max(index.positives, index.negatives))
+        if self._fast_sums is not None and index is not None and index.exact:
+            self._fast_sums.allow(number, MAX_TOTAL - max(index.positives, index.negatives))
 
     def _changed_by(self, number: int, event: EventFields, sign: int) -> None:
         """Note that an event was counted in its epoch (1), or removed (−1)."""
@@ -321,10 +325,10 @@ class FadingWindow:
             self._fed.clear()
             _drop_faded(buckets, self._timeline, self._plan, self._sums)
             self._sums.advanced_to = newest
-            if self._sums is not self._way:
+            if self._sums is not self._fast_sums:
                 self._sums.rebase(self._timeline.oldest)
-            if self._way is not None:
-                self._way.oldest_held = min(buckets, default=_NO_EPOCH)
+            if self._fast_sums is not None:
+                self._fast_sums.oldest_held = min(buckets, default=_NO_EPOCH)
 
     def _weighed(self, event: EventFields, event_time: int | None) -> tuple[int, EventFields]:
         """An event's epoch, and the event with the whole units that it weighs there."""
@@ -453,7 +457,7 @@ class FadingWindow:
             row = STATES[name]
             assert row.weighted_sum is not None
             form = row.weighted_sum([(row.write(whole), 1)], weight << bits)
-            return row.restored(self._plan, form).stands_for(whole)
+            return row.restored(self._plan, form).with_exact_source(whole)
 
         return state
 
@@ -471,16 +475,16 @@ class FadingWindow:
                 parts = ((n, _part(state_set, self._plan, name)) for n, state_set in sets)
                 return bool(self._sums.begin(name, self._timeline.oldest, parts))
 
-            if not begin() and self._way is not None and not self._way.retired:
-                self._retire(self._way)
+            if not begin() and self._fast_sums is not None and not self._fast_sums.retired:
+                self._retire(self._fast_sums)
                 begin()
         return self._sums.whole(name)
 
-    def _retire(self, way: Any) -> None:
+    def _retire(self, fast_sums: Any) -> None:
         """Go on with integers of any size."""
-        way.retired = True
+        fast_sums.retired = True
         self._sums = FadingSums(self._plan)
-        self._sums.advanced_to = way.advanced_to
+        self._sums.advanced_to = fast_sums.advanced_to
 
     def _sum_of_forms(self, name: str, newest: int, weight: int) -> Any:
         """The weighted sum of a state's written forms."""
@@ -535,8 +539,8 @@ class FadingWindow:
             parts = ((n, _part(self.buckets.read(n), self._plan, name)) for n in self.buckets)
             fresh.begin(name, self._sums.base(name), parts)
             fresh.check_equal(self._sums, name)
-        if self._way is not None:
-            self._way._check()
+        if self._fast_sums is not None:
+            self._fast_sums._check()
 
 
 def _scaled_index(ranking: Any, units: int, bits: int) -> Any:
@@ -551,8 +555,8 @@ def _scaled_index(ranking: Any, units: int, bits: int) -> Any:
     known = {
         "positives": positives / unit,
         "negatives": negatives / unit,
-        "won_share": ranking.won_share,
-        "twice_wins": ranking.twice_wins / unit**2,
+        "auc": ranking.auc,
+        "twice_u": ranking.twice_u / unit**2,
         "distinct": ranking.distinct,
     }
     return ScaledState(ScoreIndex, make, known)

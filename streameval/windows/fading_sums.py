@@ -71,7 +71,7 @@ class WideClassScores:
 
     def one_vs_rest_wins(self, column: Label) -> int:
         """Twice the weight of the pairs that a class wins over all others in its column."""
-        return self._rankings[column].twice_wins if column in self._rankings else 0
+        return self._rankings[column].twice_u if column in self._rankings else 0
 
     def mean_share(self) -> float:
         """nan: the mean is that of the wins."""
@@ -260,7 +260,7 @@ class FadingSums:
         try:
             for name, whole in self._states.items():
                 weight = sign * units << number - self._bases[name]  # type: ignore[operator]
-                if STATES[name].fed_by == "labels":
+                if STATES[name].input == "labels":
                     if predicted is not None:
                         whole.add_whole(true, predicted, weight)
                 elif score is None:
@@ -280,7 +280,7 @@ class FadingSums:
         mine, theirs = self.whole(name), other.whole(name)
         if name == "index":
             assert list(mine.groups()) == list(theirs.groups())
-            assert (mine.totals, mine.twice_wins) == (theirs.totals, theirs.twice_wins)
+            assert (mine.totals, mine.twice_u) == (theirs.totals, theirs.twice_u)
         else:
             assert mine == theirs
         if name in ("index", "class_scores"):

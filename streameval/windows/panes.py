@@ -23,7 +23,7 @@ from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import FastPath, PaneMark, Undo, WindowKey, WindowKind
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_sets import NativeSets
+    from streameval.states.native.batch_partition import BatchPartition
 
 
 class PanesFastPath:
@@ -235,14 +235,16 @@ class PanesWindow(PanesFastPath):
                     self._merged.add_many(part)
         self._advance(force=True)
 
-    def takes_sets(self, numbers: list[int]) -> bool:
-        """Whether :meth:`add_sets` can count in these panes."""
+    def takes_partition(self, numbers: list[int]) -> bool:
+        """Whether :meth:`add_parts` can count in these panes."""
         self._advance()
         merged = self._merged
-        return self.buckets.takes_sets(numbers) and (merged is None or merged.takes_sets())
+        return self.buckets.takes_partition(numbers) and (
+            merged is None or merged.takes_partition()
+        )
 
-    def add_sets(
-        self, sets: NativeSets, first: int, numbers: list[int], closed: Collection[int]
+    def add_parts(
+        self, sets: BatchPartition, first: int, numbers: list[int], closed: Collection[int]
     ) -> None:
         """Count sets of a sorted batch, which has been admitted to the timeline."""
         # Not yet what is closed: it would be frozen, and thawed for its last events.
@@ -250,9 +252,9 @@ class PanesWindow(PanesFastPath):
             self._update_merge(self._timeline.newest)
         merged = self._merged
         for n, number in enumerate(numbers, first):
-            self.buckets.add_set(number, sets, n, closed=number in closed)
+            self.buckets.add_part(number, sets, n, closed=number in closed)
             if merged is not None and self._inside(number):
-                merged.add_set(sets, n)
+                merged.add_part(sets, n)
         self.buckets.prune(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:

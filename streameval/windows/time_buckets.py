@@ -24,7 +24,7 @@ from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_sets import NativeSets
+    from streameval.states.native.batch_partition import BatchPartition
 
 
 class TimelineFields:
@@ -304,8 +304,8 @@ class TimeBuckets:
                 empty = empty or StateSet(self._plan)
                 empty.check_many(part)
 
-    def takes_sets(self, numbers: Iterable[int]) -> bool:
-        """Whether :meth:`add_set` can count in each of these buckets."""
+    def takes_partition(self, numbers: Iterable[int]) -> bool:
+        """Whether :meth:`add_part` can count in each of these buckets."""
         for number in numbers:
             state_set = self._buckets.get(number)
             if state_set is None:
@@ -313,11 +313,11 @@ class TimeBuckets:
             if isinstance(state_set, bytes):
                 if not StateSet.is_packed(state_set):
                     return False
-            elif not state_set.takes_sets():
+            elif not state_set.takes_partition():
                 return False
         return self._plan.sorted
 
-    def add_set(self, number: int, sets: NativeSets, n: int, *, closed: bool) -> None:
+    def add_part(self, number: int, sets: BatchPartition, n: int, *, closed: bool) -> None:
         """Count one set of a sorted batch in a bucket, which takes no more events if ``closed``."""
         before = self._buckets.get(number)
         if before is None or closed:
@@ -327,7 +327,7 @@ class TimeBuckets:
             if not closed:
                 self._thawed.add(number)
         else:
-            self.live(number).add_set(sets, n)
+            self.live(number).add_part(sets, n)
 
     def prune(self, *, force: bool = False) -> None:
         """Drop what is no longer kept and freeze what is closed, where a new bucket has begun."""

@@ -18,7 +18,7 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
 
 if TYPE_CHECKING:
-    from streameval.states.native.native_sets import NativeSets
+    from streameval.states.native.batch_partition import BatchPartition
 
 Undo = Callable[[], None]
 """Restores the removed event, bit for bit."""
@@ -118,12 +118,12 @@ class SortedWindow(Protocol):
     sorted the whole batch.
     """
 
-    def takes_sets(self, numbers: list[int]) -> bool:
-        """Whether :meth:`add_sets` can count in these buckets; else :meth:`Window.stage` does."""
+    def takes_partition(self, numbers: list[int]) -> bool:
+        """Whether :meth:`add_parts` can count in these buckets; else :meth:`Window.stage` does."""
         ...
 
-    def add_sets(
-        self, sets: NativeSets, first: int, numbers: list[int], closed: Collection[int]
+    def add_parts(
+        self, sets: BatchPartition, first: int, numbers: list[int], closed: Collection[int]
     ) -> None:
         """Count sets of a batch that the timeline has admitted, and that cannot be refused.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from streameval.errors import InputError
 from streameval.states.ranking.compiled_index import NativeScoreIndex
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 
 _FEW = [0.0, -0.0, 0.1, 0.5, 0.25, -7.5, 5e-324, 1e308, -1e308]
 
@@ -30,7 +30,7 @@ def _weight(draw: random.Random) -> int:
 
 
 def _same(native: Any, portable: Any) -> None:
-    assert native.twice_wins == portable.twice_wins
+    assert native.twice_u == portable.twice_u
     assert (native.positives, native.negatives) == (portable.positives, portable.negatives)
 
 
@@ -40,13 +40,13 @@ def _same_content(native: Any, portable: Any) -> None:
         assert left.dtype == right.dtype
         assert left.tobytes() == right.tobytes()
     assert native.delong_sums() == portable.delong_sums()
-    assert native.largest_gap == portable.largest_gap
+    assert native.ks_statistic == portable.ks_statistic
 
 
 def fuzz(operations: int, seed: int) -> int:
     """Run so many operations; the number of reverts that both refused."""
     draw = random.Random(seed)
-    native, portable = NativeScoreIndex(), PortableScoreIndex()
+    native, portable = NativeScoreIndex(), ReferenceScoreIndex()
     present: list[tuple[bool, float, int]] = []
     refused = 0
     done = 0
@@ -82,7 +82,7 @@ def fuzz(operations: int, seed: int) -> int:
             present += rows
             done += max(count, 1)
         elif act < 0.98:
-            more_native, more_portable = NativeScoreIndex(), PortableScoreIndex()
+            more_native, more_portable = NativeScoreIndex(), ReferenceScoreIndex()
             for _ in range(draw.choice((0, 3, 200))):
                 event = (draw.random() < 0.5, _score(draw), _weight(draw))
                 more_native.update(*event)
@@ -105,7 +105,7 @@ def fuzz(operations: int, seed: int) -> int:
             _same_content(native, portable)
             native = NativeScoreIndex.from_state(native.to_state())
         if len(present) > 30_000:
-            native, portable, present = NativeScoreIndex(), PortableScoreIndex(), []
+            native, portable, present = NativeScoreIndex(), ReferenceScoreIndex(), []
     _same(native, portable)
     _same_content(native, portable)
     assert refused % 2 == 0

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.uncertainty.delong import logit_interval, newcombe_interval, sequence_factor
 from tests.support.aneurysms import aneurysms
 
-KINDS = list(dict.fromkeys((PortableScoreIndex, se.ScoreIndex)))
+KINDS = list(dict.fromkeys((ReferenceScoreIndex, se.ScoreIndex)))
 SCORES = st.integers(0, 12).map(float)
 SHARES = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 1e-9, 1 - 1e-9]), st.floats(0, 1))
 SIZES = st.integers(1, 10_000)
@@ -68,7 +68,7 @@ def test_the_variances_that_proc_prints(kind: type, name: str, auc: float, varia
     poor, scores = aneurysms()
     index = kind()
     index.update_many(poor, scores[name])
-    assert index.won_share == pytest.approx(auc, abs=5e-8)
+    assert index.auc == pytest.approx(auc, abs=5e-8)
     assert index.auc_variance() == pytest.approx(variance, rel=1e-13)
 
 

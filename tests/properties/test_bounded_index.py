@@ -28,11 +28,11 @@ from streameval.states.ranking.coarse_score import (
     least_level,
     wide_cells,
 )
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.score_index import ScoreIndex
 
 # One where nothing is compiled, in an order that every process has.
-CLASSES = list(dict.fromkeys((PortableScoreIndex, ScoreIndex)))
+CLASSES = list(dict.fromkeys((ReferenceScoreIndex, ScoreIndex)))
 POINTS = (0.0, 0.5, 1.0)
 HUGE = 1.7976931348623157e308
 EDGES = sorted(
@@ -180,12 +180,12 @@ def test_any_way_in_gives_one_content(kind: type[ScoreIndex], seed: int):
         one_by_one.update(positive, score)
         if n % 97 == 0:
             # Keeps W2 and, in the compiled index, DeLong's sums current from here on.
-            assert one_by_one.twice_wins >= 0
+            assert one_by_one.twice_u >= 0
             assert min(one_by_one.delong_sums()) >= 0
     shards = [kind(max_scores=limit) for _ in range(7)]
     for shard in shards:
         # Read early or not, which is the portable index's choice of structure.
-        assert shard.twice_wins == 0
+        assert shard.twice_u == 0
     rest = events[:]
     rng.shuffle(rest)
     while rest:
@@ -204,7 +204,7 @@ def test_any_way_in_gives_one_content(kind: type[ScoreIndex], seed: int):
         assert _form(index) == wanted
         assert index == merged
         assert index.level == wanted["level"]
-        assert index.twice_wins == merged.twice_wins
+        assert index.twice_u == merged.twice_u
         assert index.delong_sums() == merged.delong_sums()
         index._check()
 
@@ -213,7 +213,7 @@ def test_any_way_in_gives_one_content(kind: type[ScoreIndex], seed: int):
 @pytest.mark.parametrize("read", [False, True])
 def test_the_limit_is_the_most_that_is_exact(kind: type[ScoreIndex], read: bool):
     index = kind([(n % 2 == 0, n / 4096) for n in range(1023)], max_scores=1024)
-    assert not read or index.twice_wins
+    assert not read or index.twice_u
     index.update(True, 0.75)
     index.update(False, 0.75)
     assert (index.level, index.distinct) == (0, 1024)

@@ -66,10 +66,10 @@ def test_the_bounds_of_auc_are_reached_by_some_stream(seed: int):
     wide = wide_cells(groups.scores, level)
     tied = int((groups.positives * groups.negatives)[wide].sum())
     bounds = bounds_of(BOUNDED["roc_auc"], roc_auc, bounded)
-    low, high = bounded.twice_wins - tied, bounded.twice_wins + tied
+    low, high = bounded.twice_u - tied, bounded.twice_u + tied
     assert math.isclose(bounds.low, low / (2 * pairs), abs_tol=1e-14)
     assert math.isclose(bounds.high, high / (2 * pairs), abs_tol=1e-14)
-    best, worst = (counted(other).twice_wins for other in attainable(events, level))
+    best, worst = (counted(other).twice_u for other in attainable(events, level))
     # Cells of few float64 have not enough of them for each event.
     assert low <= worst
     assert best <= high
@@ -77,7 +77,7 @@ def test_the_bounds_of_auc_are_reached_by_some_stream(seed: int):
     if sizes.max(initial=0) <= 2 and not (wide & (sizes < 2)).any():
         assert (worst, best) == (low, high)
     for first, twice in ((True, high), (False, low)):
-        assert extreme_index(bounded, positives_first=first).twice_wins == twice
+        assert extreme_index(bounded, positives_first=first).twice_u == twice
 
 
 def test_the_lower_bound_of_average_precision_is_tight():

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import streameval as se
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from tests.support.examples import number_of_examples
 
 Event = tuple[bool, float, int]
 SCORES = st.one_of(st.integers(0, 9).map(lambda n: n / 8), st.floats(0, 1))
 WEIGHTS = st.sampled_from([1, 1, 1, 2, 3, 70_000, 2**33, 2**53])
 EVENTS = st.lists(st.tuples(st.booleans(), SCORES, WEIGHTS), max_size=30)
-KINDS = list(dict.fromkeys((PortableScoreIndex, se.ScoreIndex)))
+KINDS = list(dict.fromkeys((ReferenceScoreIndex, se.ScoreIndex)))
 
 
 def by_pairs(events: Iterable[Event]) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import InputError
 from streameval.events.values import MAX_WEIGHT
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from tests.support.laws import assert_near, assert_same
 
 NativeScoreIndex = pytest.importorskip(
@@ -92,16 +92,16 @@ def assert_exact(index: Any, exact: Exact) -> None:
     assert index.distinct == len(exact.weights)
     wins, positives, negatives = exact.totals()
     assert (index.positives, index.negatives) == (float(positives), float(negatives))
-    assert index.twice_wins == min(float(wins), 2 * (index.positives * index.negatives))
+    assert index.twice_u == min(float(wins), 2 * (index.positives * index.negatives))
     if positives and negatives:
-        assert index.roc_auc() == float(wins / (2 * positives * negatives)) == index.won_share
+        assert index.roc_auc() == float(wins / (2 * positives * negatives)) == index.auc
     else:
         assert math.isnan(index.roc_auc())
-        assert index.won_share is None
+        assert index.auc is None
 
 
 def read(index: Any) -> list[Any]:
-    values = [index.twice_wins, index.positives, index.negatives, index.roc_auc()]
+    values = [index.twice_u, index.positives, index.negatives, index.roc_auc()]
     return [*values, index.distinct, *index.delong_sums()]
 
 
@@ -123,7 +123,7 @@ def test_sums_are_exact_and_rounded_once(given_stages):
 )
 @settings(max_examples=100)
 def test_the_portable_index_adds_weights_in_the_order_of_arrival(given_stages, often):
-    index, exact = PortableScoreIndex(), Exact()
+    index, exact = ReferenceScoreIndex(), Exact()
     index.update(True, 0.5, 0.5)
     exact.add(True, 0.5, 0.5)
     for stage, events in given_stages:
@@ -137,14 +137,14 @@ def test_the_portable_index_adds_weights_in_the_order_of_arrival(given_stages, o
 @given(stages(ANY))
 @settings(max_examples=100)
 def test_it_agrees_with_the_portable_index_whatever_the_weights(given_stages):
-    native, portable = NativeScoreIndex(), PortableScoreIndex()
+    native, portable = NativeScoreIndex(), ReferenceScoreIndex()
     for stage, events in given_stages:
         feed(native, Exact(), stage, events)
         feed(portable, Exact(), stage, events)
         native._check()
         assert native.exact == portable.exact
         assert_near([*native.groups()], [*portable.groups()])
-        for name in ("twice_wins", "positives", "negatives"):
+        for name in ("twice_u", "positives", "negatives"):
             left, right = getattr(native, name), getattr(portable, name)
             assert type(left) is type(right)
             assert math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-300)
@@ -205,7 +205,7 @@ def test_a_tall_tree(order):
 
 @pytest.mark.parametrize("weights", [[1.5, 5e-324], [2.0**53, 1e-25 / 3], [0.1] * 3 + [1e-40]])
 def test_weights_of_more_than_126_bits_are_counted_all_the_same(weights):
-    expected = PortableScoreIndex()
+    expected = ReferenceScoreIndex()
     for n, weight in enumerate(weights * 2):
         expected.update(n % 2 == 0, n / 7, weight)
     single, batch, merged = NativeScoreIndex(), NativeScoreIndex(), NativeScoreIndex()
@@ -219,8 +219,8 @@ def test_weights_of_more_than_126_bits_are_counted_all_the_same(weights):
     for index in (single, batch, merged, NativeScoreIndex.from_state(single.to_state())):
         index._check()
         assert_near(index.to_state(), expected.to_state())
-        assert math.isclose(index.twice_wins, expected.twice_wins, rel_tol=1e-9)
-        assert math.isclose(index.roc_auc(), expected.won_share, rel_tol=1e-9)
+        assert math.isclose(index.twice_u, expected.twice_u, rel_tol=1e-9)
+        assert math.isclose(index.roc_auc(), expected.auc, rel_tol=1e-9)
 
 
 def test_no_value_of_a_perfect_ranking_passes_its_range():
@@ -231,7 +231,7 @@ def test_no_value_of_a_perfect_ranking_passes_its_range():
         index.update(positive, draw.random() + positive, draw.random())
         if index.positives and index.negatives:
             assert index.roc_auc() == 1.0
-            assert index.twice_wins <= 2 * (index.positives * index.negatives)
+            assert index.twice_u <= 2 * (index.positives * index.negatives)
 
 
 def test_refusals_change_nothing():

@@ -68,7 +68,7 @@ def test_multisets_are_those_of_a_counter(parts: list[list[Entry]], data: st.Dat
     assert kept.find(0, 0.75 + 2**-40) == -1 == kept.find(7, 0.5)
     # What was taken is gone after the next merge.
     folded = kept.absorbed()
-    assert not folded.worn
+    assert not folded.has_removed
     assert_holds(folded, held)
     if twin is not kept:
         assert_holds(twin.absorbed(kept.entries(times=-1)), before - held)

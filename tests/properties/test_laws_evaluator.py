@@ -86,7 +86,7 @@ SPECS = [
         update=lambda state_set, event: state_set.update(*event),
         update_many=lambda state_set, events: [state_set.update(*event) for event in events],
         revert=lambda state_set, event: state_set.revert(*event),
-        read=lambda state_set: (state_set.index.twice_wins, state_set.probability.log_loss_units),
+        read=lambda state_set: (state_set.index.twice_u, state_set.probability.log_loss_units),
         from_state=partial(StateSet.from_state, plan=StatePlan.everything("binary")),
     ),
     spec("binary", {}, BINARY, READ["binary"]),

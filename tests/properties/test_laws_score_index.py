@@ -7,7 +7,7 @@ import math
 import pytest
 from hypothesis import strategies as st
 
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from tests.support.laws import LAWS, StateSpec, check_law, columns
 
 HALF = 0.5
@@ -24,13 +24,13 @@ scores = st.one_of(
 def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateSpec:
     return StateSpec(
         name=name,
-        empty=PortableScoreIndex,
+        empty=ReferenceScoreIndex,
         events=st.tuples(st.booleans(), scores, weights),
         update=lambda state, event: state.update(*event),
         update_many=lambda state, events: state.update_many(*columns(events, 3)),
         revert=lambda state, event: state.revert(*event),
         read=lambda state: [
-            state.twice_wins,
+            state.twice_u,
             state.positives,
             state.negatives,
             state.distinct,

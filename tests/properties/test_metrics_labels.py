@@ -15,7 +15,7 @@ from streameval.metrics import class_metrics
 from streameval.metrics.averages import Rule, averaged
 from streameval.metrics.undefined import reason_of
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.previous_label import PreviousLabel
+from streameval.states.label_persistence import LabelPersistence
 from tests.support import label_oracle as oracle
 
 LABELS = st.sampled_from([0, 1, 2, 5])
@@ -106,7 +106,7 @@ def test_all_classes(name, events):
 @settings(max_examples=50)
 @given(events=st.lists(st.tuples(LABELS, LABELS, st.integers(1, 3)), max_size=8))
 def test_kappa_temporal(events):
-    order = PreviousLabel()
+    order = LabelPersistence()
     for y_true, _, _ in events:
         order.update(y_true)
     assert_is(metrics.kappa_temporal(counted(events), order), oracle.kappa_temporal(events))

@@ -86,7 +86,7 @@ def count(ev: se.Evaluator, step: dict[str, Any], start: int, *, in_python: bool
     to = ev if step["to"] == "self" else ev.delta(newest=ev.newest)
     if step["to"] == "part" and ev.options["metrics"] is None:
         dimensions = ev._slicer.dimensions[:1]
-        with to.restricted(dimensions, labels=kind == "labels", scores=kind != "labels"):
+        with to.counting_only(dimensions, labels=kind == "labels", scores=kind != "labels"):
             to.update_many(np.array(truth), **given)
     else:
         to.update_many(np.array(truth), **given)
@@ -164,7 +164,7 @@ def test_panes_before_1970_too(seconds: int) -> None:
 
 
 @pytest.mark.skipif(
-    compiled("streameval.states.native.native_sets") is None, reason="sorts in compiled code"
+    compiled("streameval.states.native.batch_partition") is None, reason="sorts in compiled code"
 )
 def test_a_pane_that_is_not_read_stays_bytes_until_more_events_follow() -> None:
     ev, other = (made(WINDOWS[1], ("a",), None, 100) for _ in range(2))
@@ -203,7 +203,7 @@ BITS = np.random.default_rng(7).integers(0, 2**52, 3000)
 
 
 @pytest.mark.skipif(
-    compiled("streameval.states.native.native_sets") is None, reason="sorts in compiled code"
+    compiled("streameval.states.native.batch_partition") is None, reason="sorts in compiled code"
 )
 @pytest.mark.parametrize(
     "column",
@@ -221,7 +221,7 @@ def test_a_bucket_is_sorted_by_score(column: Any) -> None:
     column = column + 0.0
     truth = BITS[: len(column)] % 7 < 3
     codes = BITS[: len(column)] % 4
-    sets = compiled("streameval.states.native.native_sets").NativeSets(
+    sets = compiled("streameval.states.native.batch_partition").BatchPartition(
         truth, truth, column, None, 0, 0, 5, [(codes, np.arange(1, 5))]
     )
     assert sets.spans() == [(window, window, [0]) for window in range(5)]

@@ -192,7 +192,7 @@ def expected(model: Model, now: RunSettings, window: WindowSettings) -> Parts:
         for begin, of_labels in ((model.labels, True), (model.scores, False)):
             held = [event for event in members if model.moment(event) >= begin]
             one = evaluator_of(now, window)
-            with one.restricted((), labels=of_labels, scores=not of_labels):
+            with one.counting_only((), labels=of_labels, scores=not of_labels):
                 for event in held:
                     one.update(event.label, score=event.score, event_time=event.time)
             if one._windows.timeline is not None and inside:

@@ -20,8 +20,8 @@ from streameval.metrics.metric import Metric
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.label_persistence import LabelPersistence
 from streameval.states.moments import ScoreMoments
-from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
 from tests.support.class_batch import class_batch
@@ -137,7 +137,7 @@ def applies(law: str, row: Metric, task: str) -> bool:
 
 def states_of(task, events, *, at_once: bool = False) -> dict[str, object]:
     """Every state of a task, fed one by one, or what depends on no order at once."""
-    confusion, succession = ConfusionCounts(), PreviousLabel()
+    confusion, succession = ConfusionCounts(), LabelPersistence()
     scored: dict[str, object] = (
         {"index": ScoreIndex(), "probability": ProbabilitySums(), "moments": ScoreMoments()}
         if task == "binary"

@@ -16,7 +16,7 @@ import streameval as se
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.registry import ROWS
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.uncertainty.bootstrap import (
     REPLICATES,
@@ -133,7 +133,7 @@ def test_the_same_events_have_the_same_interval() -> None:
 
 def test_the_compiled_and_the_portable_index_have_the_same_replicates() -> None:
     y_true, score = scored(200)
-    indices = ScoreIndex(), PortableScoreIndex()
+    indices = ScoreIndex(), ReferenceScoreIndex()
     for index in indices:
         index.update_many(y_true, score)
     for ours, theirs in zip(*map(resampled_groups, indices), strict=True):

@@ -278,8 +278,8 @@ def test_random_operations_agree_with_the_way_in_python(name: str, kind: str) ->
             ev, twin = se.from_bytes(ev.to_bytes()), in_python(se.from_bytes(twin.to_bytes()))
         elif act < 0.98:
             with (
-                ev.restricted((), labels=True, scores=False),
-                twin.restricted((), labels=True, scores=False),
+                ev.counting_only((), labels=True, scores=False),
+                twin.counting_only((), labels=True, scores=False),
             ):
                 values = stream.event()
                 assert outcome(ev, "update", **values) == outcome(twin, "update", **values)
@@ -444,13 +444,13 @@ def test_what_is_not_plain_is_counted_in_python(checked: list[str]) -> None:
     assert len(checked) == 3
     with pytest.raises(InputError, match="a finite number"):
         ev.update(True, score=float("inf"))
-    with ev.restricted((), labels=False, scores=True):
+    with ev.counting_only((), labels=False, scores=True):
         ev.update(True, score=0.25)
     assert len(checked) == 5
     last = se.Evaluator(window=se.Last(3))
     with (
         pytest.raises(StateError, match="without its label"),
-        last.restricted((), labels=False, scores=True),
+        last.counting_only((), labels=False, scores=True),
     ):
         pass
     ev.update(False, score=0.25)

@@ -44,7 +44,8 @@ def test_a_pane_of_labels_takes_little_memory() -> None:
 
 
 @pytest.mark.skipif(
-    compiled("streameval.states.native.native_sets") is None, reason="the bytes of compiled code"
+    compiled("streameval.states.native.batch_partition") is None,
+    reason="the bytes of compiled code",
 )
 @pytest.mark.parametrize("states", [["confusion"], ["index"], ["confusion", "index"]])
 @pytest.mark.parametrize(("weight", "width"), [(1, 1), (300, 2), (2**20, 4), (2**52, 8)])

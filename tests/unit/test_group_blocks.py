@@ -15,9 +15,9 @@ from streameval.metrics.thresholds import threshold_blocks, threshold_counts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.ranking import score_groups
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 
-KINDS: list[Any] = [PortableScoreIndex, se.ScoreIndex]
+KINDS: list[Any] = [ReferenceScoreIndex, se.ScoreIndex]
 NAMES = ["portable", "in use"]
 EVENTS = st.lists(
     st.tuples(st.booleans(), st.sampled_from([n / 16 for n in range(17)])), max_size=60

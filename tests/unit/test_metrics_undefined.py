@@ -12,7 +12,7 @@ import pytest
 from streameval import metrics
 from streameval.metrics.undefined import Undefined, ratio, reason_of, undefined_value
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.previous_label import PreviousLabel
+from streameval.states.label_persistence import LabelPersistence
 
 
 def counts_of(*pairs) -> ConfusionCounts:
@@ -87,7 +87,7 @@ def test_reason(name, counts, reason):
 
 
 def test_kappa_temporal_needs_a_change():
-    order = PreviousLabel()
+    order = LabelPersistence()
     order.update("cat")
     read = metrics.kappa_temporal
     assert reason_of(read(ONLY_CAT, order)) == "no event has one before it"

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from streameval.errors import InputError
 from streameval.metrics import roc_auc
 from streameval.states.backend import backend
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from tests.support.laws import LAWS, StateSpec, check_law, columns
 
 native_index = pytest.importorskip(
@@ -48,7 +48,7 @@ def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateS
         update_many=lambda state, events: state.update_many(*columns(events, 3)),
         revert=lambda state, event: state.revert(*event),
         read=lambda state: [
-            state.twice_wins,
+            state.twice_u,
             state.positives,
             state.negatives,
             state.distinct,
@@ -89,12 +89,12 @@ def filled(kind: type, count: int = 20_000) -> object:
 
 
 def test_the_written_form_is_that_of_the_portable_index() -> None:
-    native, portable = filled(NativeScoreIndex), filled(PortableScoreIndex)
+    native, portable = filled(NativeScoreIndex), filled(ReferenceScoreIndex)
     left, right = native.to_state(), portable.to_state()
     assert list(left) == list(right)
     for key, value in left.items():
         assert np.asarray(value).tobytes() == np.asarray(right[key]).tobytes()
-    assert PortableScoreIndex.from_state(left).twice_wins == native.twice_wins
+    assert ReferenceScoreIndex.from_state(left).twice_u == native.twice_u
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_written_form_is_that_of_the_portable_index() -> None:
     ids=["ones", "small", "at the edge of a double", "large", "fractions"],
 )
 def test_its_auc_has_the_bits_of_the_metric(weights: list[float]) -> None:
-    native, portable = NativeScoreIndex(), PortableScoreIndex()
+    native, portable = NativeScoreIndex(), ReferenceScoreIndex()
     assert math.isnan(native.roc_auc())
     draw = np.random.default_rng(11)
     for n in range(400):
@@ -117,13 +117,13 @@ def test_its_auc_has_the_bits_of_the_metric(weights: list[float]) -> None:
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_a_weight_that_needs_more_bytes_widens_its_leaf(bits: int) -> None:
-    native, portable = filled(NativeScoreIndex, 600), filled(PortableScoreIndex, 600)
+    native, portable = filled(NativeScoreIndex, 600), filled(ReferenceScoreIndex, 600)
     native.delong_sums()
     for positive, weight in ((True, 2**bits - 2), (False, 2**bits - 3), *[(True, 1)] * 3):
         for index in (native, portable):
             index.update(positive, 0.5, weight)
         native._check()
-        assert native.twice_wins == portable.twice_wins
+        assert native.twice_u == portable.twice_u
         assert native.delong_sums() == portable.delong_sums()
     merged = native.copy()
     merged.merge(native)
@@ -140,8 +140,8 @@ def test_a_weight_that_needs_more_bytes_widens_its_leaf(bits: int) -> None:
 def test_its_largest_gap_has_the_bits_of_the_portable_index(lead: float, most: int) -> None:
     draw = np.random.default_rng(13)
     for _ in range(20):
-        native, portable = NativeScoreIndex(), PortableScoreIndex()
-        assert native.largest_gap is None
+        native, portable = NativeScoreIndex(), ReferenceScoreIndex()
+        assert native.ks_statistic is None
         for count in (1, 1, 300, 4_000):
             positive = draw.random(count) < 0.3
             # Few heavy ones, so that gaps jump between two nodes.
@@ -149,8 +149,8 @@ def test_its_largest_gap_has_the_bits_of_the_portable_index(lead: float, most: i
             columns = positive, draw.normal(lead * positive).round(5), weight
             for index in (native, portable):
                 index.update_many(*columns)
-            assert native.largest_gap == portable.largest_gap
-        assert native.largest_gap is not None
+            assert native.ks_statistic == portable.ks_statistic
+        assert native.ks_statistic is not None
 
 
 @PICKLED
@@ -164,7 +164,7 @@ def test_copies_and_pickles_are_independent() -> None:
     ):
         assert twin == index
         twin.update(True, 2.0)
-        assert twin.twice_wins != index.twice_wins
+        assert twin.twice_u != index.twice_u
 
 
 def test_refusals_change_nothing() -> None:
@@ -247,7 +247,7 @@ def test_threads_that_write_to_one_index() -> None:
     for part in parts:
         alone.update_many(*part)
     assert shared == alone
-    assert shared.twice_wins == alone.twice_wins
+    assert shared.twice_u == alone.twice_u
     shared._check()
 
 
@@ -268,7 +268,7 @@ def test_threads_on_two_indices() -> None:
     expected = fed()
     for index in found:
         assert index == expected
-        assert index.twice_wins == expected.twice_wins
+        assert index.twice_u == expected.twice_u
         index._check()
     # Merged into one another at one moment, neither waits for ever.
     left, right = found
@@ -293,7 +293,7 @@ def test_readers_beside_a_writer_see_whole_batches() -> None:
             assert (int(groups.positives.sum()) + int(groups.negatives.sum())) % batch == 0
             copied = index.copy()
             assert (copied.positives + copied.negatives) % batch == 0
-            assert pickle.loads(pickle.dumps(copied)).twice_wins == copied.twice_wins
+            assert pickle.loads(pickle.dumps(copied)).twice_u == copied.twice_u
             seen = [block.scores for block in index.group_blocks()]
             ordered = np.concatenate(seen) if seen else np.zeros(0)
             assert (np.diff(ordered) > 0).all()

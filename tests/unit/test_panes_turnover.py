@@ -42,7 +42,7 @@ def read(state_set: StateSet) -> None:
     if state_set.confusion is not None:
         assert state_set.confusion.sums.total == state_set.confusion.total
     if state_set.index is not None:
-        assert state_set.index.twice_wins >= 0
+        assert state_set.index.twice_u >= 0
     if state_set.class_scores is not None:
         for label in state_set.class_scores.labels:
             state_set.class_scores.one_vs_rest_wins(label)

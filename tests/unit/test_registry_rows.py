@@ -154,7 +154,7 @@ COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
         (lambda: compute("roc_auc", COUNTS), "roc_auc is a function of ScoreIndex, got Confusion"),
         (
             lambda: compute("kappa_temporal", COUNTS),
-            "is a function of ConfusionCounts, PreviousLabel, got ConfusionCounts",
+            "is a function of ConfusionCounts, LabelPersistence, got ConfusionCounts",
         ),
         (lambda: compute("accuracy"), "accuracy is a function of ConfusionCounts, got none"),
     ],

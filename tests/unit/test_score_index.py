@@ -19,9 +19,9 @@ from sklearn.metrics import roc_auc_score
 
 from streameval.errors import InputError, StateError
 from streameval.states.backend import backend
-from streameval.states.ranking.reference_index import PortableScoreIndex
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.ranking.score_groups import exact_dot
-from streameval.states.ranking.sorted_runs import count_at_or_below, exact_sum
+from streameval.states.ranking.weights import count_at_or_below, exact_sum
 from streameval.states.score_index import ScoreIndex
 
 POOL = [0.0, 0.25, 0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 1.0]
@@ -54,11 +54,11 @@ def found_groups(index):
 
 
 def auc(index):
-    return index.twice_wins / (2 * index.positives * index.negatives)
+    return index.twice_u / (2 * index.positives * index.negatives)
 
 
 def fed(listed):
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     for event in listed:
         index.update(*event)
     return index
@@ -73,7 +73,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.index = PortableScoreIndex()
+        self.index = ReferenceScoreIndex()
         self.listed = []
 
     @rule(event=st.tuples(st.booleans(), scores, weights))
@@ -90,7 +90,7 @@ class IndexMachine(RuleBasedStateMachine):
     def merge(self, listed):
         other = fed(listed)
         if len(listed) % 2:
-            assert other.twice_wins == literal_wins(listed)
+            assert other.twice_u == literal_wins(listed)
         before = other.to_state()
         self.index.merge(other)
         assert str(other.to_state()) == str(before)
@@ -104,7 +104,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def read(self):
-        assert self.index.twice_wins == literal_wins(self.listed)
+        assert self.index.twice_u == literal_wins(self.listed)
 
     @rule(event=st.tuples(st.booleans(), scores, weights))
     def copy(self, event):
@@ -116,7 +116,7 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def round_trip(self):
-        self.index = PortableScoreIndex.from_state(self.index.to_state())
+        self.index = ReferenceScoreIndex.from_state(self.index.to_state())
 
     @rule()
     def pickled(self):
@@ -130,8 +130,8 @@ class IndexMachine(RuleBasedStateMachine):
         assert found_groups(index) == literal_groups(self.listed)
         assert index.distinct == len(literal_groups(self.listed))
         assert index.exact
-        assert index.twice_wins == literal_wins(self.listed)
-        assert type(index.twice_wins) is int
+        assert index.twice_u == literal_wins(self.listed)
+        assert type(index.twice_u) is int
         # On a copy, because checking settles what waits.
         self.index.copy()._check()
 
@@ -145,11 +145,11 @@ TestActions.settings = settings(max_examples=60, stateful_step_count=15)
 
 @given(events)
 def test_any_path_gives_the_same_bits(listed):
-    one, many, merged = fed(listed), PortableScoreIndex(), PortableScoreIndex()
+    one, many, merged = fed(listed), ReferenceScoreIndex(), ReferenceScoreIndex()
     many.update_many(*as_columns(listed))
     for start in range(0, len(listed), 4):
         merged.merge(fed(listed[start : start + 4]))
-    assert one.twice_wins == many.twice_wins == merged.twice_wins == literal_wins(listed)
+    assert one.twice_u == many.twice_u == merged.twice_u == literal_wins(listed)
     assert one == many == merged
     assert found_groups(one) == literal_groups(listed)
 
@@ -165,7 +165,7 @@ def test_auc_is_that_of_scikit_learn(digits, weighing):
         "whole": random.integers(1, 50, 3000),
         "fractions": random.random(3000) + 0.01,
     }[weighing]
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     for part in np.array_split(np.arange(3000), 7):
         index.update_many(positive[part], score[part], None if weight is None else weight[part])
     expected = roc_auc_score(positive, score, sample_weight=weight)
@@ -176,7 +176,7 @@ def test_auc_is_that_of_scikit_learn(digits, weighing):
 def test_every_prefix_is_that_of_scikit_learn():
     random = np.random.default_rng(1)
     positive, score = random.random(400) < 0.5, random.random(400).round(2)
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     for n, (label, value) in enumerate(zip(positive, score, strict=True), start=1):
         index.update(label, value)
         if 0 < positive[:n].sum() < n:
@@ -188,74 +188,74 @@ def test_a_window_slides_exactly():
     random = np.random.default_rng(2)
     listed = [(bool(p), float(s), 1) for p, s in zip(random.random(3000) < 0.4,
               random.random(3000).round(3), strict=True)]  # fmt: skip
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     for n, event in enumerate(listed):
         index.update(*event)
         if n >= 200:
             index.revert(*listed[n - 200])
         if n % 500 == 0:
-            assert index.twice_wins == literal_wins(listed[max(0, n - 199) : n + 1])
+            assert index.twice_u == literal_wins(listed[max(0, n - 199) : n + 1])
     index._check()
     assert index == fed(listed[-200:])
 
 
 def test_twice_wins_passes_int64_and_stays_an_integer():
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     for n in range(8):
         index.update(n % 2 == 0, float(n), 2**53)
     index.update(False, 0.0, 1)
-    assert index.twice_wins == literal_wins(
+    assert index.twice_u == literal_wins(
         [(n % 2 == 0, float(n), 2**53) for n in range(8)] + [(False, 0.0, 1)]
     )
-    assert index.twice_wins > 2**63
-    many = PortableScoreIndex()
+    assert index.twice_u > 2**63
+    many = ReferenceScoreIndex()
     many.update_many([True] * 5000 + [False] * 5000, list(range(10_000)), [2**40] * 10_000)
-    assert many.twice_wins == 0
+    assert many.twice_u == 0
     many.update_many([True] * 5000, [20_000.0] * 5000, [2**40] * 5000)
-    assert many.twice_wins == 2 * 5000 * 5000 * 2**80
+    assert many.twice_u == 2 * 5000 * 5000 * 2**80
     many.update(True, 20_000, 2**40)
-    assert many.twice_wins == 2 * 5001 * 5000 * 2**80
+    assert many.twice_u == 2 * 5001 * 5000 * 2**80
     many._check()
 
 
 def test_large_shares_of_events_give_the_same_bits():
     random = np.random.default_rng(5)
     positive, score = random.random(30_000) < 0.5, random.normal(size=30_000)
-    whole = PortableScoreIndex()
+    whole = ReferenceScoreIndex()
     whole.update_many(positive, score)
-    one, merged = PortableScoreIndex(), PortableScoreIndex()
+    one, merged = ReferenceScoreIndex(), ReferenceScoreIndex()
     for n, (label, value) in enumerate(zip(positive.tolist(), score.tolist(), strict=True)):
         one.update(label, value)
         if n % 5000 == 0:
-            assert one.twice_wins >= 0
+            assert one.twice_u >= 0
     for part in np.array_split(np.arange(30_000), 3):
-        shard = PortableScoreIndex()
+        shard = ReferenceScoreIndex()
         shard.update_many(positive[part], score[part])
         merged.merge(shard)
     assert one == whole == merged
-    assert one.twice_wins == whole.twice_wins == merged.twice_wins
+    assert one.twice_u == whole.twice_u == merged.twice_u
     assert math.isclose(auc(whole), roc_auc_score(positive, score), rel_tol=1e-12)
 
 
 def test_an_empty_batch_leaves_the_number_of_scores_bounded():
-    index = PortableScoreIndex(max_scores=1024)
-    assert index.twice_wins == 0
+    index = ReferenceScoreIndex(max_scores=1024)
+    assert index.twice_u == 0
     index.update_many([], [])
     for n in range(5000):
         index.update(n % 2 == 0, n / 5000)
-        assert index.won_share is None or 0 <= index.won_share <= 1
+        assert index.auc is None or 0 <= index.auc <= 1
     assert index.distinct <= 1024
     index._check()
 
 
 def test_small_batches_and_merges_among_many_scores():
     random = np.random.default_rng(3)
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     index.update_many(random.random(5000) < 0.5, random.random(5000))
-    assert index.twice_wins > 0
+    assert index.twice_u > 0
     index.update_many([True, False, True], [0.5, 0.25, 0.75], [1, 2, 2**40])
-    index.merge(PortableScoreIndex([(True, 0.5), (False, 0.5)]))
-    index.merge(PortableScoreIndex())
+    index.merge(ReferenceScoreIndex([(True, 0.5), (False, 0.5)]))
+    index.merge(ReferenceScoreIndex())
     index.update_many([], [])
     index._check()
     large = index.copy()
@@ -263,7 +263,7 @@ def test_small_batches_and_merges_among_many_scores():
     large.merge(large)
     for each in (index, large):
         each._check()
-        assert each.twice_wins == PortableScoreIndex.from_state(each.to_state()).twice_wins
+        assert each.twice_u == ReferenceScoreIndex.from_state(each.to_state()).twice_u
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**61), st.integers(0, 2**61)), max_size=20))
@@ -286,9 +286,9 @@ def test_neighbouring_and_extreme_scores_keep_their_order():
     values += [-v for v in values] + [5e-324, -5e-324, 0.0, 1.7e308, -1.7e308, 2.5e-308]
     listed = [(n % 2 == 0, v, 1) for n, v in enumerate(values)]
     listed += [(n % 2 == 1, v, 1) for n, v in enumerate(values)]
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     index.update_many(*as_columns(listed))
-    assert index.twice_wins == literal_wins(listed)
+    assert index.twice_u == literal_wins(listed)
     assert index.groups().scores.tolist() == sorted(values)
 
 
@@ -297,42 +297,42 @@ def test_neighbouring_and_extreme_scores_keep_their_order():
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(POOL), st.floats(1e-6, 1e6)), max_size=15))
 def test_fractions_as_weights_agree_to_nine_digits(listed):
-    one, many = fed(listed), PortableScoreIndex()
+    one, many = fed(listed), ReferenceScoreIndex()
     many.update_many(*as_columns(listed))
     for index in (one, many):
-        assert math.isclose(index.twice_wins, literal_wins(listed), rel_tol=1e-9, abs_tol=1e-300)
+        assert math.isclose(index.twice_u, literal_wins(listed), rel_tol=1e-9, abs_tol=1e-300)
         positives = math.fsum(w for positive, _, w in listed if positive)
         assert math.isclose(index.positives, positives, rel_tol=1e-9)
         index._check()
 
 
 def test_the_first_fraction_promotes_for_good():
-    index = PortableScoreIndex([(True, 0.5), (False, 0.5)])
-    assert (index.exact, index.twice_wins) == (True, 1)
+    index = ReferenceScoreIndex([(True, 0.5), (False, 0.5)])
+    assert (index.exact, index.twice_u) == (True, 1)
     index.update(True, 0.7, 2.0)
     assert index.exact
     index.update(True, 0.7, 0.5)
     assert not index.exact
-    assert type(index.twice_wins) is type(index.positives) is float
-    assert (index.twice_wins, index.positives, index.negatives) == (6.0, 3.5, 1.0)
+    assert type(index.twice_u) is type(index.positives) is float
+    assert (index.twice_u, index.positives, index.negatives) == (6.0, 3.5, 1.0)
     index.update(False, 0.1)
-    assert index.twice_wins == 13.0
+    assert index.twice_u == 13.0
     assert index.groups().negatives.dtype == np.float64
-    whole = PortableScoreIndex([(True, 0.5)])
+    whole = ReferenceScoreIndex([(True, 0.5)])
     whole.merge(index)
     assert not whole.exact
-    index.merge(PortableScoreIndex([(True, 0.5)]))
+    index.merge(ReferenceScoreIndex([(True, 0.5)]))
     assert whole == index
-    assert whole != PortableScoreIndex([(True, 0.5)])
+    assert whole != ReferenceScoreIndex([(True, 0.5)])
     for weight in (1, 0.5):
         with pytest.raises(InputError, match="float sums cannot be undone exactly"):
             whole.revert(True, 0.5, weight)
     with pytest.raises(InputError, match="float sums cannot be undone exactly"):
-        PortableScoreIndex([(True, 0.5)]).revert(True, 0.5, 0.5)
-    empty = PortableScoreIndex.from_state(PortableScoreIndex().to_state() | {
+        ReferenceScoreIndex([(True, 0.5)]).revert(True, 0.5, 0.5)
+    empty = ReferenceScoreIndex.from_state(ReferenceScoreIndex().to_state() | {
         "exact": False, "positives": np.zeros(0), "negatives": np.zeros(0)})  # fmt: skip
     assert not empty.exact
-    assert empty.twice_wins == 0.0
+    assert empty.twice_u == 0.0
 
 
 # --- bad input ----------------------------------------------------------------------------
@@ -360,9 +360,9 @@ def test_the_first_fraction_promotes_for_good():
 )
 @pytest.mark.parametrize("read", [False, True])
 def test_a_bad_event_is_refused_and_nothing_counted(event, message, read):
-    index = PortableScoreIndex([(True, 0.9), (False, 0.3)])
+    index = ReferenceScoreIndex([(True, 0.9), (False, 0.3)])
     if read:
-        assert index.twice_wins == 2
+        assert index.twice_u == 2
     before = index.copy()
     for method in (index.update, index.revert):
         with pytest.raises(InputError, match=message):
@@ -376,11 +376,11 @@ def test_a_bad_event_is_refused_and_nothing_counted(event, message, read):
     with pytest.raises(InputError, match=r"\[1\]: expected"):
         index.update_many(*column)
     assert index == before
-    assert index.twice_wins == 2
+    assert index.twice_u == 2
 
 
 def test_columns_of_different_length_are_refused():
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     for columns in (([True], [0.5, 0.1]), ([True, False], [0.5]), ([True], [0.5], [1, 1])):
         with pytest.raises(InputError, match="one for each event"):
             index.update_many(*columns)
@@ -390,7 +390,7 @@ def test_columns_of_different_length_are_refused():
 
 
 def test_what_never_came_cannot_be_taken_back():
-    index = PortableScoreIndex([(True, 0.9), (False, 0.3)])
+    index = ReferenceScoreIndex([(True, 0.9), (False, 0.3)])
     index.update(True, 0.5, 2)
     before = index.copy()
     for event in ((False, 0.9), (True, 0.3), (True, 0.5, 3), (True, 0.8), (False, 0.3, 2)):
@@ -398,12 +398,12 @@ def test_what_never_came_cannot_be_taken_back():
             index.revert(*event)
         assert index == before
     index.revert(1, np.float64(0.5), 2.0)
-    assert index == PortableScoreIndex([(True, 0.9), (False, 0.3)])
+    assert index == ReferenceScoreIndex([(True, 0.9), (False, 0.3)])
     index._check()
 
 
 def test_weight_beyond_the_limit_is_refused_and_nothing_counted():
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     columns = [False] + [True] * 511, np.arange(512.0), [1] + [2**53] * 511
     index.update_many(*columns)
     before = index.copy()
@@ -413,24 +413,24 @@ def test_weight_beyond_the_limit_is_refused_and_nothing_counted():
         index.update_many([False, True], [1.0, 2.0], [1, 2**53])
     assert index == before
     # Whichever class is too heavy, the other one is not counted either.
-    swapped = PortableScoreIndex()
+    swapped = ReferenceScoreIndex()
     swapped.update_many([not positive for positive in columns[0]], *columns[1:])
     for heavy in (index, swapped):
         before = heavy.copy()
         with pytest.raises(InputError, match="add up to at most"):
             heavy.update_many([False, True], [1.0, 2.0], [2**53, 2**53])
-        other = PortableScoreIndex([(False, 1.0), (True, 1.0)])
+        other = ReferenceScoreIndex([(False, 1.0), (True, 1.0)])
         other.merge(heavy)
         with pytest.raises(InputError, match="add up to at most"):
             heavy.merge(other)
         assert heavy == before
-    assert index.twice_wins == 2 * 511 * 2**53
+    assert index.twice_u == 2 * 511 * 2**53
     index._check()
 
 
 def test_only_an_index_can_be_merged():
     with pytest.raises(StateError, match="merge: expected a score index, got dict"):
-        PortableScoreIndex().merge({})
+        ReferenceScoreIndex().merge({})
 
 
 @pytest.mark.parametrize(
@@ -455,35 +455,35 @@ def test_only_an_index_can_be_merged():
     ],
 )
 def test_a_damaged_state_says_what_is_wrong(change, message):
-    state = PortableScoreIndex([(True, 0.1), (True, 0.9)]).to_state()
+    state = ReferenceScoreIndex([(True, 0.1), (True, 0.9)]).to_state()
     with pytest.raises(StateError, match=message):
-        PortableScoreIndex.from_state(state | change)
+        ReferenceScoreIndex.from_state(state | change)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -0.5, -0.0, 1e300])
 def test_a_damaged_weight_is_refused(bad):
-    index = PortableScoreIndex([(False, 0.1)])
+    index = ReferenceScoreIndex([(False, 0.1)])
     index.update(True, 0.9, 0.5)
     state = index.to_state()
-    assert PortableScoreIndex.from_state(state) == index
+    assert ReferenceScoreIndex.from_state(state) == index
     state["positives"][0] = bad
     with pytest.raises(StateError, match=r"index\.positives"):
-        PortableScoreIndex.from_state(state)
+        ReferenceScoreIndex.from_state(state)
 
 
 # --- columns, copies, memory --------------------------------------------------------------
 
 
 def test_columns_may_be_of_any_kind():
-    expected = PortableScoreIndex([(True, 0.5), (False, 0.25), (True, 0.0)])
+    expected = ReferenceScoreIndex([(True, 0.5), (False, 0.25), (True, 0.0)])
     for positive in ([True, False, True], [1, 0, 1], np.array([1, 0, 1], dtype=np.int8),
                      pd.Series([True, False, True]), [np.True_, 0, 1]):  # fmt: skip
         for score in ([0.5, 0.25, -0.0], np.array([0.5, 0.25, 0], dtype=np.float32),
                       pd.Series([0.5, 0.25, 0.0]), (0.5, 0.25, 0)):  # fmt: skip
-            index = PortableScoreIndex()
+            index = ReferenceScoreIndex()
             index.update_many(positive, score)
             assert index == expected
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     for event in ((np.True_, np.float32(0.5)), (np.int64(0), 0.25), (1, 0)):
         index.update(*event)
     assert index == expected
@@ -493,29 +493,29 @@ def test_the_arrays_that_were_given_are_left_alone():
     score = np.random.default_rng(0).random(20_000)
     positive = score > 0.5
     kept = score.copy()
-    index = PortableScoreIndex()
+    index = ReferenceScoreIndex()
     index.update_many(positive, score)
-    assert index.twice_wins == 2 * index.positives * index.negatives
+    assert index.twice_u == 2 * index.positives * index.negatives
     np.testing.assert_array_equal(score, kept)
     score[:] = 0.0
     assert auc(index) == 1.0
     state = index.to_state()
     state["scores"][:] = 0.0
-    assert index == PortableScoreIndex.from_state(index.to_state())
+    assert index == ReferenceScoreIndex.from_state(index.to_state())
     with pytest.raises(ValueError, match="read-only"):
         index.groups().scores[0] = 1.0
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, PortableScoreIndex.copy])
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, ReferenceScoreIndex.copy])
 def test_a_copy_goes_its_own_way(duplicate):
-    index = PortableScoreIndex([(True, 0.5), (False, 0.25)])
-    assert index.twice_wins == 2
+    index = ReferenceScoreIndex([(True, 0.5), (False, 0.25)])
+    assert index.twice_u == 2
     index.update(True, 0.125)
     twin = duplicate(index)
     twin.update(False, 0.75)
     index.update(True, 0.875)
-    assert twin == PortableScoreIndex([(True, 0.5), (False, 0.25), (True, 0.125), (False, 0.75)])
-    assert index == PortableScoreIndex([(True, 0.5), (False, 0.25), (True, 0.125), (True, 0.875)])
+    assert twin == ReferenceScoreIndex([(True, 0.5), (False, 0.25), (True, 0.125), (False, 0.75)])
+    assert index == ReferenceScoreIndex([(True, 0.5), (False, 0.25), (True, 0.125), (True, 0.875)])
     for each in (index, twin):
         each._check()
     assert index != twin
@@ -523,13 +523,13 @@ def test_a_copy_goes_its_own_way(duplicate):
 
 
 def test_pickles_that_name_the_former_module_are_read():
-    index = PortableScoreIndex([(True, 0.5), (False, 0.25)])
+    index = ReferenceScoreIndex([(True, 0.5), (False, 0.25)])
     name = b"cstreameval.states.ranking.%s\nPortableScoreIndex\n"
     restore = b"cbuiltins\ngetattr\n(" + name % b"portable_index" + b"Vfrom_state\ntR"
     assert pickle.loads(restore + b".")(index.to_state()) == index
 
 
-@pytest.mark.parametrize("kind", [ScoreIndex, PortableScoreIndex])
+@pytest.mark.parametrize("kind", [ScoreIndex, ReferenceScoreIndex])
 @given(mine=events, theirs=events)
 @settings(max_examples=30)
 def test_a_merge_times_minus_one_removes_what_was_merged(kind, mine, theirs):
@@ -553,6 +553,6 @@ def test_the_portable_implementation_can_be_selected():
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["portable", "PortableScoreIndex"]
+    assert done.stdout.split() == ["portable", "ReferenceScoreIndex"]
     assert backend() in ("portable", "native")
-    assert ScoreIndex([(True, 0.5), (False, 0.25)]).twice_wins == 2
+    assert ScoreIndex([(True, 0.5), (False, 0.25)]).twice_u == 2

@@ -432,7 +432,7 @@ class _Comparison:
             begins.labels = self._scores_begin
             self._report(f"{what} counts of labels are derived exactly from all scores kept so far")
             return
-        self._fresh |= {row.name for row in STATES.values() if row.fed_by == "labels"}
+        self._fresh |= {row.name for row in STATES.values() if row.input == "labels"}
         begins.labels = self._begin
         if had:
             self._drop("labels", "the counts of labels at the old threshold")

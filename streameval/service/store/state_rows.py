@@ -53,7 +53,7 @@ def take_back(evaluator: Evaluation, event: Event) -> bool:
     limits: AbstractContextManager[None] = nullcontext()
     if part is not None:
         assert isinstance(evaluator, Evaluator)  # of several models all parts begin together
-        limits = evaluator.restricted(
+        limits = evaluator.counting_only(
             map(tuple, part["dimensions"]), labels=part["labels"], scores=part["scores"]
         )
     try:

@@ -116,14 +116,14 @@ cdef class NativeWideRanking:
         return integer(self._tree.negatives()), integer(self._tree.positives())
 
     @property
-    def twice_wins(self):
+    def twice_u(self):
         """W2."""
-        return long_integer(self._tree.twice_wins())
+        return long_integer(self._tree.twice_u())
 
     @property
-    def won_share(self):
+    def auc(self):
         """W2 / (2·P·N), the AUC, divided once; None while a class is missing."""
-        cdef double share = self._tree.won_share()
+        cdef double share = self._tree.auc()
         return share if share == share else None
 
     def add_whole(self, bint positive, double score, weight):
@@ -468,7 +468,7 @@ cdef class NativeFadingSums(WindowFastPath):
         return newest is not self.advanced_to and newest != self.advanced_to
 
     def roc_auc(self):
-        return NAN if not self._sums.ranks or self._behind() else self._sums.tree.won_share()
+        return NAN if not self._sums.ranks or self._behind() else self._sums.tree.auc()
 
     def accuracy(self):
         return NAN if not self._sums.counts or self._behind() else self._sums.accuracy()

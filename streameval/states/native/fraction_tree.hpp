@@ -31,8 +31,8 @@ class FractionTree {
     // Rounded once from the exact sum.
     double negatives() const { return scaled(tree_.negatives(), exponent_); }
     double positives() const { return scaled(tree_.positives(), exponent_); }
-    double twice_wins() const { return scaled(tree_.twice_wins(), 2 * exponent_); }
-    double won_share() const { return tree_.won_share(); }
+    double twice_u() const { return scaled(tree_.twice_u(), 2 * exponent_); }
+    double auc() const { return tree_.auc(); }
     std::size_t distinct() const { return tree_.distinct(); }
     std::size_t bytes() const { return tree_.bytes() + sizeof(exponent_); }
     const char* broken() const { return tree_.broken(); }

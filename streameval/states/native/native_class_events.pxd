@@ -68,7 +68,7 @@ cdef class ScoreFields:
     cdef public object _wins
     cdef public dict counts
     cdef public bint exact
-    cdef public bint signed
+    cdef public bint not_probabilities
 
 
 cdef class ClassCounter:

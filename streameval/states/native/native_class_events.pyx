@@ -252,7 +252,7 @@ def mean_share(dict rankings, dict counts, total):
             return NAN
         zeros = count - index._tree.positives()
         below = rivals - index._tree.negatives()
-        wins = <uint64_t>index._tree.twice_wins() + below * (2 * index._tree.positives() + zeros)
+        wins = <uint64_t>index._tree.twice_u() + below * (2 * index._tree.positives() + zeros)
         scaled += share_of(wins, 2 * count * rivals)
         classes += 1
     if classes and mean_of_scaled(scaled, classes, &mean):
@@ -427,7 +427,7 @@ cdef class ClassCounter:
             (<object>scores).update(y_true, proba, weight, y_pred)
             return 0
         if scores._wins.kept:
-            scores._wins.follow(y_true, proba, weight, scores.signed)
+            scores._wins.follow(y_true, proba, weight, scores.not_probabilities)
         known = PyDict_GetItemWithError(scores.counts, y_true)
         scores.counts[y_true] = weight if known is NULL else <object>known + weight
         scores._whole = scores._whole + weight

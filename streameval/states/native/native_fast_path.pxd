@@ -8,7 +8,7 @@ from streameval.states.native.native_class_events cimport ClassCounter
 from streameval.states.native.native_index cimport ScoreIndexKernel
 from streameval.states.native.native_confusion cimport NativeConfusionCells
 from streameval.states.native.native_lock cimport NativeLock
-from streameval.states.native.native_loss_tally cimport LabelRun, NativeLossTally
+from streameval.states.native.native_tallies cimport LabelRun, NativeLossTally
 
 
 # A valid event. References are borrowed.

@@ -35,7 +35,7 @@ from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
 from streameval.states.native.native_class_events cimport best_label
 from streameval.states.native.native_confusion cimport MOST_TOTAL
-from streameval.states.native.native_loss_tally cimport LabelRun, NativeEventQueue
+from streameval.states.native.native_tallies cimport LabelRun, NativeEventQueue
 
 __all__ = [
     "EvaluatorFastPath",

@@ -19,11 +19,11 @@ cdef extern from "bulk.hpp" namespace "streameval" nogil:
         void swap(ScoreTree& other)
         uint64_t negatives()
         uint64_t positives()
-        Wide twice_wins()
+        Wide twice_u()
         cbool keeps_delong()
         const DelongSums& delong_sums() except +
         double auc_variance()
-        double largest_gap()
+        double ks_statistic()
         size_t distinct()
         void insert(cbool positive, double key, uint64_t weight) except +
         cbool remove(cbool positive, double key, uint64_t weight)
@@ -54,8 +54,8 @@ cdef extern from "fraction_tree.hpp" namespace "streameval" nogil:
         void copy_from(const FractionTree& other) except +
         double negatives()
         double positives()
-        double twice_wins()
-        double won_share()
+        double twice_u()
+        double auc()
         size_t distinct()
         size_t bytes()
         cbool insert(cbool positive, double key, double weight) except +

@@ -104,9 +104,9 @@ cdef class FractionKernel:
         return self.tree.negatives()
 
     @property
-    def twice_wins(self):
+    def twice_u(self):
         # Each of the three is rounded: no quotient of them is above 1 for that.
-        return min(self.tree.twice_wins(), 2 * (self.tree.positives() * self.tree.negatives()))
+        return min(self.tree.twice_u(), 2 * (self.tree.positives() * self.tree.negatives()))
 
     @property
     def distinct(self):
@@ -269,14 +269,14 @@ cdef class ScoreIndexKernel:
         return self._tree.distinct() if self._uses_tree() else self._fractional.distinct
 
     @property
-    def twice_wins(self):
+    def twice_u(self):
         """W2: twice the weight of pairs that the positive wins, a tie counting one half.
 
         An int, or a float once a weight was a fraction: the exact sum, rounded once.
         """
         if self._uses_tree():
-            return integer(self._tree.twice_wins())
-        return self._fractional.twice_wins
+            return integer(self._tree.twice_u())
+        return self._fractional.twice_u
 
     def delong_sums(self):
         """(Q10, Q01), the sums that DeLong's variance of the AUC is made of: see tree_delong.hpp.
@@ -324,7 +324,7 @@ cdef class ScoreIndexKernel:
         rarer, other = min(positives, negatives), max(positives, negatives)
         if rarer == 0 or rarer < fewest or rarer > _EXACT // 2 // other:
             return False
-        pairs, wins = 2 * rarer * other, <uint64_t>self._tree.twice_wins()
+        pairs, wins = 2 * rarer * other, <uint64_t>self._tree.twice_u()
         won, lost = <double>wins / <double>pairs, <double>(pairs - wins) / <double>pairs
         least = min(won, lost)
         if (other > 3 * rarer and <double>rarer * least < 5) or (
@@ -347,25 +347,25 @@ cdef class ScoreIndexKernel:
                 return NAN
             if positives <= _EXACT // 2 // negatives:
                 # At most the divisor, which a double holds: one rounding, as Python's.
-                return <double><uint64_t>self._tree.twice_wins() / <double>(2 * positives * negatives)
+                return <double><uint64_t>self._tree.twice_u() / <double>(2 * positives * negatives)
         elif self._fractions is not None:
-            return self._fractions.tree.won_share()
+            return self._fractions.tree.auc()
         total = 2 * (self.positives * self.negatives)
-        return self.twice_wins / total if total else NAN
+        return self.twice_u / total if total else NAN
 
     def roc_auc(self):
         """W2 / (2·P·N), the AUC; nan while a class is missing."""
         return self.auc()
 
     @property
-    def won_share(self):
+    def auc(self):
         """W2 / (2·P·N), the AUC; None while a class is missing."""
         cdef double share = self.auc()
         return share if share == share else None
 
     def tree_gap(self):
         """The largest ``|TPR − FPR|``; nan where it is not found in the tree."""
-        return self._tree.largest_gap() if self._uses_tree() else NAN
+        return self._tree.ks_statistic() if self._uses_tree() else NAN
 
     def columns(self):
         """Scores, ascending, with the weights of the positives and of the negatives."""

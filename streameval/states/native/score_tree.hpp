@@ -127,7 +127,7 @@ class ScoreTree {
 
     std::uint64_t negatives() const { return totals_.of[0]; }
     std::uint64_t positives() const { return totals_.of[1]; }
-    Wide twice_wins() const { return twice_wins_; }
+    Wide twice_u() const { return twice_u_; }
     std::size_t distinct() const { return distinct_; }
     std::size_t bytes() const { return sizeof(ScoreTree) + pool_.bytes(); }
 
@@ -142,7 +142,7 @@ class ScoreTree {
     double auc_variance() const;
 
     // The largest |TPR - FPR| over all thresholds; nan while a class is missing.
-    double largest_gap() const;
+    double ks_statistic() const;
 
     // The caller keeps each class below 2^62, so that W2 < 2^125.
     // `key` is finite and not -0.0, `weight` is positive.
@@ -165,7 +165,7 @@ class ScoreTree {
                 continue;
             }
             if (keeps_delong_) change_delong(path, leaf, at, found, here, side, weight, true);
-            twice_wins_ += wins_of(side, leaf, at, found, below, weight);
+            twice_u_ += wins_of(side, leaf, at, found, below, weight);
             if (found) {
                 leaf->add(side, at, weight);
             } else {
@@ -187,7 +187,7 @@ class ScoreTree {
         if (at == leaf->size() || leaf->keys()[at] != key) return false;
         const std::uint64_t here = leaf->weight(side, at);
         if (here < weight) return false;
-        twice_wins_ -= wins_of(side, leaf, at, true, below, weight);
+        twice_u_ -= wins_of(side, leaf, at, true, below, weight);
         change_totals(path, side, 0 - weight);
         if (keeps_delong_) change_delong(path, leaf, at, true, here - weight, side, weight, false);
         if (here > weight || leaf->weight(1 - side, at) != 0) {
@@ -235,7 +235,7 @@ class ScoreTree {
         copied.root_ = copied_below(copied.pool_, other.root_, other.height_);
         copied.height_ = other.height_;
         copied.totals_ = other.totals_;
-        copied.twice_wins_ = other.twice_wins_;
+        copied.twice_u_ = other.twice_u_;
         copied.distinct_ = other.distinct_;
         swap(copied);
     }
@@ -260,7 +260,7 @@ class ScoreTree {
     void* root_;
     int height_ = 0;  // 0: the root is a leaf
     Totals totals_;
-    Wide twice_wins_ = 0;
+    Wide twice_u_ = 0;
     std::size_t distinct_ = 0;
     bool keeps_delong_ = false;  // then every inner node keeps its wins
     DelongSums delong_;

@@ -76,7 +76,7 @@ class TreeBuilder {
             built.pool_ = std::move(pool_);
             built.root_ = made_[0].node;
             built.totals_ = sum_.totals;
-            built.twice_wins_ = sum_.wins;
+            built.twice_u_ = sum_.wins;
             built.distinct_ = distinct_;
         }
         tree = std::move(built);

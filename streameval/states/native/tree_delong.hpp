@@ -56,7 +56,7 @@ inline Part ScoreTree::keep_below(void* node, int level, Totals& below, DelongSu
 inline double ScoreTree::auc_variance() const {
     const double pairs = static_cast<double>(totals_.of[0]) * static_cast<double>(totals_.of[1]);
     if (keeps_delong_ && totals_.of[0] > 1 && totals_.of[1] > 1 && pairs * pairs * pairs < 0x1p124) {
-        const Wide n = totals_.of[0], p = totals_.of[1], square = twice_wins_ * twice_wins_;
+        const Wide n = totals_.of[0], p = totals_.of[1], square = twice_u_ * twice_u_;
         const Wide of_positives = p * delong_.q10.low - square;
         const Wide of_negatives = n * delong_.q01.low - square;
         return quotient(of_positives * (n - 1) + of_negatives * (p - 1),
@@ -87,7 +87,7 @@ STREAMEVAL_APART inline void ScoreTree::change_delong(Path& path, const Leaf* le
     // are the ranks of the other class over the scores that it shifts.
     const U256 mine = product(side == 1 ? product(r, r) : product(t, t), weight);
     const Wide ranks = side == 1 ? below.wins + product(2 * n_below, p_from)
-                                 : twice_wins_ - below.wins - product(p, r);
+                                 : twice_u_ - below.wins - product(p, r);
     U256 theirs = product(ranks, 4 * weight);
     theirs += product(product(weight, 4 * weight), side == 1 ? n_below : p_above);
     theirs += product(product(weight, 2 * (side == 1 ? t : r) + weight), other);

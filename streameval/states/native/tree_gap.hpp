@@ -69,7 +69,7 @@ class GapSearch {
     }
 };
 
-inline double ScoreTree::largest_gap() const {
+inline double ScoreTree::ks_statistic() const {
     if (totals_.of[0] == 0 || totals_.of[1] == 0) return std::numeric_limits<double>::quiet_NaN();
     GapSearch search(totals_);
     search.visit(root_, height_, Totals());

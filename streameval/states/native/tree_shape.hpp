@@ -24,7 +24,7 @@ inline void ScoreTree::make_room(Path& path, Leaf* leaf, int at) {
     while (level <= height_ && path[level].node->size == Inner::kMaxSize) ++level;
     if (level > height_) {
         Inner* root = Inner::make(pool_, keeps_delong_);
-        root->insert(0, 0.0, totals_, root_, twice_wins_);
+        root->insert(0, 0.0, totals_, root_, twice_u_);
         root_ = root;
         ++height_;
         return;
@@ -201,7 +201,7 @@ inline const char* ScoreTree::broken() const {
     if (what != nullptr) return what;
     if (!(sum.part.totals == totals_)) return "the totals are not those of the leaves";
     if (sum.distinct != distinct_) return "distinct is not the number of scores";
-    if (sum.part.wins != twice_wins_) return "W2 is not that of the scores";
+    if (sum.part.wins != twice_u_) return "W2 is not that of the scores";
     if (keeps_delong_ && !(sum.delong == delong_)) return "DeLong's sums are not those of the scores";
     return nullptr;
 }

@@ -144,7 +144,7 @@ class WideTree {
     void swap(WideTree& other) noexcept {
         std::swap(root_, other.root_);
         std::swap(totals_, other.totals_);
-        std::swap(twice_wins_, other.twice_wins_);
+        std::swap(twice_u_, other.twice_u_);
         std::swap(distinct_, other.distinct_);
     }
     void clear() {
@@ -154,13 +154,13 @@ class WideTree {
 
     Wide negatives() const { return totals_[0]; }
     Wide positives() const { return totals_[1]; }
-    U256 twice_wins() const { return twice_wins_; }
+    U256 twice_u() const { return twice_u_; }
     std::size_t distinct() const { return distinct_; }
 
     // W2 / (2 P N), rounded once, as Python divides integers; nan while a class is missing.
-    double won_share() const {
+    double auc() const {
         if (totals_[0] == 0 || totals_[1] == 0) return std::numeric_limits<double>::quiet_NaN();
-        return quotient(twice_wins_, product(totals_[0], totals_[1]) << 1);
+        return quotient(twice_u_, product(totals_[0], totals_[1]) << 1);
     }
 
     // The caller keeps each class below 2^127, so that W2 < 2^255.
@@ -194,7 +194,7 @@ class WideTree {
         const bool found = at < leaf->size && leaf->keys()[at] == key;
         if (!found && leaf->size == leaf->capacity) *slot = leaf = with_room(leaf, leaf->size + 1);
         const Wide weight = gain(found ? leaf->of(side)[at] : 0);
-        twice_wins_ += wins_of(side, leaf, at, found, under, weight);
+        twice_u_ += wins_of(side, leaf, at, found, under, weight);
         if (found) {
             leaf->of(side)[at] += weight;
         } else {
@@ -220,7 +220,7 @@ class WideTree {
         }
         const int at = node->find(key);
         if (at == node->size || node->keys()[at] != key || node->of(side)[at] < weight) return false;
-        twice_wins_ -= wins_of(side, node, at, true, under, weight);
+        twice_u_ -= wins_of(side, node, at, true, under, weight);
         totals_[side] -= weight;
         for (int level = 1; level <= root_->level; ++level)
             path[level].node->of(side)[path[level].at] -= weight;
@@ -238,13 +238,13 @@ class WideTree {
     // Every weight times 2^bits; the caller knows that each class stays below 2^127.
     void shift_left(int bits) {
         for (Wide& total : totals_) total <<= bits;
-        twice_wins_ <<= 2 * bits;
+        twice_u_ <<= 2 * bits;
         change_weights(root_, [bits](Wide& weight) { weight <<= bits; });
     }
     // Every weight by 2^bits, which divides each of them.
     void shift_right(int bits) {
         for (Wide& total : totals_) total >>= bits;
-        twice_wins_ >>= 2 * bits;
+        twice_u_ >>= 2 * bits;
         change_weights(root_, [bits](Wide& weight) { weight >>= bits; });
     }
 
@@ -297,7 +297,7 @@ class WideTree {
         std::swap(copied.root_, root);
         WideNode::destroy(root);
         std::copy(other.totals_, other.totals_ + 2, copied.totals_);
-        copied.twice_wins_ = other.twice_wins_;
+        copied.twice_u_ = other.twice_u_;
         copied.distinct_ = other.distinct_;
         swap(copied);
     }
@@ -312,7 +312,7 @@ class WideTree {
         if (sum.of[0] != totals_[0] || sum.of[1] != totals_[1])
             return "the totals are not those of the leaves";
         if (sum.distinct != distinct_) return "distinct is not the number of scores";
-        if (!(sum.wins == twice_wins_)) return "W2 is not that of the scores";
+        if (!(sum.wins == twice_u_)) return "W2 is not that of the scores";
         return nullptr;
     }
 
@@ -327,7 +327,7 @@ class WideTree {
 
     WideNode* root_;
     Wide totals_[2] = {0, 0};
-    U256 twice_wins_;
+    U256 twice_u_;
     std::size_t distinct_ = 0;
 
     // The part of W2 between `weight` of one class at a place and the whole
@@ -419,7 +419,7 @@ class WideTree {
                 } else {
                     Wide weights[2];
                     next(key, weights);
-                    twice_wins_ += product(weights[1], 2 * totals_[0] + weights[0]);
+                    twice_u_ += product(weights[1], 2 * totals_[0] + weights[0]);
                     for (int side = 0; side < 2; ++side) totals_[side] += weights[side];
                 }
                 node->insert(node->size, key, totals_[0] - before[0], totals_[1] - before[1], child);

@@ -11,8 +11,8 @@ cdef extern from "wide_tree.hpp" namespace "streameval" nogil:
         WideTree() except +
         Wide negatives()
         Wide positives()
-        U256 twice_wins()
-        double won_share()
+        U256 twice_u()
+        double auc()
         size_t distinct()
         void insert(cbool positive, double key, Wide weight) except +
         cbool remove(cbool positive, double key, Wide weight)

@@ -29,7 +29,7 @@ from streameval.states.fields import never_counted, removable_weight
 from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel, own_methods
 from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.ranking.reference_index import (
-    PortableScoreIndex,
+    ReferenceScoreIndex,
     check_columns,
     check_room,
     check_same_limit,
@@ -42,9 +42,9 @@ from streameval.states.ranking.score_groups import (
     group_blocks,
     groups_from_state,
     groups_to_state,
-    largest_gap,
+    ks_statistic,
 )
-from streameval.states.ranking.sorted_runs import check_total
+from streameval.states.ranking.weights import check_total
 
 __all__ = ["NativeScoreIndex"]
 
@@ -77,7 +77,7 @@ class NativeScoreIndex(ScoreIndexKernel):
 
     Keeps the weight of both classes at each distinct score, and W2, twice the U statistic,
     current: AUC = W2 / (2·P·N). The methods are described at
-    :class:`~streameval.states.ranking.reference_index.PortableScoreIndex`.
+    :class:`~streameval.states.ranking.reference_index.ReferenceScoreIndex`.
 
     Args:
         events: Pairs (positive, score).
@@ -99,10 +99,10 @@ class NativeScoreIndex(ScoreIndexKernel):
         operation on the same index runs.
 
     >>> index = NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> index.twice_wins, index.positives, index.negatives
+    >>> index.twice_u, index.positives, index.negatives
     (6, 2, 2)
     >>> index.update(True, 0.4)
-    >>> index.twice_wins / (2 * index.positives * index.negatives)
+    >>> index.twice_u / (2 * index.positives * index.negatives)
     0.75
     """
 
@@ -113,14 +113,14 @@ class NativeScoreIndex(ScoreIndexKernel):
             self.keep_at_most(limit)
 
     @property
-    def largest_gap(self) -> float | None:
+    def ks_statistic(self) -> float | None:
         """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing.
 
         10 to 70 µs among 10⁶ scores: nodes whose totals exclude a larger gap are not entered.
         O(n) at worst, and once a weight was a fraction.
         """
         gap = self.tree_gap()
-        return gap if gap == gap else largest_gap(self.groups())
+        return gap if gap == gap else ks_statistic(self.groups())
 
     def groups(self) -> ScoreGroups:
         """The distinct scores, ascending, with the weight of each class; O(n)."""
@@ -189,8 +189,8 @@ class NativeScoreIndex(ScoreIndexKernel):
             self.hand_over(self._as_portable())
             getattr(self._fractional, method)(*values)
 
-    def _merge_in_full(self, other: NativeScoreIndex | PortableScoreIndex) -> None:
-        if isinstance(other, PortableScoreIndex):
+    def _merge_in_full(self, other: NativeScoreIndex | ReferenceScoreIndex) -> None:
+        if isinstance(other, ReferenceScoreIndex):
             other = NativeScoreIndex.from_state(other.to_state())
         elif not isinstance(other, NativeScoreIndex):
             raise StateError(f"merge: expected a score index, got {type(other).__name__}")
@@ -213,11 +213,11 @@ class NativeScoreIndex(ScoreIndexKernel):
         check_room(self, index)
         self.merge_tree(index)
 
-    def _as_portable(self) -> PortableScoreIndex:
+    def _as_portable(self) -> ReferenceScoreIndex:
         """The same content in the portable index; this one stays as it is."""
-        if isinstance(self._fractional, PortableScoreIndex):
+        if isinstance(self._fractional, ReferenceScoreIndex):
             return self._fractional
-        return PortableScoreIndex.from_state(self.to_state())
+        return ReferenceScoreIndex.from_state(self.to_state())
 
     def _to_fractions(self) -> None:
         self.hand_over(_fractional_of(self.to_state()))
@@ -241,7 +241,7 @@ class NativeScoreIndex(ScoreIndexKernel):
         return index
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (NativeScoreIndex, PortableScoreIndex)):
+        if not isinstance(other, (NativeScoreIndex, ReferenceScoreIndex)):
             return NotImplemented
         mine, theirs = self.to_state(), other.to_state()
         return mine.keys() == theirs.keys() and all(
@@ -267,11 +267,11 @@ def _run(scores: FloatArray, chosen: BoolArray, weights: IntArray | None) -> _Ru
     return own[order], weights[chosen][order]
 
 
-def _fractional_of(state: Any) -> Fractions | PortableScoreIndex:
+def _fractional_of(state: Any) -> Fractions | ReferenceScoreIndex:
     """The index that is used for a written form from the first fraction on."""
     if "max_scores" not in state:
         try:
             return Fractions(ScoreGroups(state["scores"], state["positives"], state["negatives"]))
         except OverflowError:
             pass
-    return PortableScoreIndex.from_state(state)
+    return ReferenceScoreIndex.from_state(state)

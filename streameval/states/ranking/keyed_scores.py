@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.ranking.coarse_score import coarse_column, least_level
-from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.ranking.weights import WeightArray
 
 MOST_KEY = 2**53 - 1
 """The largest key: a float64 holds it."""
@@ -48,7 +48,7 @@ class KeyedScores:
     ([3, 7], [[0.5], [2]])
     """
 
-    __slots__ = ("_own", "_totals", "_views", "keys", "scores", "starts", "weights", "worn")
+    __slots__ = ("_own", "_totals", "_views", "has_removed", "keys", "scores", "starts", "weights")
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class KeyedScores:
         self.scores: FloatArray = np.zeros(0) if scores is None else scores
         self.weights = weights
         self._totals: WeightArray | None = None
-        self.worn = False
+        self.has_removed = False
         """Whether :meth:`take` has left a weight of 0: :meth:`absorbed` then drops it."""
         self._own = False  # whether no copy shares the weights and totals
         # bisect on a memoryview takes a third of ndarray.searchsorted.
@@ -160,14 +160,14 @@ class KeyedScores:
         at = self.place(key)
         self._totals[at] -= weight
         self.weights[position] -= weight
-        self.worn = self.worn or not self.weights[position]
+        self.has_removed = self.has_removed or not self.weights[position]
         return int(self._totals[at])
 
     def shared(self) -> KeyedScores:
         """An independent copy, of the same arrays."""
         self._own = False
         twin = KeyedScores(self.keys, self.starts, self.scores, self.weights)
-        twin._totals, twin.worn = self._totals, self.worn
+        twin._totals, twin.has_removed = self._totals, self.has_removed
         return twin
 
     # Others that are made of these
@@ -251,7 +251,7 @@ class KeyedScores:
         assert np.isfinite(self.scores).all()
         assert ((keys[1:] > keys[:-1]) | (self.scores[1:] > self.scores[:-1])).all()
         assert (each >= 0).all()
-        assert self.worn or (each > 0).all()
+        assert self.has_removed or (each > 0).all()
         if each.dtype == np.int64:
             for at, total in enumerate(self.totals.tolist()):
                 assert total == sum(each[self.starts[at] : self.starts[at + 1]].tolist())

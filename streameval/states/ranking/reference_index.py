@@ -41,10 +41,10 @@ from streameval.states.ranking.score_groups import (
     group_scores,
     groups_from_state,
     groups_to_state,
-    largest_gap,
-    twice_wins,
+    ks_statistic,
+    twice_u,
 )
-from streameval.states.ranking.sorted_runs import WeightArray, check_total, exact_sum
+from streameval.states.ranking.weights import WeightArray, check_total, exact_sum
 
 
 def check_room(index: Any, other: Any) -> None:
@@ -66,7 +66,7 @@ def check_same_limit(mine: int | None, theirs: int | None) -> None:
         raise StateError(f"merge: expected an index with max_scores={mine}, got {theirs}")
 
 
-class PortableScoreIndex:
+class ReferenceScoreIndex:
     """Exact state of everything that depends on the ranking of binary scores.
 
     Two sorted lists of scores, one for each class, while every weight is 1 and all scores are
@@ -87,11 +87,11 @@ class PortableScoreIndex:
         a batch, a merge, or an event of another weight: O(n log n). Memory: some 35 bytes an
         event, or 200 bytes a distinct score once a weight is not 1.
 
-    >>> index = PortableScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> index.twice_wins, index.positives, index.negatives
+    >>> index = ReferenceScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> index.twice_u, index.positives, index.negatives
     (6, 2, 2)
     >>> index.update(True, 0.4)
-    >>> index.twice_wins / (2 * index.positives * index.negatives)
+    >>> index.twice_u / (2 * index.positives * index.negatives)
     0.75
     """
 
@@ -141,13 +141,13 @@ class PortableScoreIndex:
         return self._exact
 
     @property
-    def twice_wins(self) -> Weight:
+    def twice_u(self) -> Weight:
         """W2: twice the weight of pairs that the positive wins, a tie counting one half.
 
         An int, or a float once a weight was a fraction. O(1), or O(n) where it has to be derived.
         """
         if self._wins is None:
-            self._wins = twice_wins(self.groups())
+            self._wins = twice_u(self.groups())
         return self._wins
 
     def delong_sums(self) -> tuple[Weight, Weight]:
@@ -161,7 +161,7 @@ class PortableScoreIndex:
         Integers of any size, or floats once a weight was a fraction. O(n) at each read; the
         compiled index keeps both current.
 
-        >>> PortableScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
+        >>> ReferenceScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
         (4, 4)
         """
         return delong_sums(self.groups())
@@ -187,28 +187,28 @@ class PortableScoreIndex:
         Source:
             DeLong, DeLong & Clarke-Pearson (1988).
 
-        >>> PortableScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).auc_variance()
+        >>> ReferenceScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).auc_variance()
         0.125
         """
         return delong_variance(self, unit)
 
     @property
-    def won_share(self) -> float | None:
+    def auc(self) -> float | None:
         """The AUC, W2 / (2·P·N); None while a class is missing.
 
-        >>> PortableScoreIndex([(True, 0.5), (False, 0.5)]).won_share
+        >>> ReferenceScoreIndex([(True, 0.5), (False, 0.5)]).auc
         0.5
         """
-        return auc(self.twice_wins, self.positives, self.negatives)
+        return auc(self.twice_u, self.positives, self.negatives)
 
     @property
-    def largest_gap(self) -> float | None:
+    def ks_statistic(self) -> float | None:
         """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing.
 
-        >>> PortableScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).largest_gap
+        >>> ReferenceScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).ks_statistic
         0.5
         """
-        return largest_gap(self.groups())
+        return ks_statistic(self.groups())
 
     @property
     def distinct(self) -> int:
@@ -218,7 +218,7 @@ class PortableScoreIndex:
     def groups(self) -> ScoreGroups:
         """The distinct scores, ascending, with the weight of each class; O(n).
 
-        >>> PortableScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)]).groups()
+        >>> ReferenceScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)]).groups()
         ScoreGroups(scores=array([0.5, 0.7]), positives=array([1, 1]), negatives=array([1, 0]))
         """
         if self._groups is None:
@@ -241,7 +241,7 @@ class PortableScoreIndex:
             descending: From the highest scores down. Inside a block the scores
                 ascend all the same.
 
-        >>> index = PortableScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
+        >>> index = ReferenceScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
         >>> [block.positives.tolist() for block in index.group_blocks()]
         [[1, 1]]
         """
@@ -340,9 +340,9 @@ class PortableScoreIndex:
         Raises:
             InputError: With the position of the first bad value. Nothing is counted.
 
-        >>> index = PortableScoreIndex()
+        >>> index = ReferenceScoreIndex()
         >>> index.update_many([True, False, True], [0.9, 0.5, 0.2], weight=[1, 2, 1])
-        >>> index.twice_wins, index.negatives
+        >>> index.twice_u, index.negatives
         (4, 2)
         """
         scores = coarse_column(score_column(score), self._level)
@@ -376,9 +376,9 @@ class PortableScoreIndex:
             InputError: No such event was counted, or a weight is or was a
                 fraction. Nothing is changed.
 
-        >>> index = PortableScoreIndex([(True, 0.9), (False, 0.5), (True, 0.2)])
+        >>> index = ReferenceScoreIndex([(True, 0.9), (False, 0.5), (True, 0.2)])
         >>> index.revert(True, 0.2)
-        >>> index == PortableScoreIndex([(True, 0.9), (False, 0.5)])
+        >>> index == ReferenceScoreIndex([(True, 0.9), (False, 0.5)])
         True
         """
         positive = canonical_positive(positive)
@@ -392,7 +392,7 @@ class PortableScoreIndex:
             raise never_counted("score", score)
         self._change(positive, score, -whole)
 
-    def merge(self, other: PortableScoreIndex, times: int = 1) -> None:
+    def merge(self, other: ReferenceScoreIndex, times: int = 1) -> None:
         """Count all events of another index so many times; its content stays as it is.
 
         Args:
@@ -406,12 +406,12 @@ class PortableScoreIndex:
         Cost:
             O(m log n) for the other's m scores; W2 is derived at the next read.
 
-        >>> index = PortableScoreIndex([(True, 0.9)])
-        >>> index.merge(PortableScoreIndex([(False, 0.5)]))
-        >>> index.twice_wins
+        >>> index = ReferenceScoreIndex([(True, 0.9)])
+        >>> index.merge(ReferenceScoreIndex([(False, 0.5)]))
+        >>> index.twice_u
         2
         """
-        if not isinstance(other, PortableScoreIndex):
+        if not isinstance(other, ReferenceScoreIndex):
             raise StateError(f"merge: expected a score index, got {type(other).__name__}")
         check_same_limit(self._limit, other._limit)
         if times > 0:
@@ -439,20 +439,20 @@ class PortableScoreIndex:
 
     # Copies and the written form
 
-    def copy(self) -> PortableScoreIndex:
+    def copy(self) -> ReferenceScoreIndex:
         """An independent index of the same events; O(n)."""
-        return PortableScoreIndex.from_state(self.to_state())
+        return ReferenceScoreIndex.from_state(self.to_state())
 
     def to_state(self) -> dict[str, Any]:
         """``exact`` and the arrays of :meth:`groups`, the same whatever the order of arrival.
 
-        >>> PortableScoreIndex([(True, 0.5)]).to_state()
+        >>> ReferenceScoreIndex([(True, 0.5)]).to_state()
         {'exact': True, 'scores': array([0.5]), 'positives': array([1]), 'negatives': array([0])}
         """
         return groups_to_state(self.groups(), self._exact, self._limit, self._level)
 
     @classmethod
-    def from_state(cls, data: object) -> PortableScoreIndex:
+    def from_state(cls, data: object) -> ReferenceScoreIndex:
         """The index that :meth:`to_state` wrote; raises StateError, which names the key."""
         groups, exact, max_scores, level = groups_from_state(data)
         index = cls(max_scores=max_scores)
@@ -471,10 +471,10 @@ class PortableScoreIndex:
 
     def __reduce__(self) -> tuple[object, ...]:
         # For pickle and copy.copy, which would share what changes.
-        return PortableScoreIndex.from_state, (self.to_state(),)
+        return ReferenceScoreIndex.from_state, (self.to_state(),)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PortableScoreIndex):
+        if not isinstance(other, ReferenceScoreIndex):
             return NotImplemented
         mine = self._limit, self._level, self._exact
         return mine == (other._limit, other._level, other._exact) and all(
@@ -504,6 +504,6 @@ class PortableScoreIndex:
             assert not self._exact or total == exact_sum(column)
         assert (columns[0] + columns[1] > 0).all()
         if self._wins is not None:
-            wins = twice_wins(groups)
+            wins = twice_u(groups)
             assert type(self._wins) is type(wins)
             assert self._wins == wins or (not self._exact and isclose(self._wins, wins))

@@ -17,7 +17,7 @@ from streameval.states.ranking.coarse_score import (
     bounds_fields,
     check_cells,
 )
-from streameval.states.ranking.sorted_runs import (
+from streameval.states.ranking.weights import (
     MAX_TOTAL,
     WeightArray,
     count_at_or_below,
@@ -72,13 +72,13 @@ def group_blocks(groups: ScoreGroups, *, descending: bool = False) -> Iterator[S
         yield ScoreGroups(groups.scores[part], groups.positives[part], groups.negatives[part])
 
 
-def twice_wins(groups: ScoreGroups) -> Weight:
+def twice_u(groups: ScoreGroups) -> Weight:
     """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights.
 
     An int however large, or a float, summed in the order of the scores, of float weights.
 
     >>> scores = np.array([0.1, 0.3, 0.8])
-    >>> twice_wins(ScoreGroups(scores, np.array([0, 1, 1]), np.array([1, 1, 0])))
+    >>> twice_u(ScoreGroups(scores, np.array([0, 1, 1]), np.array([1, 1, 0])))
     7
     """
     _, positives, negatives = groups
@@ -137,7 +137,7 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     return exact_dot(own, ranks * ranks, bound)
 
 
-def won_share(
+def auc_of_groups(
     positives: tuple[FloatArray, WeightArray], negatives: tuple[FloatArray, WeightArray]
 ) -> float:
     """:func:`auc` of float weights at the distinct scores, ascending, of each class.
@@ -145,7 +145,8 @@ def won_share(
     Pairs won are compared with pairs lost, and nothing is subtracted: the share is in [0, 1],
     1 where no pair is lost, and nan while a class is missing.
 
-    >>> won_share((np.array([0.9]), np.array([0.3])), (np.array([0.1, 0.2]), np.array([1e15, 0.7])))
+    >>> negatives = np.array([0.1, 0.2]), np.array([1e15, 0.7])
+    >>> auc_of_groups((np.array([0.9]), np.array([0.3])), negatives)
     1.0
     """
     (wanted, own), (scores, other) = positives, negatives
@@ -162,7 +163,7 @@ def won_share(
     return float(won / (won + lost))
 
 
-def largest_gap(groups: ScoreGroups) -> float | None:
+def ks_statistic(groups: ScoreGroups) -> float | None:
     """The largest ``|TPR − FPR|`` over all thresholds; None while a class is missing."""
     below: list[Any] = [np.cumsum(column) for column in (groups.positives, groups.negatives)]
     positives, negatives = (column[-1].item() if len(column) else 0 for column in below)
@@ -179,7 +180,7 @@ def largest_gap(groups: ScoreGroups) -> float | None:
 
 def delong_variance(index: Any, unit: float = 1) -> float:
     """DeLong's variance of a score index's AUC; nan unless both classes weigh more than a unit."""
-    positives, negatives, wins = index.positives, index.negatives, index.twice_wins
+    positives, negatives, wins = index.positives, index.negatives, index.twice_u
     more_positives, more_negatives = positives - unit, negatives - unit
     if more_positives <= 0 or more_negatives <= 0:
         return nan

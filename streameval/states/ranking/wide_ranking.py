@@ -25,7 +25,7 @@ class WideRanking:
     >>> ranking = WideRanking()
     >>> ranking.add_whole(True, 0.75, 2**100)
     >>> ranking.add_whole(False, 0.25, 3)
-    >>> ranking.won_share, ranking.twice_wins == 6 * 2**100
+    >>> ranking.auc, ranking.twice_u == 6 * 2**100
     (1.0, True)
     """
 
@@ -47,7 +47,7 @@ class WideRanking:
         return sum(weights[0] for weights in held), sum(weights[1] for weights in held)
 
     @property
-    def twice_wins(self) -> int:
+    def twice_u(self) -> int:
         """W2: Σ over (positive, negative) pairs of weights · (2·[s⁺ > s⁻] + [s⁺ = s⁻])."""
         under = wins = 0
         for _, positives, negatives in self.groups():
@@ -56,11 +56,11 @@ class WideRanking:
         return wins
 
     @property
-    def won_share(self) -> float | None:
+    def auc(self) -> float | None:
         """W2 / (2·P·N), the AUC, divided once; None while a class is missing."""
         negatives, positives = self.totals
         pairs = positives * negatives
-        return self.twice_wins / (2 * pairs) if pairs else None
+        return self.twice_u / (2 * pairs) if pairs else None
 
     def add_whole(self, positive: bool, score: float, weight: int) -> None:
         """Add a weight, negative to remove some that is there."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from streameval.errors import StateError, shown
 from streameval.events.values import FloatArray, IntArray, Weight
-from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import Limbs, chunks, sum_limbs
 
 _MANTISSA_BITS = 53

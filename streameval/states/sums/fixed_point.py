@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 
 from streameval.events.values import FloatArray, IntArray, Weight
-from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.ranking.weights import WeightArray
 
 UNIT = 1 << 60
 """How many units make 1."""

@@ -110,7 +110,7 @@ class LossSums(SumVector):
         """The sums that a mean is computed of: the exact source of this state, or itself."""
         return self._whole or self
 
-    def stands_for(self, whole: Self) -> Self:
+    def with_exact_source(self, whole: Self) -> Self:
         """This state, whose floats are a multiple of whole sums, until it changes."""
         self._whole = whole
         return self

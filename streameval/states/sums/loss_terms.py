@@ -22,7 +22,7 @@ from streameval.events.values import (
     most_probable,
     most_probable_columns,
 )
-from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import CHUNK, UNIT, chunks
 
 # The natural logarithm with the same bits on every machine and in every path.

@@ -45,7 +45,7 @@ from streameval.states.fields import (
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.sums.exact_sum import ExactSum, scaled_sum
 
-_NATIVE = compiled("streameval.states.native.native_loss_tally")
+_NATIVE = compiled("streameval.states.native.native_tallies")
 
 Form: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[tuple[Form, int]]

@@ -1,4 +1,4 @@
-# What other compiled modules may know of what is counted for states: see native_loss_tally.pyx.
+# What other compiled modules may know of what is counted for states: see native_tallies.pyx.
 
 from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool

@@ -1,4 +1,4 @@
-"""PreviousLabel: equal neighbours in a stream of true labels."""
+"""LabelPersistence: equal neighbours in a stream of true labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import InputError, StateError
-from streameval.states.previous_label import PreviousLabel
+from streameval.states.label_persistence import LabelPersistence
 from tests.support.laws import LAWS, StateSpec, check_law, columns
 
 LABELS = st.sampled_from(["sun", "rain", np.str_("sun")])
@@ -29,7 +29,7 @@ REASONS = {
 def spec(name: str, labels: Any) -> StateSpec:
     return StateSpec(
         name=name,
-        empty=PreviousLabel,
+        empty=LabelPersistence,
         events=st.tuples(labels, st.sampled_from([1, 2, 0.5])),
         update=lambda state, event: state.update(*event),
         update_many=lambda state, events: state.update_many(*columns(events, 2)),
@@ -53,7 +53,7 @@ def test_succession_keeps_the_law(spec: StateSpec, law: str) -> None:
 @given(st.lists(st.sampled_from("ab"), max_size=20), st.integers(0, 20))
 def test_counts_follow_from_the_list_of_labels(labels: list[str], forgotten: int) -> None:
     forgotten = min(forgotten, len(labels))
-    state = PreviousLabel()
+    state = LabelPersistence()
     state.update_many(labels)
     for n in range(forgotten):
         following = labels[n + 1] if n + 1 < len(labels) else None
@@ -67,7 +67,7 @@ def test_counts_follow_from_the_list_of_labels(labels: list[str], forgotten: int
 
 
 def test_a_merge_counts_no_pair_across_the_boundary() -> None:
-    left, right = PreviousLabel(), PreviousLabel()
+    left, right = LabelPersistence(), LabelPersistence()
     left.update_many(["a", "a"])
     right.update("a")
     left.merge(right)
@@ -75,7 +75,7 @@ def test_a_merge_counts_no_pair_across_the_boundary() -> None:
     left.update("a")
     assert (left.events, left.pairs, left.repeats, left.last) == (4, 1, 1, "a")
     # Two parts of one event each have no pair, yet are not nothing.
-    one, other, third = PreviousLabel(), PreviousLabel(), PreviousLabel()
+    one, other, third = LabelPersistence(), LabelPersistence(), LabelPersistence()
     one.update("a")
     other.update("b")
     third.update("c")
@@ -84,12 +84,12 @@ def test_a_merge_counts_no_pair_across_the_boundary() -> None:
     assert one.last is None
     one.merge(one)
     assert one.events == 6
-    with pytest.raises(StateError, match=r"^merge: expected PreviousLabel, got 1$"):
+    with pytest.raises(StateError, match=r"^merge: expected LabelPersistence, got 1$"):
         one.merge(1)  # type: ignore[arg-type]
 
 
 def test_wrong_input_is_refused_whole() -> None:
-    state = PreviousLabel()
+    state = LabelPersistence()
     state.update("a")
     before = state.to_state()
     for bad, message in (
@@ -112,7 +112,7 @@ def test_wrong_input_is_refused_whole() -> None:
 
 
 def test_nothing_can_be_taken_back() -> None:
-    state = PreviousLabel()
+    state = LabelPersistence()
     state.update("a")
     with pytest.raises(
         InputError,
@@ -135,7 +135,7 @@ def test_nothing_can_be_taken_back() -> None:
     ],
 )
 def test_only_what_came_can_be_forgotten(fed: list[str], oldest: str, following: Any) -> None:
-    state = PreviousLabel()
+    state = LabelPersistence()
     state.update_many(fed)
     before = state.copy()
     with pytest.raises(InputError, match=r"^y_true: expected an event that was counted before"):
@@ -144,9 +144,9 @@ def test_only_what_came_can_be_forgotten(fed: list[str], oldest: str, following:
 
 
 def test_the_object() -> None:
-    state = PreviousLabel()
+    state = LabelPersistence()
     state.update_many(np.array([True, True, False]))
-    assert repr(state) == "PreviousLabel(events=3, pairs=2, repeats=1)"
+    assert repr(state) == "LabelPersistence(events=3, pairs=2, repeats=1)"
     twin = copy.copy(state)
     twin.update(0)
     assert twin != state
@@ -168,8 +168,8 @@ def test_the_object() -> None:
     ],
 )
 def test_a_damaged_state_is_refused_by_name(change: dict[str, Any], message: str) -> None:
-    state = PreviousLabel()
+    state = LabelPersistence()
     state.update_many(["a", "b"])
-    assert PreviousLabel.from_state(state.to_state()) == state
+    assert LabelPersistence.from_state(state.to_state()) == state
     with pytest.raises(StateError, match="^" + re.escape(message)):
-        PreviousLabel.from_state(state.to_state() | change)
+        LabelPersistence.from_state(state.to_state() | change)

@@ -28,7 +28,7 @@ from streameval.states.fields import (
 
 
 class LabelRun:
-    """The numbers of a :class:`PreviousLabel`; compiled code changes those of its own in place."""
+    """The numbers of a :class:`LabelPersistence`, which compiled code changes in place."""
 
     __slots__ = ("events", "last", "pairs", "repeats")
 
@@ -38,7 +38,7 @@ class LabelRun:
     repeats: int
 
 
-_NATIVE: Any = compiled("streameval.states.native.native_loss_tally")
+_NATIVE: Any = compiled("streameval.states.native.native_tallies")
 
 if not TYPE_CHECKING and _NATIVE is not None:
     LabelRun = _NATIVE.LabelRun
@@ -47,7 +47,7 @@ _NAME = "succession"
 _KEYS = frozenset({"events", "last", "pairs", "repeats"})
 
 
-class PreviousLabel(LabelRun):
+class LabelPersistence(LabelRun):
     """Consecutive pairs of true labels: how many, and how many of equal labels.
 
     The one state that depends on the order of the events. The order of merged parts is unknown:
@@ -59,7 +59,7 @@ class PreviousLabel(LabelRun):
         repeats: Number of events whose label was the predecessor's.
         last: The latest label; None at first and after a merge.
 
-    >>> weather = PreviousLabel()
+    >>> weather = LabelPersistence()
     >>> for label in ["sun", "sun", "rain", "sun"]:
     ...     weather.update(label)
     >>> weather.repeats, weather.pairs
@@ -130,19 +130,19 @@ class PreviousLabel(LabelRun):
             self.pairs -= 1
             self.repeats = repeats
 
-    def merge(self, other: PreviousLabel) -> None:
+    def merge(self, other: LabelPersistence) -> None:
         """Add the counts of another part of the stream, which is unchanged."""
-        if not isinstance(other, PreviousLabel):
-            raise StateError(f"merge: expected PreviousLabel, got {shown(other)}")
+        if not isinstance(other, LabelPersistence):
+            raise StateError(f"merge: expected LabelPersistence, got {shown(other)}")
         if other.events:
             self.last = None if self.events else other.last
             self.events += other.events
             self.pairs += other.pairs
             self.repeats += other.repeats
 
-    def copy(self) -> PreviousLabel:
+    def copy(self) -> LabelPersistence:
         """An independent state of the same events."""
-        new = PreviousLabel()
+        new = LabelPersistence()
         new.merge(self)
         return new
 
@@ -152,7 +152,7 @@ class PreviousLabel(LabelRun):
         return {"events": self.events, "pairs": self.pairs, "repeats": self.repeats, "last": last}
 
     @classmethod
-    def from_state(cls, data: object) -> PreviousLabel:
+    def from_state(cls, data: object) -> LabelPersistence:
         """The state that :meth:`to_state` wrote; raises StateError."""
         fields = fields_of(data, _NAME, _KEYS)
         state = cls()
@@ -176,12 +176,12 @@ class PreviousLabel(LabelRun):
         return None, {name: getattr(self, name) for name in names}
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PreviousLabel):
+        if not isinstance(other, LabelPersistence):
             return NotImplemented
         return self.to_state() == other.to_state()
 
     def __repr__(self) -> str:
-        return f"PreviousLabel(events={self.events}, pairs={self.pairs}, repeats={self.repeats})"
+        return f"LabelPersistence(events={self.events}, pairs={self.pairs}, repeats={self.repeats})"
 
     def _check(self) -> None:
-        PreviousLabel.from_state(self.to_state())
+        LabelPersistence.from_state(self.to_state())

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=True, embedsignature=False
-"""The compiled counting of a batch in many sets of states: see event_sets.hpp."""
+"""The compiled counting of a batch in many sets of states: see event_partition.hpp."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -18,17 +18,17 @@ from streameval.states.native.native_index cimport (
     build_from_groups,
 )
 
-__all__ = ["NativeSets", "has_room", "is_packed", "occurrences", "pack", "unpack"]
+__all__ = ["BatchPartition", "has_room", "is_packed", "occurrences", "pack", "unpack"]
 
 
-cdef extern from "event_sets.hpp" namespace "streameval" nogil:
+cdef extern from "event_partition.hpp" namespace "streameval" nogil:
     cppclass Groups:
         vector[double] scores
         vector[int64_t] weights[2]
         void resize(size_t size) except +
         void merge(const Groups& a, const Groups& b) except +
 
-    cppclass EventSets:
+    cppclass EventPartition:
         cppclass Set:
             # "from" is a word of Python's.
             size_t start "from"
@@ -78,7 +78,7 @@ cdef uint64_t _ROOM = 1 << 61
 
 
 @cython.final
-cdef class NativeSets:
+cdef class BatchPartition:
     """The events of a batch, sorted into sets: one for each window and bucket that counts some.
 
     The sets are numbered from 0, by window and then by bucket.
@@ -94,7 +94,7 @@ cdef class NativeSets:
             of the window of each code. No window is in two dimensions.
     """
 
-    cdef EventSets _sets
+    cdef EventPartition _sets
     cdef vector[double] _scores[2]
     cdef Groups _groups[3]
     cdef readonly bint scored
@@ -104,12 +104,12 @@ cdef class NativeSets:
         self, y_true, y_pred, score, const int64_t[::1] moments, int64_t width, int64_t least,
         size_t windows, dimensions,
     ):
-        cdef EventSets.Columns columns
+        cdef EventPartition.Columns columns
         cdef const uint8_t[::1] truth = y_true.view(np.uint8), predicted
         cdef const double[::1] scores
         cdef const int64_t[::1] codes, windows_of
-        cdef EventSets.Dimension dimension
-        cdef vector[EventSets.Dimension] given
+        cdef EventPartition.Dimension dimension
+        cdef vector[EventPartition.Dimension] given
         columns.size, columns.width, columns.least = truth.shape[0], width, least
         if columns.size == 0:
             return
@@ -147,7 +147,7 @@ cdef class NativeSets:
 
     def columns(self, size_t n):
         """The true classes and the scores of the events of a set, by score."""
-        cdef const EventSets.Set* counted = &self._sets.sets.at(n)
+        cdef const EventPartition.Set* counted = &self._sets.sets.at(n)
         cdef size_t at, size = counted.end - counted.start
         positive, score = np.empty(size, dtype=np.bool_), np.empty(size)
         cdef uint8_t[::1] flags = positive.view(np.uint8)
@@ -173,7 +173,7 @@ cdef class NativeSets:
     def packed(self, size_t n, bytes before=None):
         """What :func:`pack` gives for states that have counted a set, and what was packed before."""
         cdef int64_t cells[4]
-        cdef const EventSets.Set* counted = &self._sets.sets.at(n)
+        cdef const EventPartition.Set* counted = &self._sets.sets.at(n)
         cdef Groups* groups = &self._groups[0]
         cdef int at
         cells[0] = cells[1] = cells[2] = cells[3] = 0

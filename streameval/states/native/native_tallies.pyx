@@ -212,7 +212,7 @@ cdef class NativeEventQueue:
 
 @cython.auto_pickle(False)
 cdef class LabelRun:
-    """The numbers of a ``PreviousLabel``, which compiled code changes in place.
+    """The numbers of a ``LabelPersistence``, which compiled code changes in place.
 
     A base class of it, with attributes of that class.
     """

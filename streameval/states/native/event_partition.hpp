@@ -47,7 +47,7 @@ struct Groups {
     }
 };
 
-class EventSets {
+class EventPartition {
   public:
     // Events [from, to) of the columns below, which one window counts in one bucket.
     struct Set {
