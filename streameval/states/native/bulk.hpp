@@ -42,18 +42,20 @@ class RunSource {
         if (next_ == run_.size) return false;
         int size = at = 0;
         std::uint64_t weight = 0;
-        std::int64_t key = key_of(next_);
+        std::ptrdiff_t next = next_;  // a local: a key written might be a member
+        std::int64_t key = key_of(next);
         // No branch on a tie: whether the next score is the same may be a coin toss.
-        for (; next_ < run_.size && size < GroupBlock::kSize; ++next_) {
-            weight += run_.weights == nullptr ? 1 : static_cast<std::uint64_t>(run_.weights[next_]);
+        for (const Run run = run_; next < run.size && size < GroupBlock::kSize; ++next) {
+            weight += run.weights == nullptr ? 1 : static_cast<std::uint64_t>(run.weights[next]);
             block.keys[size] = key;
             block.weights[size].of[side_] = weight;
-            const std::int64_t after = next_ + 1 < run_.size ? key_of(next_ + 1) : ~key;
+            const std::int64_t after = next + 1 < run.size ? key_of(next + 1) : ~key;
             const bool last = after != key;
             size += last;
             weight = last ? 0 : weight;
             key = after;
         }
+        next_ = next;
         block.size = size;
         return true;
     }
