@@ -107,13 +107,13 @@ void merge_sources(ScoreTree& tree, Source& a, Source& b) {
     TreeBuilder out;
     GroupBlock& to = out.next;
     while (a.fill() && b.fill()) {
-        int at_a = a.at, at_b = b.at, size = to.size;
-        const int steps =
-            std::min({a.block.size - at_a, b.block.size - at_b, GroupBlock::kSize - size});
+        std::ptrdiff_t at_a = a.at, at_b = b.at, size = to.size;
+        const std::ptrdiff_t end =
+            size + std::min({a.block.size - a.at, b.block.size - b.at, GroupBlock::kSize - to.size});
         // No branch on the comparison: which source is next is a coin toss.
-        for (int n = 0; n < steps; ++n) {
+        for (; size < end; ++size) {
             const std::int64_t key_a = a.block.keys[at_a], key_b = b.block.keys[at_b];
-            const int take_a = key_a <= key_b, take_b = key_b <= key_a;
+            const std::int64_t take_a = key_a <= key_b, take_b = key_b <= key_a;
             const std::uint64_t mask_a = 0 - static_cast<std::uint64_t>(take_a);
             const std::uint64_t mask_b = 0 - static_cast<std::uint64_t>(take_b);
             to.keys[size] = key_a < key_b ? key_a : key_b;
@@ -122,11 +122,10 @@ void merge_sources(ScoreTree& tree, Source& a, Source& b) {
                                             (b.block.weights[at_b].of[side] & mask_b);
             at_a += take_a;
             at_b += take_b;
-            ++size;
         }
-        a.at = at_a;
-        b.at = at_b;
-        to.size = size;
+        a.at = static_cast<int>(at_a);
+        b.at = static_cast<int>(at_b);
+        to.size = static_cast<int>(size);
         if (to.size >= out.target()) out.flush();
     }
     for (Source* rest : {&a, &b}) {
