@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cfloat>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -139,7 +138,7 @@ inline bool parse_number(std::string_view text, double& value) {
                                      3125u,   15625u,   78125u,   390625u,   1953125u,
                                      9765625u, 48828125u, 244140625u, 1220703125u, 6103515625u};
     const Wide divisor = fives[-exponent / 2] * fives[-exponent - -exponent / 2];
-    size = std::ldexp(quotient(Wide(digits), divisor), exponent);
+    size = quotient(Wide(digits), divisor) / double(uint64_t(1) << -exponent);
   } else {
     return false;
   }

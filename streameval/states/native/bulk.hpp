@@ -42,18 +42,20 @@ class RunSource {
         if (next_ == run_.size) return false;
         int size = at = 0;
         std::uint64_t weight = 0;
-        std::int64_t key = key_of(next_);
+        std::ptrdiff_t next = next_;  // a local: a key written might be a member
+        std::int64_t key = key_of(next);
         // No branch on a tie: whether the next score is the same may be a coin toss.
-        for (; next_ < run_.size && size < GroupBlock::kSize; ++next_) {
-            weight += run_.weights == nullptr ? 1 : static_cast<std::uint64_t>(run_.weights[next_]);
+        for (const Run run = run_; next < run.size && size < GroupBlock::kSize; ++next) {
+            weight += run.weights == nullptr ? 1 : static_cast<std::uint64_t>(run.weights[next]);
             block.keys[size] = key;
             block.weights[size].of[side_] = weight;
-            const std::int64_t after = next_ + 1 < run_.size ? key_of(next_ + 1) : ~key;
+            const std::int64_t after = next + 1 < run.size ? key_of(next + 1) : ~key;
             const bool last = after != key;
             size += last;
             weight = last ? 0 : weight;
             key = after;
         }
+        next_ = next;
         block.size = size;
         return true;
     }
@@ -105,13 +107,13 @@ void merge_sources(ScoreTree& tree, Source& a, Source& b) {
     TreeBuilder out;
     GroupBlock& to = out.next;
     while (a.fill() && b.fill()) {
-        int at_a = a.at, at_b = b.at, size = to.size;
-        const int steps =
-            std::min({a.block.size - at_a, b.block.size - at_b, GroupBlock::kSize - size});
+        std::ptrdiff_t at_a = a.at, at_b = b.at, size = to.size;
+        const std::ptrdiff_t end =
+            size + std::min({a.block.size - a.at, b.block.size - b.at, GroupBlock::kSize - to.size});
         // No branch on the comparison: which source is next is a coin toss.
-        for (int n = 0; n < steps; ++n) {
+        for (; size < end; ++size) {
             const std::int64_t key_a = a.block.keys[at_a], key_b = b.block.keys[at_b];
-            const int take_a = key_a <= key_b, take_b = key_b <= key_a;
+            const std::int64_t take_a = key_a <= key_b, take_b = key_b <= key_a;
             const std::uint64_t mask_a = 0 - static_cast<std::uint64_t>(take_a);
             const std::uint64_t mask_b = 0 - static_cast<std::uint64_t>(take_b);
             to.keys[size] = key_a < key_b ? key_a : key_b;
@@ -120,11 +122,10 @@ void merge_sources(ScoreTree& tree, Source& a, Source& b) {
                                             (b.block.weights[at_b].of[side] & mask_b);
             at_a += take_a;
             at_b += take_b;
-            ++size;
         }
-        a.at = at_a;
-        b.at = at_b;
-        to.size = size;
+        a.at = static_cast<int>(at_a);
+        b.at = static_cast<int>(at_b);
+        to.size = static_cast<int>(size);
         if (to.size >= out.target()) out.flush();
     }
     for (Source* rest : {&a, &b}) {

@@ -248,8 +248,8 @@ class Leaf {
         std::memcpy(keys() + size_, from, static_cast<std::size_t>(count) * sizeof(double));
         for (int side = 0; side < 2; ++side)
             visit(side, [=, source = side == 0 ? negatives : positives](auto* w) {
-                for (int at = 0; at < count; ++at)
-                    w[size_ + at] = static_cast<Element<decltype(w)>>(source[at]);
+                w += size_;  // not in the loop: a weight written might be size_
+                for (int at = 0; at < count; ++at) w[at] = static_cast<Element<decltype(w)>>(source[at]);
             });
         size_ = static_cast<std::uint16_t>(size_ + count);
     }

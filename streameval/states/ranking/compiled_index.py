@@ -44,7 +44,7 @@ from streameval.states.ranking.score_groups import (
     groups_to_state,
     ks_statistic,
 )
-from streameval.states.ranking.weights import check_total
+from streameval.states.ranking.weights import check_total, exact_sum
 
 __all__ = ["NativeScoreIndex"]
 
@@ -176,8 +176,10 @@ class NativeScoreIndex(ScoreIndexKernel):
         if self._fractional is not None or (weights is not None and weights.dtype != np.int64):
             self._count_fraction("update_many", flags, scores, weights)
             return
-        check_columns(self, flags, weights)
-        self.add_runs(*_run(scores, ~flags, weights), *_run(scores, flags, weights))
+        low, high = _run(scores, ~flags, weights), _run(scores, flags, weights)
+        for total, (own, each) in ((self.positives, high), (self.negatives, low)):
+            check_total(total, len(own) if each is None else exact_sum(each))
+        self.add_runs(*low, *high)
 
     def _count_fraction(self, method: str, *values: object) -> None:
         """Count canonical values beside fractions, or with fractions among them."""
