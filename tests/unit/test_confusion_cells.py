@@ -23,8 +23,8 @@ from streameval.evaluator.view import compiled_reader
 from streameval.metrics.registry import find
 from streameval.metrics.undefined import reason_of
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.confusion_parts.confusion_cells import LabelSums
 from streameval.states.confusion_parts import confusion_cells
+from streameval.states.confusion_parts.confusion_cells import LabelSums
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.cumulative import CumulativeWindow
 from tests.support.laws import LAWS, StateSpec, assert_same, check_law, columns
