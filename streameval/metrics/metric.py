@@ -77,8 +77,8 @@ def _check_flags(function: Callable[..., Any], params: Mapping[str, Any]) -> Non
 
 
 def public_name(state_type: type) -> str:
-    """The name of a state's class; the compiled index has another one of its own."""
-    return state_type.__name__.removeprefix("Native").removeprefix("Portable")
+    """The name of a state's class; the two classes of a score index have others of their own."""
+    return state_type.__name__.removeprefix("Native").removeprefix("Reference")
 
 
 def _kind_name(kind: Any) -> str:
