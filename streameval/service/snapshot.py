@@ -38,8 +38,8 @@ from streameval.service.config.evaluators import kind_of_settings, main_metrics,
 from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
-from streameval.service.store.begins import Begins, note_begins
 from streameval.service.store.positions import ReadPartition
+from streameval.service.store.valid_from import ValidFrom, note_valid_from
 from streameval.tasks.registry import TASKS, task_names
 from streameval.uncertainty.differences import Side, sides
 from streameval.uncertainty.interval import Interval
@@ -594,7 +594,7 @@ class SnapshotBuilder:
         settings: The run's.
         evaluators: The run's, by window; of several models the snapshot is about the first.
             They may be replaced in the mapping between two snapshots.
-        begins: The times from which parts of the windows hold events.
+        valid_from: The times from which parts of the windows hold events.
         clock: Seconds, monotonic.
     """
 
@@ -602,12 +602,12 @@ class SnapshotBuilder:
         self,
         settings: RunSettings,
         evaluators: Mapping[str, Evaluation],
-        begins: Begins,
+        valid_from: ValidFrom,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._given = evaluators
-        self.begins = begins
+        self.valid_from = valid_from
         self._clock = clock
         self._metrics = main_metrics(settings)
         self._level = interval_level(settings)
@@ -749,7 +749,7 @@ class SnapshotBuilder:
         )
 
     def _since(self, window: str) -> str:
-        return note_begins(self.begins, window, self._evaluator(window))
+        return note_valid_from(self.valid_from, window, self._evaluator(window))
 
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing

@@ -25,7 +25,6 @@ from streameval.service.config.settings import (
 from streameval.service.join.counts import read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
 from streameval.service.sources.raw import BadEvent, RawBatch
-from streameval.service.store.begins import BEGINS, read_begins
 from streameval.service.store.checksums import (
     check_rows,
     delete_rows,
@@ -35,6 +34,7 @@ from streameval.service.store.checksums import (
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay
 from streameval.service.store.store import open_store, read_store
+from streameval.service.store.valid_from import VALID_FROM, read_valid_from
 
 pytestmark = pytest.mark.backend_independent
 
@@ -249,8 +249,8 @@ def test_what_is_committed_is_read_beside_a_transaction(path: str) -> None:
         counted = "SELECT count(*) FROM counters"
         with store.transaction():
             store.set_counters({"events": 1})
-            assert store.beside().execute(counted).fetchone() == (0,)
-        assert store.beside().execute(counted).fetchone() == (1,)
+            assert store.read_connection().execute(counted).fetchone() == (0,)
+        assert store.read_connection().execute(counted).fetchone() == (1,)
     assert not Path(f"{path}-wal").exists()
 
 
@@ -384,14 +384,14 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
 
 def test_damaged_json_of_a_store_is_named(path: str) -> None:
     with closing(open_store(path, SETUP)) as store, store.transaction():
-        store.set_meta(BEGINS, '{"joined": 5}')
+        store.set_meta(VALID_FROM, '{"joined": 5}')
     remedy = ".*; restore a backup, or begin a new store$"
     with (
         closing(read_store(path)) as store,
         store.reading() as connection,
         pytest.raises(StoreError, match="beginning of its parts is damaged in the" + remedy),
     ):
-        read_begins(connection)
+        read_valid_from(connection)
     with pytest.raises(StoreError, match="the join's spans are damaged in the store" + remedy):
         read_spans('{"wait": "an hour"}')
     with pytest.raises(StoreError, match="columns of waiting predictions are damaged" + remedy):

@@ -44,7 +44,7 @@ _MOST_UNSENT = 1000
 """Transitions kept for a webhook that does not answer; older ones are dropped."""
 
 
-class Judgement(NamedTuple):
+class AlertChanges(NamedTuple):
     """Every alert's state, and what has just changed."""
 
     states: list[AlertState]
@@ -117,14 +117,14 @@ class AlertBook:
         self._next = 1
         self._unsent: dict[int, Transition] = {}
 
-    def judge(self, observed: Mapping[str, Observation], now: int) -> Judgement:
+    def judge(self, observed: Mapping[str, Observation], now: int) -> AlertChanges:
         """The states under these values.
 
         Args:
             observed: By the alert's name; one that is missing is undefined.
             now: Microseconds since 1970.
         """
-        judgement = Judgement([], [])
+        judgement = AlertChanges([], [])
         for alert, wait in self._alerts:
             seen, slices = observed.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]

@@ -279,7 +279,7 @@ def open_join(
         # For readers of the counts that do not have the settings.
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
     return LabelJoin(
-        store.beside(),
+        store.read_connection(),
         layout=layout,
         wait_us=wait,
         remember_us=wait if remember is None else duration(remember, "remember", zero=True),

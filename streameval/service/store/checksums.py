@@ -22,7 +22,7 @@ import msgspec
 
 from streameval.errors import StoreError, shown
 from streameval.service.store.dialect import Connection, has_table
-from streameval.service.store.postgres import SOUND_STATE
+from streameval.service.store.postgres import STATE_CHECKSUM_OK
 
 _SCHEMA = """
 CREATE TABLE checksums (
@@ -111,7 +111,7 @@ def keep_checksums(connection: Connection) -> None:
         "INSERT OR IGNORE INTO checksums SELECT 'sqlite_master', name, "
         "row_sum(name, type, name, tbl_name, sql) FROM sqlite_master"
     )
-    note_unwatched(connection)
+    checksum_sqlite_sequence(connection)
 
 
 def insert_rows(connection: Connection, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -151,7 +151,7 @@ def delete_rows(connection: Connection, name: str, key: str, keys: Sequence[int]
         connection.execute(f"DELETE FROM {name} WHERE {key} IN ({marks})", part)
 
 
-def note_unwatched(connection: sqlite3.Connection) -> None:
+def checksum_sqlite_sequence(connection: sqlite3.Connection) -> None:
     """Update the checksums of what SQLite itself writes, where triggers do not run."""
     connection.execute(
         "INSERT OR REPLACE INTO checksums SELECT 'sqlite_sequence', rowid, "
@@ -257,13 +257,13 @@ def check_types(connection: sqlite3.Connection) -> None:
                 )
 
 
-def soundness(connection: Connection) -> str:
+def checksum_ok_sql(connection: Connection) -> str:
     """SQL that is true for a row of ``states`` that matches its checksum.
 
     For readers of a few rows beside a run. True for every row of a store without checksums.
     """
     if not isinstance(connection, sqlite3.Connection):
-        return SOUND_STATE if has_table(connection, "unit_checksums") else "1"
+        return STATE_CHECKSUM_OK if has_table(connection, "unit_checksums") else "1"
     if not has_table(connection, "checksums"):
         return "1"
     connection.create_function("row_sum", -1, row_sum, deterministic=True)

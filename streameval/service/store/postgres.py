@@ -194,7 +194,7 @@ One that adds a column to a table has to write its checksums anew, as :func:`_ro
 READABLE = 1
 """The oldest version that is read: later ones have added nothing but checksums."""
 
-SOUND_STATE = (
+STATE_CHECKSUM_OK = (
     f"{_sum('states', 'states')} IS NOT DISTINCT FROM (SELECT sum FROM unit_checksums AS c "
     + (f"WHERE (c.unit, c.name, c.key) = (states.unit, 'states', {_key('states', 'states')}))")
 )
@@ -323,7 +323,7 @@ class Tables:
         self._store.streaming = rows
         while row is not None:
             yield row
-            with worded(self._store.session.address, "cannot be read"):
+            with translating_errors(self._store.session.address, "cannot be read"):
                 row = next(rows, None)
 
 
@@ -341,7 +341,7 @@ class _Session:
         """Of the connection: it is increased when a lost one is replaced."""
         self.unit: str | None = None
         """The unit that the views show."""
-        self.beside: _Session | None = None
+        self.reader: _Session | None = None
         """Of another thread, for the same stores."""
         self.open()
 
@@ -352,7 +352,7 @@ class _Session:
         self.unit = None
         values = {**_SESSION, "search_path": self.address.schema, "application_name": "streameval"}
         try:
-            with worded(self.address, "cannot be opened"):
+            with translating_errors(self.address, "cannot be opened"):
                 pairs = [text for pair in values.items() for text in pair]
                 calls = ", ".join(["set_config(%s, %s, FALSE)"] * len(values))
                 self.raw.execute(f"SELECT {calls}", pairs)
@@ -410,7 +410,7 @@ class PostgresStore:
 
     def __init__(self, session: _Session, unit: str) -> None:
         self.session = session
-        self._beside: PostgresStore | None = None
+        self._reader: PostgresStore | None = None
         session.users += 1
         self.path = session.address.shown
         self.unit = unit
@@ -427,14 +427,14 @@ class PostgresStore:
         self.repeats = True
         """Whether a transaction is repeated after a lost connection; it is kept until then."""
 
-    def beside(self) -> Tables:
-        """This unit through another connection: as :meth:`Store.beside`."""
-        if self._beside is None:
+    def read_connection(self) -> Tables:
+        """This unit through another connection: as :meth:`Store.read_connection`."""
+        if self._reader is None:
             session = self.session
-            if session.beside is None or not session.beside.users:
-                session.beside = _Session(session.address)
-            self._beside = PostgresStore(session.beside, self.unit)
-        return self._beside.connection
+            if session.reader is None or not session.reader.users:
+                session.reader = _Session(session.address)
+            self._reader = PostgresStore(session.reader, self.unit)
+        return self._reader.connection
 
     # The connection
 
@@ -476,7 +476,7 @@ class PostgresStore:
         what = "cannot be read" if self._written is None else "cannot be written"
         while True:
             try:
-                with worded(self.session.address, what):
+                with translating_errors(self.session.address, what):
                     found = call(self.session.raw if self._inside else self._ready())
             except StoreError as error:
                 once = self._reading or (self._written is not None and not self.repeats)
@@ -502,7 +502,7 @@ class PostgresStore:
         while True:
             self.session.reopen()
             try:
-                with worded(self.session.address, "cannot be written"):
+                with translating_errors(self.session.address, "cannot be written"):
                     if self._written is None:
                         self._ready()
                     else:
@@ -532,12 +532,12 @@ class PostgresStore:
         """End the reading of rows that an error has interrupted; no other code has its cursor."""
         rows, self.streaming = self.streaming, None
         if rows is not None:
-            with suppress(StoreError), worded(self.session.address, "cannot be read"):
+            with suppress(StoreError), translating_errors(self.session.address, "cannot be read"):
                 rows.close()
 
     def _leave(self) -> None:
         self._end_stream()
-        with suppress(StoreError), worded(self.session.address, "cannot be read"):
+        with suppress(StoreError), translating_errors(self.session.address, "cannot be read"):
             self.session.raw.execute("ROLLBACK")
         # Of a unit that was selected inside, the setting is reverted too.
         self.session.unit = None
@@ -559,7 +559,7 @@ class PostgresStore:
         self._written = []
         try:
             try:
-                with worded(self.session.address, "cannot be written"):
+                with translating_errors(self.session.address, "cannot be written"):
                     self._enter()
             except StoreError as error:
                 if not self.session.lost(error.__cause__):
@@ -578,7 +578,7 @@ class PostgresStore:
         wanted = self._commits + 1
         while True:
             try:
-                with worded(self.session.address, "cannot be written"):
+                with translating_errors(self.session.address, "cannot be written"):
                     self.session.raw.execute("COMMIT")
                 self._commits = wanted
                 return
@@ -657,15 +657,15 @@ class PostgresStore:
 
     def close(self) -> None:
         """Leave the unit to others, and close the connection unless other stores use it."""
-        if self._beside is not None:
-            self._beside.close()
+        if self._reader is not None:
+            self._reader.close()
         self._end_stream()
         session = self.session
         session.users -= 1
         if not session.users:
             session.raw.close()
         elif self.generation is not None and not session.raw.closed:
-            with suppress(StoreError), worded(session.address, "cannot be written"):
+            with suppress(StoreError), translating_errors(session.address, "cannot be written"):
                 session.raw.execute(
                     "UPDATE claims SET pid = 0 WHERE unit = %s AND generation = %s",
                     (self.unit, self.generation),
@@ -762,7 +762,7 @@ class PostgresStore:
         if self.version() == len(MIGRATIONS):
             return
         schema, raw = self.session.address.schema, self.session.raw
-        with worded(self.session.address, "its schema cannot be made"):
+        with translating_errors(self.session.address, "its schema cannot be made"):
             raw.execute("BEGIN")
             try:
                 # Not two at once; it ends with the transaction.
@@ -820,7 +820,7 @@ class PostgresStore:
             query = f"SELECT pg_terminate_backend(c.pid) {_HOLDER}"
             self.executed(lambda raw: raw.execute(query, (self.unit,)))
         name = worker or f"process {os.getpid()} on {socket.gethostname()}"
-        with worded(self.session.address, "cannot be written"):
+        with translating_errors(self.session.address, "cannot be written"):
             row = self.session.raw.execute(
                 "INSERT INTO claims (unit, generation, commits, worker, pid, started) "
                 "SELECT %s, 1, 0, %s, pid, backend_start FROM pg_stat_activity "
@@ -837,7 +837,7 @@ class PostgresStore:
 
 
 @contextmanager
-def worded(address: Address, what: str) -> Iterator[None]:
+def translating_errors(address: Address, what: str) -> Iterator[None]:
     """Raise the client's errors as StoreError, with a remedy."""
     import psycopg
 
@@ -942,7 +942,7 @@ class LockedTables:
         session = _Session(self._address)
         self._raw = session.raw
         try:
-            with worded(self._address, "cannot be opened"):
+            with translating_errors(self._address, "cannot be opened"):
                 session.show(unit)
                 self._raw.execute(
                     "SELECT set_config('idle_session_timeout', %s, FALSE)", (_SILENCE,)
@@ -953,7 +953,7 @@ class LockedTables:
 
     def locked(self) -> bool:
         """Take the lock if no other session holds it, at once; whether this one has it now."""
-        with worded(self._address, "cannot be read"):
+        with translating_errors(self._address, "cannot be read"):
             row = self._raw.execute(
                 "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))",
                 (f"streameval {self._address.schema} {self._unit}",),
@@ -962,7 +962,7 @@ class LockedTables:
 
     def execute(self, statement: str, values: Values = ()) -> psycopg.Cursor[Any]:
         """Execute a statement; raises StoreError."""
-        with worded(self._address, "cannot be written"):
+        with translating_errors(self._address, "cannot be written"):
             return self._raw.execute(_translated(statement), values, binary=True)
 
     def executemany(self, statement: str, values: Iterable[Values]) -> None:
@@ -979,7 +979,7 @@ def open_postgres(
     path: str,
     unit: str,
     worker: str | None,
-    beside: PostgresStore | None = None,
+    sibling: PostgresStore | None = None,
     *,
     begins: bool,
 ) -> PostgresStore:
@@ -988,7 +988,7 @@ def open_postgres(
     Args:
         path: The address.
         unit: Its name.
-        beside: Another store of this process, whose connection is used for this one as well.
+        sibling: Another store of this process, whose connection is used for this one as well.
         worker: As :meth:`PostgresStore.claim` has it.
         begins: Whether a store may be made where there is none.
 
@@ -996,7 +996,7 @@ def open_postgres(
         StoreError: It cannot be opened, or another process holds the unit.
         MissingExtraError: The client is not installed.
     """
-    session = _Session(parse_address(path)) if beside is None else beside.session
+    session = _Session(parse_address(path)) if sibling is None else sibling.session
     store = PostgresStore(session, unit)
     try:
         if not begins and store.version() is None:

@@ -20,7 +20,7 @@ from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator.comparison import Evaluation, evaluation_from_bytes
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import arguments
-from streameval.service.store.checksums import soundness
+from streameval.service.store.checksums import checksum_ok_sql
 from streameval.service.store.dialect import Connection, streamed
 from streameval.state_files.codec import compressed
 
@@ -47,7 +47,7 @@ class StateRow(NamedTuple):
     """Events to revert in the merge of all rows."""
 
 
-def take_back(evaluator: Evaluation, event: Event) -> bool:
+def revert_event(evaluator: Evaluation, event: Event) -> bool:
     """Revert an event; False if its pane has been dropped."""
     part = event.get(PART)
     limits: AbstractContextManager[None] = nullcontext()
@@ -75,7 +75,7 @@ def read_rows(
     chosen = [test for test, value in wanted.items() if value is not None]
     query = (
         'SELECT partition, "window", number, kind, reverted, data, '
-        f"{soundness(connection)} FROM states "
+        f"{checksum_ok_sql(connection)} FROM states "
         f'{"WHERE " * bool(chosen)}{" AND ".join(chosen)} ORDER BY partition, "window", number'
     )
     rows = streamed(connection, query, [value for value in wanted.values() if value is not None])
@@ -130,7 +130,7 @@ def merge_rows(evaluators: dict[str, Evaluation], rows: Iterable[StateRow]) -> N
             ) from None
     for window, event in taken:
         try:
-            take_back(evaluators[window], event)
+            revert_event(evaluators[window], event)
         except (TypeError, ValueError, KeyError) as error:
             # Only in a store of version 1, whose rows have no checksums.
             raise StoreError(
@@ -277,7 +277,7 @@ class StateRows:
         assert merged is not None
         # After all merges: an event may be reverted in an earlier row than it was counted in.
         # One that is not found may be in a row that is not merged, or in a dropped pane.
-        left = [event for event in reverted if not take_back(merged, event)]
+        left = [event for event in reverted if not revert_event(merged, event)]
         merged = step(merged)
         self._connection.execute(
             'DELETE FROM states WHERE partition = ? AND "window" = ? AND number >= ?',

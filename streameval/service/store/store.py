@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from streameval.errors import ConfigError, StoreError, shown
+from streameval.service.private_files import private_file, tighten
 from streameval.service.store.checksums import (
     check_rows,
     check_types,
+    checksum_sqlite_sequence,
     keep_checksums,
-    note_unwatched,
 )
 from streameval.service.store.dialect import SET_COUNTER, SET_META, Connection
 from streameval.service.store.postgres import (
@@ -37,7 +38,6 @@ from streameval.service.store.postgres import (
     postgres_exists,
     read_postgres,
 )
-from streameval.service.store.private_files import private_file, tighten
 from streameval.state_files.disk import sync
 
 if TYPE_CHECKING:
@@ -185,27 +185,27 @@ class Store:
     """An open store; :func:`open_store` and :func:`read_store` make one.
 
     One thread after another may use it; what another one reads at the same time, it reads
-    through :meth:`beside`.
+    through :meth:`read_connection`.
     """
 
-    __slots__ = ("_beside", "_lock", "connection", "path")
+    __slots__ = ("_lock", "_reader", "connection", "path")
 
     def __init__(self, path: str, connection: sqlite3.Connection, lock: StoreLock | None) -> None:
         self.path = path
         self.connection = connection
-        self._beside: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
         self._lock = lock
 
-    def beside(self) -> Connection:
+    def read_connection(self) -> Connection:
         """Another connection, for a thread that reads what is committed while one writes.
 
         Raises:
             StoreError: It cannot be opened.
         """
-        if self._beside is None:
-            with worded(self.path, "cannot be opened"):
-                self._beside = _connected_to_read(self.path)
-        return self._beside
+        if self._reader is None:
+            with translating_errors(self.path, "cannot be opened"):
+                self._reader = _connected_to_read(self.path)
+        return self._reader
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -214,11 +214,11 @@ class Store:
         Raises:
             StoreError: It could not be written; nothing of it was.
         """
-        with worded(self.path, "cannot be written"):
+        with translating_errors(self.path, "cannot be written"):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
-                note_unwatched(self.connection)
+                checksum_sqlite_sequence(self.connection)
                 commits = _commits(self.connection) + 1
                 self.connection.execute(f"PRAGMA user_version = {commits}")
                 self.connection.execute("COMMIT")
@@ -232,7 +232,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A consistent view of the store; raises StoreError where it cannot be read."""
-        with worded(self.path, "cannot be read"):
+        with translating_errors(self.path, "cannot be read"):
             self.connection.execute("BEGIN")
             try:
                 yield self.connection
@@ -242,7 +242,7 @@ class Store:
 
     def counters(self) -> dict[str, int]:
         """The counters by name."""
-        with worded(self.path, "cannot be read"):
+        with translating_errors(self.path, "cannot be read"):
             return dict(self.connection.execute("SELECT name, value FROM counters"))
 
     def set_counters(self, values: Mapping[str, int]) -> None:
@@ -255,7 +255,7 @@ class Store:
 
     def meta(self) -> dict[str, str]:
         """The properties of the store: its schema's version, its settings and more."""
-        with worded(self.path, "cannot be read"):
+        with translating_errors(self.path, "cannot be read"):
             return dict(self.connection.execute("SELECT key, value FROM meta"))
 
     def units(self) -> list[str]:
@@ -272,7 +272,7 @@ class Store:
     def close(self) -> None:
         """Close the file and release its lock."""
         # SQLite empties its log with the last one, which has to be the one that can write.
-        for connection in (self._beside, self.connection):
+        for connection in (self._reader, self.connection):
             if connection is not None:
                 with suppress(sqlite3.Error):
                     connection.close()
@@ -284,11 +284,11 @@ def open_store(
     path: str,
     fingerprint: Mapping[str, str] | None = None,
     *,
-    evolve: Callable[[Store], Mapping[str, str]] | None = None,
+    migrate: Callable[[Store], Mapping[str, str]] | None = None,
     busy_seconds: float = 10.0,
     unit: str = ONE_UNIT,
     worker: str | None = None,
-    beside: Store | None = None,
+    sibling: Store | None = None,
     replaced: bool = False,
 ) -> Store:
     """Open a store for writing, or begin a new one.
@@ -298,13 +298,13 @@ def open_store(
         fingerprint: Key of the configuration -> its value as text: the settings that the
             counts in the store depend on. Written to a new store, compared with those
             of an old one. None: any.
-        evolve: Called with an old store, under its lock, before that comparison; it returns
+        migrate: Called with an old store, under its lock, before that comparison; it returns
             the fingerprint that the store then has to have.
         busy_seconds: How long to wait for another program that writes to the file.
         unit: The part of a PostgreSQL store that is opened; a file is one unit, "0".
         worker: The name of a worker that was assigned the unit of a PostgreSQL store, and takes
             it from its former holder. None: a unit that another process holds is refused.
-        beside: Another unit of the same PostgreSQL store that this process has opened: both use
+        sibling: Another unit of the same PostgreSQL store that this process has opened: both use
             its connection, in turn and not at once.
         replaced: Whether the caller replaces all rows of a PostgreSQL store: they may be damaged.
 
@@ -318,10 +318,10 @@ def open_store(
             path,
             unit,
             worker,
-            cast("PostgresStore | None", beside),
+            cast("PostgresStore | None", sibling),
             begins=fingerprint is not None,
         )
-        return _continued(opened, fingerprint, evolve, replaced=replaced)
+        return _continued(opened, fingerprint, migrate, replaced=replaced)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
@@ -333,8 +333,8 @@ def open_store(
             if _is_new(connection, path, lock.commits):
                 _begin(connection, path, fingerprint)
             else:
-                if evolve is not None:
-                    fingerprint = evolve(Store(path, connection, lock))
+                if migrate is not None:
+                    fingerprint = migrate(Store(path, connection, lock))
                 _compare(connection, path, fingerprint or {})
         except BaseException:
             connection.close()
@@ -348,7 +348,7 @@ def open_store(
 def _continued(
     opened: PostgresStore,
     fingerprint: Mapping[str, str] | None,
-    evolve: Callable[[Store], Mapping[str, str]] | None,
+    migrate: Callable[[Store], Mapping[str, str]] | None,
     *,
     replaced: bool,
 ) -> Store:
@@ -363,8 +363,8 @@ def _continued(
                     for key, value in fingerprint.items():
                         opened.set_meta(f"config.{key}", value)
         else:
-            if evolve is not None:
-                fingerprint = evolve(store)
+            if migrate is not None:
+                fingerprint = migrate(store)
             _compare(opened.connection, opened.path, fingerprint or {})
     except BaseException:
         opened.close()
@@ -392,7 +392,7 @@ def read_store(path: str, unit: str | None = None) -> Store:
     _check_not_lost(path, commits)
     if not os.path.isfile(path):
         raise StoreError(f"{path}: there is no such store")
-    with worded(path, "cannot be read"):
+    with translating_errors(path, "cannot be read"):
         connection = _connected_to_read(path)
         try:
             if _is_new(connection, path, commits):
@@ -493,7 +493,7 @@ def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:
     Cost:
         One read of the whole file.
     """
-    with worded(path, "cannot be read"):
+    with translating_errors(path, "cannot be read"):
         faults = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
         if faults != ["ok"]:
             what = "; ".join(" ".join(fault.split()) for fault in faults)
@@ -530,7 +530,7 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
             tighten(path + suffix)
     except OSError as error:
         raise StoreError(f"{path}: cannot be opened: {error.strerror}") from None
-    with worded(path, "cannot be opened"):
+    with translating_errors(path, "cannot be opened"):
         connection = sqlite3.connect(
             path,
             timeout=busy_seconds,
@@ -582,7 +582,7 @@ def _check_kind(connection: sqlite3.Connection, path: str) -> None:
 
 def _is_new(connection: sqlite3.Connection, path: str, commits: int) -> bool:
     """Whether a file is an empty database; raises StoreError where it was a store, or another's."""
-    with worded(path, "cannot be read"):
+    with translating_errors(path, "cannot be read"):
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (identity,) = connection.execute("PRAGMA application_id").fetchone()
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -625,7 +625,7 @@ def _begin(
 ) -> None:
     if fingerprint is None:
         raise StoreError(f"{path}: holds nothing yet")
-    with worded(path, "cannot be written"):
+    with translating_errors(path, "cannot be written"):
         meta = {"schema": str(SCHEMA_VERSION)}
         meta.update({f"config.{key}": value for key, value in fingerprint.items()})
         connection.executescript(
@@ -637,7 +637,7 @@ def _begin(
 
 
 def _compare(connection: Connection, path: str, fingerprint: Mapping[str, str]) -> None:
-    with worded(path, "cannot be read"):
+    with translating_errors(path, "cannot be read"):
         known = dict(connection.execute("SELECT key, value FROM meta"))
     for change in _differing(known, fingerprint):
         raise refused_change(path, *change)
@@ -786,7 +786,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def worded(path: str, what: str) -> Iterator[None]:
+def translating_errors(path: str, what: str) -> Iterator[None]:
     """Raise SQLite's errors as StoreError, with a remedy."""
     try:
         yield

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streameval.errors import StoreError
-from streameval.service.store.check import Checked, check_store
-from streameval.service.store.copy import back_up_units, backed_up_units, restore_units
+from streameval.service.private_files import private_directory, private_file
 from streameval.service.store.positions import Positions
 from streameval.service.store.postgres import ONE_UNIT, is_postgres
-from streameval.service.store.private_files import private_directory, private_file
 from streameval.service.store.store import (
     RESTORED,
     StoreLock,
@@ -31,8 +29,10 @@ from streameval.service.store.store import (
     read_store,
     restoring,
     shown_path,
-    worded,
+    translating_errors,
 )
+from streameval.service.upkeep.check import Checked, check_store
+from streameval.service.upkeep.copy import back_up_units, backed_up_units, restore_units
 from streameval.state_files.disk import sync
 
 _TRIES = 20
@@ -166,7 +166,10 @@ def _copy(store: str, target: str) -> None:
         hold()
         opened = read_store(store)
         stack.callback(opened.close)
-        with worded(store, "cannot be copied"), closing(sqlite3.connect(target)) as connection:
+        with (
+            translating_errors(store, "cannot be copied"),
+            closing(sqlite3.connect(target)) as connection,
+        ):
             opened.connection.backup(connection)
             connection.execute("PRAGMA journal_mode = DELETE")
         # Posts after the store: no segment that it has counted in part may be missing. Those

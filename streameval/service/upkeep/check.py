@@ -13,7 +13,6 @@ from streameval.service.alerts.rules import AlertBook, restore_alerts
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
-from streameval.service.store.begins import Begins, read_begins
 from streameval.service.store.dialect import Connection
 from streameval.service.store.positions import Positions, read_positions
 from streameval.service.store.postgres import PostgresStore, is_postgres
@@ -26,9 +25,10 @@ from streameval.service.store.store import (
     each_unit,
     inbox_of,
     read_store,
+    translating_errors,
     verify,
-    worded,
 )
+from streameval.service.store.valid_from import ValidFrom, read_valid_from
 
 _TRIES = 20
 
@@ -113,7 +113,7 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
     Raises:
         StoreError: A row is damaged, or the counts contradict each other.
     """
-    with worded(store.path, "cannot be read"):
+    with translating_errors(store.path, "cannot be read"):
         windows = merged_windows(connection)
         partitions = read_positions(connection)
         counters = store.counters()
@@ -142,7 +142,7 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
         fault = (
             books.imbalance()
             or _unread(placed - partitions.keys())
-            or _window_fault(windows, books, store.meta(), read_begins(connection))
+            or _window_fault(windows, books, store.meta(), read_valid_from(connection))
         )
         if fault:
             raise StoreError(
@@ -228,7 +228,7 @@ def _unread(partitions: Set[str]) -> str:
 
 
 def _window_fault(
-    windows: Mapping[str, Evaluation], books: _Books, meta: Mapping[str, str], begins: Begins
+    windows: Mapping[str, Evaluation], books: _Books, meta: Mapping[str, str], valid_from: ValidFrom
 ) -> str:
     """A window with other events than were counted (one that was begun later has fewer)."""
     kept = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
@@ -239,8 +239,8 @@ def _window_fault(
         seen = 0 if evaluator is None else sum(evaluator.arrivals.values())
         if seen > books.events:
             return f"window {name!r} has seen {seen:,} events of {books.events:,}"
-        later = name in begins.windows or name in begins.panes
-        if later or not are_whole or begins.labels is not None or begins.scores is not None:
+        later = name in valid_from.windows or name in valid_from.panes
+        if later or not are_whole or valid_from.labels is not None or valid_from.scores is not None:
             continue
         kind = kept.get(name, {}).get("kind")
         most, least = books.events, books.events

@@ -11,7 +11,6 @@ from urllib.parse import quote, unquote
 
 from streameval.errors import StoreError
 from streameval.service.join.label_join import LabelJoin
-from streameval.service.store.check import Checked, check_store, checked_unit, summed
 from streameval.service.store.checksums import keep_checksums
 from streameval.service.store.dialect import Connection, has_table, streamed
 from streameval.service.store.postgres import ONE_UNIT, PostgresStore, is_postgres
@@ -22,6 +21,7 @@ from streameval.service.store.store import (
     open_store,
     read_store,
 )
+from streameval.service.upkeep.check import Checked, check_store, checked_unit, summed
 from streameval.state_files.disk import sync
 
 _COPIED = {
@@ -158,12 +158,12 @@ def _copy_units(
         )
     with ExitStack() as stack:
         targets: dict[str, Store] = {}
-        beside: Store | None = None
+        sibling: Store | None = None
         for unit in [*sources, *(_other_units(target, sources) if whole else ())]:
-            opened = open_store(target, {}, unit=unit, beside=beside, replaced=overwrite)
+            opened = open_store(target, {}, unit=unit, sibling=sibling, replaced=overwrite)
             stack.callback(opened.close)
             targets[unit] = opened
-            beside = opened
+            sibling = opened
             if opened.meta().keys() - {_OF_THE_FILE} and not (overwrite and whole):
                 remedy = "; --overwrite replaces it" if whole else "; name another"
                 raise StoreError(f"{opened.path}: exists already and holds a store{remedy}")
