@@ -38,6 +38,7 @@ from streameval.service.store.postgres import (
     postgres_exists,
     read_postgres,
 )
+from streameval.service.store.tables import JOIN_TABLES, TABLES, sqlite_schema
 from streameval.state_files.disk import sync
 
 if TYPE_CHECKING:
@@ -59,43 +60,6 @@ depend on does not include it: windows may be reordered, and their counts stay."
 _Found = TypeVar("_Found")
 
 _APPLICATION_ID = 0x53455631  # "SEV1", by which `file` and other tools recognise it
-
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE states (
-    id INTEGER PRIMARY KEY,
-    partition TEXT NOT NULL,
-    window TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('snapshot', 'delta')),
-    reverted BLOB NOT NULL,
-    data BLOB NOT NULL
-);
-CREATE UNIQUE INDEX states_place ON states (partition, window, number);
-CREATE TABLE positions (
-    partition TEXT PRIMARY KEY,
-    position TEXT NOT NULL,
-    records INTEGER NOT NULL,
-    newest INTEGER
-) WITHOUT ROWID;
-CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE quarantine (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    at INTEGER NOT NULL,
-    partition TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    place INTEGER NOT NULL,
-    time INTEGER,
-    reason TEXT NOT NULL,
-    detail TEXT NOT NULL,
-    cut INTEGER NOT NULL,
-    replay INTEGER NOT NULL DEFAULT 0,
-    raw BLOB NOT NULL
-);
-CREATE INDEX quarantine_replay ON quarantine (id) WHERE replay;
-CREATE TABLE quarantine_reasons (reason TEXT PRIMARY KEY, total INTEGER NOT NULL);
-CREATE TABLE alerts (name TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
-"""
 
 
 class StoreLock:
@@ -628,9 +592,10 @@ def _begin(
     with translating_errors(path, "cannot be written"):
         meta = {"schema": str(SCHEMA_VERSION)}
         meta.update({f"config.{key}": value for key, value in fingerprint.items()})
-        connection.executescript(
-            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA}"
-        )
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        for statement in sqlite_schema(*(name for name in TABLES if name not in JOIN_TABLES)):
+            connection.execute(statement)
         connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
         keep_checksums(connection)
         connection.execute("COMMIT")

@@ -21,27 +21,9 @@ from streameval.service.store.store import (
     open_store,
     read_store,
 )
+from streameval.service.store.tables import TABLES, quoted
 from streameval.service.upkeep.check import Checked, check_store, checked_unit, summed
 from streameval.state_files.disk import sync
-
-_COPIED = {
-    "meta": ("key", "value"),
-    "states": ("partition", '"window"', "number", "kind", "reverted", "data"),
-    "positions": ("partition", "position", "records", "newest"),
-    "counters": ("name", "value"),
-    "quarantine": (
-        *("at", "partition", "kind", "place", "time", "reason", "detail", "raw"),
-        *("cut", "replay"),
-    ),
-    "quarantine_reasons": ("reason", "total"),
-    "alerts": ("name", "state"),
-    "join_segments": ("segment", "newest", "entries", "crc", "data"),
-    "join_counts": ("id", "crc", "data"),
-    "join_partitions": ("number", "partition"),
-}
-"""Table -> the columns that are copied. The numbers of rows are given anew, in their order."""
-
-_ORDER = {"quarantine": "id", "quarantine_reasons": "rowid"}
 
 _OF_THE_FILE = "schema"
 """The key in ``meta`` that a file has for itself."""
@@ -172,7 +154,7 @@ def _copy_units(
                 opened.repeats = False  # rows of gigabytes are not kept for a lost connection
             with opened.transaction() as connection:
                 if whole:
-                    for table in _COPIED:
+                    for table in TABLES:
                         connection.execute(f"DELETE FROM {table}")
                     # Those of rows that were missing.
                     connection.execute("DELETE FROM unit_checksums WHERE unit = ?", (unit,))
@@ -200,19 +182,22 @@ def _copy_tables(source: Connection, target: Connection) -> None:
     if has_table(source, "join_counts") and not has_table(target, "join_counts"):
         LabelJoin.create(target)
         keep_checksums(target)
-    for table, columns in _COPIED.items():
-        if not has_table(source, table):
+    for name, table in TABLES.items():
+        if not has_table(source, name):
             continue
-        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        query = f"SELECT {names} FROM {table}"
-        if table == "meta":
+        columns, booleans = table.copied, table.booleans
+        names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
+        query = f"SELECT {names} FROM {name}"
+        if name == "meta":
             query += f" WHERE key <> '{_OF_THE_FILE}'"
-        if table in _ORDER:
-            query += f" ORDER BY {_ORDER[table]}"
-        insert = f"INSERT INTO {table} ({names}) VALUES ({marks})"
+        if table.order:
+            query += f" ORDER BY {table.order}"
+        insert = f"INSERT INTO {name} ({names}) VALUES ({marks})"
         found = streamed(source, query)
         while rows := list(islice(found, _ROWS)):
-            if table == "quarantine":
-                # PostgreSQL has true and false where SQLite has 1 and 0.
-                rows = [(*row[:-2], bool(row[-2]), bool(row[-1])) for row in rows]
+            if booleans:
+                rows = [
+                    tuple(bool(one) if n in booleans else one for n, one in enumerate(row))
+                    for row in rows
+                ]
             target.executemany(insert, rows)
