@@ -33,6 +33,7 @@ from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import Table, number, text_table
 from streameval.events.time import iso_time, wall_time
+from streameval.service.join.counters import COUNTERS, REPORTED
 from streameval.service.join.counts import (
     merged_join,
     read_watermark,
@@ -268,21 +269,6 @@ def _merged_join(store: Store, connection: Connection) -> dict[str, Any] | None:
     return None if found is None else found.counts
 
 
-_JOIN_ROWS = {
-    "predictions": "predictions",
-    "joined": "with their label",
-    "waiting": "waiting for it",
-    "expired": "never labelled",
-    "labels": "labels read",
-    "corrected": "that corrected another",
-    "duplicate_labels": "that came again",
-    "too_late": "that came too late",
-    "labels_waiting": "waiting for their prediction",
-    "orphans": "that found no prediction",
-    "duplicate_predictions": "predictions that came again",
-}
-
-
 def _join_values(join: dict[str, Any]) -> dict[str, Any]:
     """Plain data for JSON: without the cohorts, and whether the report will change."""
     counts = {name: value for name, value in join.items() if name != "cohorts"}
@@ -296,7 +282,7 @@ def _join_section(join: dict[str, Any]) -> Section:
     for name in ("p50", "p95", "p99"):
         delay = join["delay"][name]
         rows.append([f"delay {name}, s", "-" if delay is None else number(delay)])
-    rows += [[words, f"{join[name]:,}"] for name, words in _JOIN_ROWS.items()]
+    rows += [[COUNTERS[name].words, f"{join[name]:,}"] for name in REPORTED]
     notes = []
     if join["coverage_reason"]:
         notes.append(f"coverage: {join['coverage_reason']}")

@@ -20,7 +20,7 @@ from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import duration, iso_time
 from streameval.service.alerts.observations import Observation, Observer
-from streameval.service.alerts.transition import Event, Transition
+from streameval.service.alerts.transition import Transition
 from streameval.service.config.settings import (
     LAG,
     RUN_METRICS,
@@ -124,7 +124,7 @@ class AlertBook:
             observed: By the alert's name; one that is missing is undefined.
             now: Microseconds since 1970.
         """
-        judgement = AlertChanges([], [])
+        changes = AlertChanges([], [])
         for alert, wait in self._alerts:
             seen, slices = observed.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]
@@ -136,21 +136,21 @@ class AlertBook:
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
                 memory.since = now
-            judgement.states.append(self._shown(alert, seen, slices))
+            shown = self._shown(alert, seen, slices)
+            changes.states.append(shown)
             if "firing" in (before, memory.state) and before != memory.state:
-                event: Event = "firing" if memory.state == "firing" else "resolved"
                 number, self._next = self._next, self._next + 1
-                self._unsent[number] = transition = Transition(
-                    **self._about(alert, seen, slices),
+                self._unsent[number] = transition = Transition.of(
+                    shown,
                     number=number,
-                    event=event,
-                    slice={} if isinstance(alert.slice, str) else alert.slice,
+                    event="firing" if memory.state == "firing" else "resolved",
+                    part={} if isinstance(alert.slice, str) else alert.slice,
                     at=iso_time(now),
                 )
-                judgement.transitions.append(transition)
+                changes.transitions.append(transition)
         while len(self._unsent) > _MOST_UNSENT:
             del self._unsent[next(iter(self._unsent))]
-        return judgement
+        return changes
 
     def states(self, observed: Mapping[str, Observation]) -> list[AlertState]:
         """The states as they are, beside these values, which are not judged."""
@@ -161,12 +161,28 @@ class AlertBook:
 
     def _shown(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> AlertState:
         memory = self._memory[alert.name]
+        below = alert.below is not None
+        against = "the window before" if alert.against else alert.reference or ""
         return AlertState(
-            **self._about(alert, seen, slices),
-            below=alert.below,
-            above=alert.above,
+            name=alert.name,
+            metric=alert.metric,
+            window=self._window(alert),
             slice=_slice_text(alert),
             state=memory.state,
+            value=finite(seen.value),
+            bound=_SURE[alert.when]
+            + (f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}"),
+            below=alert.below,
+            above=alert.above,
+            when=alert.when,
+            against=against if alert.model is None else self._models[0],
+            model=alert.model or "",
+            level=self._levels[alert.name] if seen.method else None,
+            low=seen.low,
+            high=seen.high,
+            method=seen.method,
+            slices=list(slices),
+            support=seen.support,
             since=None if memory.since is None else iso_time(memory.since),
             reason=_reason(alert, seen),
         )
@@ -222,29 +238,6 @@ class AlertBook:
             if getattr(alert, name) is not None:
                 about += [name, getattr(alert, name)]
         return msgspec.json.encode(about).decode()
-
-    def _about(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> dict[str, Any]:
-        below = alert.below is not None
-        against = "the window before" if alert.against else alert.reference or ""
-        if alert.model is not None:
-            against = self._models[0]
-        return {
-            "model": alert.model or "",
-            "when": alert.when,
-            "against": against,
-            "level": self._levels[alert.name] if seen.method else None,
-            "low": seen.low,
-            "high": seen.high,
-            "method": seen.method,
-            "slices": list(slices),
-            "name": alert.name,
-            "metric": alert.metric,
-            "window": self._window(alert),
-            "value": finite(seen.value),
-            "bound": _SURE[alert.when]
-            + (f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}"),
-            "support": seen.support,
-        }
 
 
 _SURE: Mapping[When, str] = {"value": "", "certain": "certainly ", "anytime": "certainly "}

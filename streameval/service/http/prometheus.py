@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast, get_args
 from streameval import __version__
 from streameval.errors import MissingExtraError
 from streameval.service.http.health import Readiness, seconds_of
+from streameval.service.join.counters import COUNTERS, GAUGES
 from streameval.service.snapshot import (
     AlertState,
     Join,
@@ -41,24 +42,6 @@ _Value: TypeAlias = tuple[str, float | None, float | None, float | None]
 """A metric, its value and the ends of its interval."""
 _Sample: TypeAlias = tuple[float, *tuple[str, ...]]
 """A value, and the values of its labels."""
-
-_JOIN_COUNTERS = {
-    "predictions": ("join_predictions", "Predictions that were read"),
-    "labels": ("join_labels", "Labels that were read"),
-    "joined": ("joined", "Predictions that were joined with their label and counted"),
-    "expired": ("join_expired", "Predictions that expired without a label"),
-    "orphans": ("join_orphans", "Labels that expired without a prediction"),
-    "duplicate_predictions": (
-        "join_duplicate_predictions",
-        "Predictions of an id that already had one; not counted",
-    ),
-    "duplicate_labels": (
-        "join_duplicate_labels",
-        "Labels that were the same as before; not counted again",
-    ),
-    "corrected": ("join_corrected", "Labels that replaced another one"),
-    "too_late": ("join_too_late", "Labels outside the time that predictions wait"),
-}
 
 
 class Exposition:
@@ -269,10 +252,9 @@ def _quarantine(quarantine: Quarantine) -> Iterator[Metric]:
 
 
 def _join(join: Join) -> Iterator[Metric]:
-    for key, (name, text) in _JOIN_COUNTERS.items():
-        yield _counter(name, text, [(getattr(join, key),)])
-    yield _one("join_waiting", "Predictions that wait for their label", join.waiting)
-    yield _one("join_labels_waiting", "Labels that wait for their prediction", join.labels_waiting)
+    for name, one in COUNTERS.items():
+        make = _gauge if name in GAUGES else _counter
+        yield make(one.metric, one.help, [(getattr(join, name),)])
     if join.coverage is not None:
         text = "Share of the newest mature predictions with a label; absent without any"
         yield _one("label_coverage_ratio", text, join.coverage)

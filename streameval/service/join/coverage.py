@@ -10,23 +10,7 @@ import numpy as np
 
 from streameval.events.time import iso_time
 from streameval.events.values import IntArray
-
-COUNTS = (
-    "predictions",
-    "labels",
-    "joined",
-    "duplicate_predictions",
-    "duplicate_labels",
-    "corrected",
-    "too_late",
-)
-"""Counted separately for each partition.
-
-``predictions`` are distinct ids, ``labels`` all label records:
-``predictions = joined + waiting + expired`` and
-``labels = joined + duplicate_labels + corrected + too_late + labels_waiting + orphans``.
-A prediction that was forgotten and is read again adds one to both sides.
-"""
+from streameval.service.join.counters import STORED
 
 _SHOWN_COHORTS = 200
 _MOST_COHORTS = 100_000
@@ -186,7 +170,7 @@ class Coverage:
         """Labels that wait for their prediction, by their times."""
 
     def count(self, partition: str, name: str, number: int = 1) -> None:
-        """Add a number to one of ``COUNTS``."""
+        """Add a number to one of the counters that are stored."""
         if number:
             self._counts[partition][name] += number
 
@@ -224,7 +208,7 @@ class Coverage:
 
     def to_dict(self, watermark: int | None) -> dict[str, Any]:
         """The published form, as of a watermark."""
-        totals = {n: sum(counts[n] for counts in self._counts.values()) for n in COUNTS}
+        totals = {n: sum(counts[n] for counts in self._counts.values()) for n in STORED}
         labels = self.early
         expired, orphans = self.predicted.earlier - self.labelled.earlier, labels.earlier
         for cohort, predictions in self.predicted.counts.items():

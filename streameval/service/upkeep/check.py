@@ -10,6 +10,7 @@ from typing import Any, cast
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.service.alerts.rules import AlertBook, restore_alerts
+from streameval.service.join.counters import OUTCOMES_OF_LABELS
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
@@ -187,8 +188,7 @@ class _Books:
                     f"{self.refused:,} refused"
                 )
             return ""
-        parts = ("joined", "duplicate_labels", "corrected", "too_late", "labels_waiting", "orphans")
-        if join["labels"] != sum(join[part] for part in parts):
+        if join["labels"] != sum(join[name] for name in OUTCOMES_OF_LABELS):
             return f"{join['labels']:,} labels are not the sum of their outcomes"
         if join["joined"] > join["predictions"]:
             return f"{join['joined']:,} of {join['predictions']:,} predictions have labels"
