@@ -293,3 +293,9 @@ def test_the_counters_are_those_that_are_published() -> None:
     script = Path(streameval.__file__).parent / "service" / "http" / "static" / "labels.js"
     page = set(re.findall(r'\["(\w+)", "', script.read_text(encoding="utf-8")))
     assert set(COUNTERS) <= page
+
+
+def test_a_quantile_is_the_upper_end_of_its_bucket() -> None:
+    delays = Delays()
+    delays.add(np.array([1_000_000, 2_000_000, 60_000_000]))
+    assert delays.quantile(0.5) == 2.007039

@@ -86,14 +86,6 @@ class AlertBook:
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
     discarded; a run without a webhook discards them at once.
 
-    Args:
-        alerts: As configured.
-        first_window: The window of those that name none.
-        settings: Of the run: the level of intervals where an alert names none.
-
-    Cost:
-        O(1) an alert and judgement.
-
     >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
     >>> book.judge({"low": Observation(Value(0.7, 100))}, now=0).transitions[0].text
     'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
@@ -118,12 +110,7 @@ class AlertBook:
         self._unsent: dict[int, Transition] = {}
 
     def judge(self, observed: Mapping[str, Observation], now: int) -> AlertChanges:
-        """The states under these values.
-
-        Args:
-            observed: By the alert's name; one that is missing is undefined.
-            now: Microseconds since 1970.
-        """
+        """The states under these values."""
         changes = AlertChanges([], [])
         for alert, wait in self._alerts:
             seen, slices = observed.get(alert.name, _NOT_COMPUTED)
@@ -204,13 +191,7 @@ class AlertBook:
         return state
 
     def restore(self, state: object) -> None:
-        """Restore a state that :meth:`to_state` returned.
-
-        Alerts that are new, or whose metric, window, slice or bound changed, start anew.
-
-        Raises:
-            StateError: The state is invalid.
-        """
+        """Restore what :meth:`to_state` returned; alerts that are new or changed start anew."""
         try:
             book = msgspec.convert(state, _Book)
         except msgspec.ValidationError as error:
@@ -296,14 +277,7 @@ def _next_state(memory: _Memory, crossing: _Crossing, wait: int, now: int) -> St
 
 
 def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
-    """Restore a book from a store.
-
-    Returns:
-        The text in the store; None where there is none.
-
-    Raises:
-        StoreError: It is damaged.
-    """
+    """Restore a book from a store."""
     row = connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
     if row is None:
         return None
@@ -316,19 +290,7 @@ def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
 
 
 class Alerts:
-    """Evaluates alerts with each snapshot; logs and posts their transitions.
-
-    Args:
-        settings: The run's.
-        connection: Of the store.
-        webhook: Where transitions are posted to; None: they are only logged.
-        evaluators: The run's, by window.
-        now: Microseconds since 1970.
-        clock: Seconds, monotonic.
-
-    Raises:
-        StoreError: What the store holds is damaged.
-    """
+    """Evaluates alerts with each snapshot; logs and posts their transitions."""
 
     def __init__(
         self,
@@ -355,13 +317,7 @@ class Alerts:
         self._observer = Observer(settings, self._evaluators, self._clock)
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
-        """Apply other settings; alerts that are the same keep their state.
-
-        Args:
-            settings: The new ones.
-            webhook: Where transitions are posted to from now on, with those that the previous
-                webhook, which is closed, has not finished.
-        """
+        """Apply other settings; alerts that are the same keep their state."""
         if webhook is not self._webhook and self._webhook is not None:
             self._book.discard(self._webhook.finished())
         state = self._book.to_state()
@@ -373,12 +329,7 @@ class Alerts:
                 self._post(transition)
 
     def judge(self, snapshot: Snapshot, *, post: bool = True) -> list[AlertState]:
-        """The alerts' states under a snapshot; logs those that changed.
-
-        Args:
-            snapshot: The newest.
-            post: Post them at once; else :meth:`post` does, after :meth:`write`.
-        """
+        """The alerts' states under a snapshot; logs those that changed."""
         now = self._now()
         judgement = self._book.judge(self._observer.observe(snapshot, now), now)
         for transition in judgement.transitions:

@@ -45,14 +45,7 @@ _Sample: TypeAlias = tuple[float, *tuple[str, ...]]
 
 
 class Exposition:
-    """Collects the snapshot anew with each scrape, in a registry of its own.
-
-    Args:
-        publisher: Has the snapshots.
-        most_slices: Slices of each window that are exposed, those of the largest support.
-        readiness: For ``streameval_ready``.
-        clock: Seconds since 1970.
-    """
+    """Collects the snapshot anew with each scrape, in a registry of its own."""
 
     def __init__(
         self,
@@ -73,11 +66,7 @@ class Exposition:
         self._rendered: tuple[object, float, bytes] | None = None
 
     def text(self) -> bytes:
-        """One scrape; those within a second share one text, so that many cost no more than one.
-
-        Cost:
-            O(windows · (1 + exposed slices) · metrics), some 15 µs a sample.
-        """
+        """One scrape; those within a second share one text, so that many cost no more than one."""
         with self._rendering:
             newest, now = self._publisher.current(), self._clock()
             known = self._rendered
@@ -138,10 +127,8 @@ def _one(name: str, text: str, value: float) -> Metric:
 
 
 def _checkpoint(data: Snapshot, now: float | None) -> Iterator[Metric]:
-    """Of the last checkpoint; its age only where the process makes checkpoints itself.
-
-    From a store alone one cannot tell an idle run from one that has ended.
-    """
+    """Metrics of the last checkpoint; its age only where the process makes checkpoints itself."""
+    # From a store alone one cannot tell an idle run from one that has ended.
     point = data.checkpoint
     at = seconds_of(point.at)
     yield _counter("events", "Events that were counted", [(point.events,)])

@@ -89,11 +89,9 @@ def _first_version() -> Iterator[str]:
 
 
 def _sum(name: str, row: str) -> str:
-    """A checksum of a row, for SQL: 64 bits of what the server would send of its columns.
-
-    The column ``data``, which may be large, has a checksum of its own, which is compared when the
-    row is read. Only its size and its end, where states have theirs, cost the server time here.
-    """
+    """A checksum of a row, for SQL: 64 bits of what the server would send of its columns."""
+    # The column data, which may be large, has a checksum of its own, which is compared when the
+    # row is read. Only its size and its end, where states have theirs, cost the server time here.
     columns = ["unit", *map(quoted, TABLES[name].columns)]
     if "data" in columns:
         columns.remove("data")
@@ -110,10 +108,8 @@ def _key(name: str, row: str) -> str:
 
 
 def _row_checksums() -> Iterator[str]:
-    """Checksums that the server keeps of what the sessions of streameval write, and of no other.
-
-    A checksum is never replaced where the row did not match it: as checksums.py for a file.
-    """
+    """Checksums that the server keeps of what the sessions of streameval write, and of no other."""
+    # A checksum is never replaced where the row did not match it: as checksums.py for a file.
     yield (
         "CREATE TABLE unit_checksums (unit TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL, "
         "sum BIGINT NOT NULL, PRIMARY KEY (unit, name, key))"
@@ -160,11 +156,7 @@ STATE_CHECKSUM_OK = (
 
 
 def is_postgres(path: str) -> bool:
-    """Whether a store's path is the address of a PostgreSQL database.
-
-    >>> is_postgres("postgresql://host/db"), is_postgres("run.db")
-    (True, False)
-    """
+    """Whether a store's path is the address of a PostgreSQL database."""
     return path.startswith(SCHEMES)
 
 
@@ -186,9 +178,6 @@ class Address(NamedTuple):
 
 def parse_address(text: str) -> Address:
     """The parts of ``postgresql://user:password@host:port/database?schema=name``.
-
-    Raises:
-        InputError: It is no address; the message holds no part of a password.
 
     >>> address = parse_address("postgresql://me:s3cret@db.example/prod?schema=fraud")
     >>> address.conninfo, address.schema
@@ -240,13 +229,7 @@ def _no_address(got: str) -> InputError:
 
 @lru_cache(1024)
 def _translated(statement: str) -> str:
-    """A portable statement as PostgreSQL and its client have it.
-
-    >>> _translated("SELECT value FROM meta WHERE key = ? AND value LIKE 'a%'")
-    "SELECT value FROM meta WHERE key = %s AND value LIKE 'a%%'"
-    >>> _translated("INSERT INTO alerts VALUES (:name, ?) ON CONFLICT (name) DO NOTHING")
-    'INSERT INTO alerts VALUES (%(name)s, %s) ON CONFLICT (unit, name) DO NOTHING'
-    """
+    """A portable statement as PostgreSQL and its client have it."""
     statement = statement.replace("%", "%%").replace("?", "%s")
     statement = re.sub(r"(?<!:):(\w+)", r"%(\1)s", statement)
     return statement.replace("ON CONFLICT (", "ON CONFLICT (unit, ")
@@ -286,11 +269,7 @@ class Tables:
 
 
 class _Session:
-    """A connection to the server, of one or several stores of a process.
-
-    Args:
-        address: Of the stores.
-    """
+    """A connection to the server, of one or several stores of a process."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -359,12 +338,7 @@ class _Session:
 
 
 class PostgresStore:
-    """A store on PostgreSQL, with the members of a SQLite store; :func:`open_postgres` makes one.
-
-    Args:
-        session: The connection; it is closed with the last store that uses it.
-        unit: The one that is shown, and written.
-    """
+    """A store on PostgreSQL, with the members of :class:`~streameval.service.store.store.Store`."""
 
     def __init__(self, session: _Session, unit: str) -> None:
         self.session = session
@@ -425,11 +399,7 @@ class PostgresStore:
         )
 
     def executed(self, call: _Call[_T]) -> _T:
-        """Execute a call on the connection; again, on a new one, where it was lost.
-
-        Raises:
-            StoreError: It failed.
-        """
+        """Execute a call on the connection; again, on a new one, where it was lost."""
         self._end_stream()
         what = "cannot be read" if self._written is None else "cannot be written"
         while True:
@@ -451,12 +421,7 @@ class PostgresStore:
         return self._reading or self._written is not None
 
     def reconnect(self) -> None:
-        """Replace the connection, and execute on it what an open transaction has done so far.
-
-        Raises:
-            FencedError: Another worker has claimed the unit.
-            StoreError: The server does not come back.
-        """
+        """Replace the connection, and execute on it what an open transaction has done so far."""
         while True:
             self.session.reopen()
             try:
@@ -502,15 +467,8 @@ class PostgresStore:
 
     @contextmanager
     def transaction(self) -> Iterator[Tables]:
-        """Write all of the block, or nothing of it.
-
-        A connection that is lost in the meantime is replaced, and the block's statements are
-        executed again.
-
-        Raises:
-            FencedError: Another worker has claimed the unit; nothing was written.
-            StoreError: It could not be written; nothing of it was.
-        """
+        """Write all of the block, or nothing of it; raises FencedError or StoreError."""
+        # A lost connection is replaced, and the statements of the block are executed again.
         if self.generation is None:
             raise StoreError(f"{self.path}: was opened for reading only")
         assert not self._inside, "a transaction inside another"
@@ -632,20 +590,7 @@ class PostgresStore:
     # Damage
 
     def verify(self, unit: str | None = None) -> bool:
-        """Compare every row with its checksum.
-
-        Args:
-            unit: Of the rows; those of all units unless given.
-
-        Returns:
-            False in a schema of version 1, which has no checksums.
-
-        Raises:
-            StoreError: A row is damaged or missing, or was added by another program.
-
-        Cost:
-            One read of the tables by the server.
-        """
+        """Compare every row with its checksum."""
         if (self.version() or 0) < 2:
             return False
         chosen = "" if unit is None else "WHERE unit = ?"
@@ -684,11 +629,7 @@ class PostgresStore:
     # The schema
 
     def version(self) -> int | None:
-        """The version of the schema; None where there is none.
-
-        Raises:
-            StoreError: It belongs to something else, or to a newer release.
-        """
+        """The version of the schema; None where there is none."""
         schema = self.session.address.schema
         query = (
             "SELECT count(*), count(*) FILTER (WHERE relname = 'streameval_schema') "
@@ -745,15 +686,7 @@ class PostgresStore:
                 raise
 
     def claim(self, worker: str | None) -> None:
-        """Take the unit.
-
-        Args:
-            worker: The name of a worker that was assigned the unit, and takes it from its former
-                holder; None: a unit that is held is refused.
-
-        Raises:
-            StoreError: Another process holds it.
-        """
+        """Take the unit."""
         ends = time.monotonic() + _HOLDER_SECONDS
         while True:
             holder = self._claimed(worker)
@@ -880,19 +813,11 @@ def _connected(address: Address) -> psycopg.Connection[Any]:
 
 
 class LockedTables:
-    """The tables of a unit that is written by the session that holds its advisory lock.
+    """The tables of a unit that is written by the session that holds its advisory lock."""
 
-    The lock and the rows belong to one connection, which is not replaced when it is lost: what
-    has lost the lock cannot write. The server ends it where it says nothing for ten seconds, so
-    that a process that stands still does not keep the lock.
-
-    Args:
-        path: The address of the store.
-        unit: Its name, which no worker claims.
-
-    Raises:
-        StoreError: The server cannot be reached.
-    """
+    # The lock and the rows belong to one connection, which is not replaced when it is lost: what
+    # has lost the lock cannot write. The server ends it after ten silent seconds, so that a process
+    # that stands still does not keep the lock.
 
     def __init__(self, path: str, unit: str) -> None:
         self._address = parse_address(path)
@@ -941,19 +866,7 @@ def open_postgres(
     *,
     begins: bool,
 ) -> PostgresStore:
-    """Open a unit for writing, and claim it.
-
-    Args:
-        path: The address.
-        unit: Its name.
-        sibling: Another store of this process, whose connection is used for this one as well.
-        worker: As :meth:`PostgresStore.claim` has it.
-        begins: Whether a store may be made where there is none.
-
-    Raises:
-        StoreError: It cannot be opened, or another process holds the unit.
-        MissingExtraError: The client is not installed.
-    """
+    """Open a unit for writing, and claim it."""
     session = _Session(parse_address(path)) if sibling is None else sibling.session
     store = PostgresStore(session, unit)
     try:
@@ -970,12 +883,7 @@ def open_postgres(
 
 
 def open_unclaimed(path: str, unit: str) -> PostgresStore:
-    """Show a unit, in a schema that is made or brought up to date where it has to be.
-
-    Raises:
-        StoreError: The server cannot be reached, or the schema cannot be made.
-        MissingExtraError: The client is not installed.
-    """
+    """Show a unit, in a schema that is made or brought up to date where it has to be."""
     store = PostgresStore(_Session(parse_address(path)), unit)
     try:
         store.migrate()
@@ -995,12 +903,7 @@ def postgres_exists(path: str) -> bool:
 
 
 def read_postgres(path: str, unit: str | None) -> PostgresStore:
-    """Open a store for reading only.
-
-    Raises:
-        StoreError: There is none, or it cannot be read.
-        MissingExtraError: The client is not installed.
-    """
+    """Open a store for reading only."""
     store = PostgresStore(_Session(parse_address(path)), ONE_UNIT if unit is None else unit)
     try:
         version = store.version()

@@ -72,14 +72,6 @@ class StoreLock:
     It also holds the number of commits of the store, which is written after each of
     them, so a store with fewer has lost some: SQLite treats a damaged end of its write-ahead
     log like one that a crash left unfinished, and drops it without an error.
-
-    Args:
-        store: The store's path; links are followed, so that two names of one
-            store have one lock.
-
-    Raises:
-        StoreError: Another process holds it (its pid is named), or the file
-            cannot be written.
     """
 
     __slots__ = ("_descriptor", "commits")
@@ -131,10 +123,8 @@ def _content(descriptor: int) -> tuple[str, int]:
 
 
 def commits_noted(store: str) -> int:
-    """The number of commits that a store's lock file has noted; 0 where there is none.
-
-    Read it before the store: a commit between the two is then not reported as lost.
-    """
+    """The number of commits that a store's lock file has noted; 0 where there is none."""
+    # Read it before the store: a commit between the two is then not reported as lost.
     try:
         descriptor = os.open(os.path.realpath(store) + ".lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -146,11 +136,7 @@ def commits_noted(store: str) -> int:
 
 
 class Store:
-    """An open store; :func:`open_store` and :func:`read_store` make one.
-
-    One thread after another may use it; what another one reads at the same time, it reads
-    through :meth:`read_connection`.
-    """
+    """An open SQLite store; one thread after another may use it."""
 
     __slots__ = ("_lock", "_reader", "connection", "path")
 
@@ -161,11 +147,7 @@ class Store:
         self._lock = lock
 
     def read_connection(self) -> Connection:
-        """Another connection, for a thread that reads what is committed while one writes.
-
-        Raises:
-            StoreError: It cannot be opened.
-        """
+        """Another connection, for a thread that reads what is committed while one writes."""
         if self._reader is None:
             with translating_errors(self.path, "cannot be opened"):
                 self._reader = _connected_to_read(self.path)
@@ -173,11 +155,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all of the block, or nothing of it.
-
-        Raises:
-            StoreError: It could not be written; nothing of it was.
-        """
+        """Write all of the block, or nothing of it."""
         with translating_errors(self.path, "cannot be written"):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
@@ -255,28 +233,7 @@ def open_store(
     sibling: Store | None = None,
     replaced: bool = False,
 ) -> Store:
-    """Open a store for writing, or begin a new one.
-
-    Args:
-        path: The file, whose directory must exist; or the address of a PostgreSQL database.
-        fingerprint: Key of the configuration -> its value as text: the settings that the
-            counts in the store depend on. Written to a new store, compared with those
-            of an old one. None: any.
-        migrate: Called with an old store, under its lock, before that comparison; it returns
-            the fingerprint that the store then has to have.
-        busy_seconds: How long to wait for another program that writes to the file.
-        unit: The part of a PostgreSQL store that is opened; a file is one unit, "0".
-        worker: The name of a worker that was assigned the unit of a PostgreSQL store, and takes
-            it from its former holder. None: a unit that another process holds is refused.
-        sibling: Another unit of the same PostgreSQL store that this process has opened: both use
-            its connection, in turn and not at once.
-        replaced: Whether the caller replaces all rows of a PostgreSQL store: they may be damaged.
-
-    Raises:
-        StoreError: It is in use by another process, not a store of streameval, of a
-            newer release, damaged, or cannot be written.
-        ConfigError: It was begun with another fingerprint.
-    """
+    """Open a store for writing, or begin a new one."""
     if is_postgres(path):
         opened = open_postgres(
             path,
@@ -337,15 +294,7 @@ def _continued(
 
 
 def read_store(path: str, unit: str | None = None) -> Store:
-    """Open a store for reading only, also while a run writes to it.
-
-    Args:
-        path: The file, or the address of a PostgreSQL database.
-        unit: The part of a PostgreSQL store that is shown; by default the first one.
-
-    Raises:
-        StoreError: There is none, or it cannot be read.
-    """
+    """Open a store for reading only, also while a run writes to it."""
     if is_postgres(path):
         return cast("Store", read_postgres(path, unit))
     if os.path.isdir(restoring(path)):
@@ -405,17 +354,8 @@ def restoring(path: str) -> str:
 
 
 def finish_restore(path: str, lock: StoreLock) -> None:
-    """Replace a store and its inbox by the content of :func:`restoring`, if it exists.
-
-    Each step can be repeated: after a crash between two of them the next call finishes it.
-
-    Args:
-        path: Of the store.
-        lock: Of the store.
-
-    Raises:
-        StoreError: The old files cannot be replaced.
-    """
+    """Replace a store and its inbox by the content of :func:`restoring`, if it exists."""
+    # Each step can be repeated: after a crash between two of them the next call finishes it.
     copied = os.path.join(restoring(path), RESTORED)
     if not os.path.isdir(restoring(path)):
         return
@@ -441,22 +381,7 @@ def finish_restore(path: str, lock: StoreLock) -> None:
 
 
 def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:
-    """Whether a store is whole: the file, every row, and the last commit.
-
-    Args:
-        connection: Of the store; inside a transaction.
-        path: Of the store, for errors.
-        commits: How many its lock file has noted.
-
-    Returns:
-        False for a store of version 1, of whose rows only the types are verified.
-
-    Raises:
-        StoreError: It is damaged.
-
-    Cost:
-        One read of the whole file.
-    """
+    """Whether a store is whole: the file, every row, and the last commit."""
     with translating_errors(path, "cannot be read"):
         faults = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
         if faults != ["ok"]:
@@ -559,10 +484,8 @@ def _is_new(connection: sqlite3.Connection, path: str, commits: int) -> bool:
 
 
 def _check_not_lost(path: str, commits: int) -> None:
-    """Raise StoreError where a file is empty or gone, and its lock or its log is a store's.
-
-    Before SQLite opens it, which deletes the log of an empty file.
-    """
+    """Raise StoreError where a file is empty or gone, and its lock or its log is a store's."""
+    # Before SQLite opens it, which deletes the log of an empty file.
     size = os.path.getsize(path) if os.path.exists(path) else None
     log = f"{os.path.realpath(path)}-wal"
     if (size or 0) < _LEAST_BYTES and (commits or (os.path.exists(log) and os.path.getsize(log))):
@@ -616,13 +539,7 @@ def _differing(
 
 
 def check_same_run(path: str, meta: Mapping[str, str], fingerprint: Mapping[str, str]) -> None:
-    """Raise ConfigError where a store was counted under settings of another fingerprint.
-
-    Args:
-        path: Of the store, which is only read.
-        meta: The store's properties.
-        fingerprint: Of the settings that it is to be read with.
-    """
+    """Raise ConfigError where a store was counted under settings of another fingerprint."""
     for key, was, got in _differing(meta, fingerprint):
         # An older release did not write all of them.
         if f"config.{key.partition('.')[0]}" in meta or f"config.{key}" in meta:
@@ -633,11 +550,7 @@ def check_same_run(path: str, meta: Mapping[str, str], fingerprint: Mapping[str,
 
 
 def keep_window_order(store: Store, settings: RunSettings) -> None:
-    """Write the order of the windows to a store, where it has another one.
-
-    Raises:
-        StoreError: The store cannot be read or written.
-    """
+    """Write the order of the windows to a store, where it has another one."""
     order = msgspec.json.encode([window.name for window in settings.window]).decode()
     if store.meta().get(_WINDOW_ORDER) != order:
         with store.transaction():
@@ -645,10 +558,7 @@ def keep_window_order(store: Store, settings: RunSettings) -> None:
 
 
 def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dict[str, _Found]:
-    """The values by window, in the order of the last run's settings, from the store's properties.
-
-    Windows that this order does not contain follow by name.
-    """
+    """The values by window, in the order of the last settings; other windows follow by name."""
     try:
         order = msgspec.json.decode(meta.get(_WINDOW_ORDER, "[]"), type=list[str])
     except msgspec.MsgspecError:
@@ -658,15 +568,7 @@ def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dic
 
 
 def refused_change(path: str, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
-    """The error about a changed setting on which the counts of a store depend.
-
-    Args:
-        path: Of the store.
-        key: Of the setting.
-        was: Its value when the store was begun; None where it had none.
-        got: Its value now.
-        remedy: An alternative to putting it back, followed by a comma.
-    """
+    """The error about a changed setting on which the counts of a store depend."""
     return ConfigError(
         f"{key}{_DEFAULTS.get(key.rpartition('.')[2], '')}: {path} was begun with "
         f"{_worded(key, was)}, and its counts depend on it; got {_worded(key, got)}; "
@@ -682,16 +584,7 @@ def _decoded(text: str | None) -> Any:
 
 
 def decoded(text: str | bytes, kind: Any, what: str) -> Any:
-    """A JSON value out of a store.
-
-    Args:
-        text: As it was read.
-        kind: The type that is expected.
-        what: The subject of the error, with its verb.
-
-    Raises:
-        StoreError: It is damaged.
-    """
+    """A JSON value out of a store."""
     try:
         return msgspec.json.decode(text, type=kind)
     except ValueError as error:
@@ -699,13 +592,7 @@ def decoded(text: str | bytes, kind: Any, what: str) -> Any:
 
 
 def changed_settings(key: str, was: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Every key in which two settings differ, with both values; None for a missing one.
-
-    >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
-    >>> got = {"hour": {"kind": "panes", "lateness": 3_600_000_000}, "day": {"length": 3}}
-    >>> list(changed_settings("window", was, got))
-    [('window.hour.lateness', 86400000000, 3600000000), ('window.day', None, {'length': 3})]
-    """
+    """Every key in which two settings differ, with both values; None for a missing one."""
     if isinstance(was, dict) and isinstance(got, dict):
         for name in {**was, **got}:
             path = f"{key}.{name}" if key else name

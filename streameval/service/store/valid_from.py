@@ -37,10 +37,7 @@ class Part(NamedTuple):
 
 
 class ValidFrom(msgspec.Struct):
-    """Microseconds since 1970 from which on parts of a store hold events.
-
-    A part that is missing holds every event that the run has read.
-    """
+    """Microseconds since 1970 from which on parts of a store hold events; missing: all events."""
 
     joined: bool = False
     """The moments are event times; otherwise times of reading (except ``panes``)."""
@@ -54,17 +51,7 @@ class ValidFrom(msgspec.Struct):
     def parts(
         self, window: str, dimensions: Dimensions, times: IntArray | None
     ) -> list[tuple[IntArray | None, Part | None]]:
-        """Rows of a batch by the part of a window that they belong to.
-
-        Args:
-            window: The window's name.
-            dimensions: Of all its slices.
-            times: Event times; None where records have none.
-
-        Returns:
-            Ascending rows (None: all) and the part (None: the whole window). Rows
-            of which the window holds nothing are omitted.
-        """
+        """Rows of a batch by the part of a window that they belong to."""
         cuts = self._cuts(window)
         if not cuts or times is None or not len(times) or int(times.min()) >= cuts[-1]:
             return [(None, None)]
@@ -158,11 +145,7 @@ def note_valid_from(valid_from: ValidFrom, window: str, evaluator: Evaluator) ->
 
 
 def since_text(notes: Mapping[str, Any]) -> str:
-    """The beginning of the parts of a report, by its notes; empty where they hold all events.
-
-    >>> since_text({"since": "2026-01-02T00:00:00Z", "slices_since": {"device": "2026-02-01"}})
-    ', since 2026-01-02T00:00:00Z, slice device since 2026-02-01'
-    """
+    """The beginning of the parts of a report, by its notes; empty where they hold all events."""
     parts = [
         ("since", notes.get("since")),
         ("labels since", notes.get("labels_since")),

@@ -39,19 +39,7 @@ _TRIES = 20
 
 
 def back_up(store: str, destination: str, *, overwrite: bool = False) -> Checked:
-    """Copy a store and its inbox, also while a run writes to them.
-
-    Args:
-        store: The store's path.
-        destination: The directory to make. It appears when the copy is complete and verified.
-        overwrite: Replace an existing backup.
-
-    Returns:
-        The content of the backup.
-
-    Raises:
-        StoreError: The store is damaged, the destination exists, or it cannot be written.
-    """
+    """Copy a store and its inbox, also while a run writes to them."""
     target = os.path.abspath(destination)
     if is_postgres(destination):
         raise StoreError(
@@ -76,22 +64,9 @@ def back_up(store: str, destination: str, *, overwrite: bool = False) -> Checked
 
 
 def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
-    """Replace a store and its inbox by a backup.
-
-    The backup is copied and verified first. A crash leaves the old store or the new one: a
-    restore that was begun is finished when the store is opened the next time.
-
-    Args:
-        backup: A directory that :func:`back_up` made.
-        store: The path; no run may have the store open.
-        overwrite: Replace an existing store.
-
-    Returns:
-        The content of the store.
-
-    Raises:
-        StoreError: The backup is damaged, or the store exists, is in use, or cannot be written.
-    """
+    """Replace a store, which no run may have open, and its inbox by a backup; raises StoreError."""
+    # The copy is verified first. A crash leaves the old store or the new one: a restore that was
+    # begun is finished when the store is opened the next time.
     source = os.path.join(backup, RESTORED)
     found = backed_up_units(backup)
     if is_postgres(store) and found:

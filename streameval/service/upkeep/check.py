@@ -51,17 +51,7 @@ class Checked:
 
 
 def check_store(path: str) -> Checked:
-    """Verify a store and the inbox beside it, also while a run writes to them.
-
-    Args:
-        path: Of the store; nothing is written. An inbox that is not beside a file is not verified.
-
-    Raises:
-        StoreError: A run would refuse it, or a row or a post is damaged or missing.
-
-    Cost:
-        Reads all data and merges all states.
-    """
+    """Verify a store and the inbox beside it, also while a run writes to them."""
     if is_postgres(path):
         with closing(read_store(path)) as store, store.reading() as connection:
             has_checksums = cast("PostgresStore", store).verify()
@@ -105,15 +95,7 @@ def summed(found: Sequence[Checked]) -> Checked:
 
 
 def checked_unit(store: Store, connection: Connection) -> Checked:
-    """Decode every row of the unit that a store shows, and compare its counts.
-
-    Args:
-        store: Any; of a file the rows are compared with their checksums by others.
-        connection: Inside :meth:`Store.reading`.
-
-    Raises:
-        StoreError: A row is damaged, or the counts contradict each other.
-    """
+    """Decode every row of the unit that a store shows, and compare its counts."""
     with translating_errors(store.path, "cannot be read"):
         windows = merged_windows(connection)
         partitions = read_positions(connection)
@@ -164,12 +146,11 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Books:
-    """The sums of the records of a unit.
+    """The sums of the records of a unit."""
 
-    Without a join each record is an event or was refused. With one it is a prediction, a label or
-    both; joined events that an evaluator refuses are added to the refused records; and a store
-    may have counted events before it had a join.
-    """
+    # Without a join each record is an event or was refused. With one it is a prediction, a label or
+    # both; joined events that an evaluator refuses are added to the refused records; and a store
+    # may have counted events before it had a join.
 
     read: int
     events: int

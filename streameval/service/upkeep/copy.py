@@ -33,22 +33,7 @@ _ROWS = 64
 
 
 def copy_store(source: str, target: str, *, overwrite: bool = False) -> Checked:
-    """Copy a store to another place, also while a run writes to it.
-
-    Args:
-        source: A path or an address; one moment of it is copied.
-        target: A path or an address. A file holds one unit.
-        overwrite: Replace what the target, a PostgreSQL store that no run has open, holds.
-
-    Returns:
-        The content of the target.
-
-    Raises:
-        StoreError: The source is damaged, or the target holds something or cannot be written.
-
-    Cost:
-        One read and one write of everything; memory for some rows.
-    """
+    """Copy a store to another place, also while a run writes to it."""
     with ExitStack() as stack:
         store = read_store(source)
         stack.callback(store.close)
@@ -61,15 +46,7 @@ def copy_store(source: str, target: str, *, overwrite: bool = False) -> Checked:
 
 
 def back_up_units(source: str, directory: str) -> Checked:
-    """Copy each unit of a PostgreSQL store, as of one moment, into a file of its own.
-
-    Args:
-        source: The address.
-        directory: An empty one. Each file in it is a store.
-
-    Returns:
-        The content of all.
-    """
+    """Copy each unit of a PostgreSQL store, as of one moment, into a file of its own."""
     found = []
     with ExitStack() as stack:
         store = read_store(source)
@@ -89,16 +66,7 @@ def back_up_units(source: str, directory: str) -> Checked:
 
 
 def restore_units(directory: str, target: str, *, overwrite: bool = False) -> Checked:
-    """Copy the files of a backup into the units of a PostgreSQL store.
-
-    Args:
-        directory: That :func:`back_up_units` or a backup of a file has written.
-        target: The address; no run may have the store open.
-        overwrite: Replace what it holds.
-
-    Raises:
-        StoreError: The backup is damaged, or the target holds something or cannot be written.
-    """
+    """Copy the files of a backup into the units of a PostgreSQL store."""
     with ExitStack() as stack:
         sources: dict[str, tuple[Store, Connection]] = {}
         for unit, path in backed_up_units(directory).items():

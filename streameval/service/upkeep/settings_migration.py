@@ -73,11 +73,7 @@ class SettingsMigration:
         return bool(self.steps or self.removed)
 
     def apply(self, store: Store) -> None:
-        """Convert the store to these settings, in one transaction.
-
-        Raises:
-            StoreError: It cannot be read or written; nothing has changed then.
-        """
+        """Convert the store to these settings, in one transaction."""
         with store.transaction() as connection:
             rows = StateRows(connection)
             for window in self.removed:
@@ -95,13 +91,8 @@ class SettingsMigration:
 
 
 def stored_retention(meta: Mapping[str, str]) -> dict[str, RetentionOptions]:
-    """What the windows of a store keep, by name, from its properties.
-
-    A store of an older release says nothing of it: its windows keep all scores and no sums.
-
-    Raises:
-        StoreError: The property is damaged.
-    """
+    """What the windows of a store keep, by name, from its properties; raises StoreError."""
+    # A store of an older release says nothing of it: its windows keep all scores and no sums.
     text = meta.get(f"config.{KEPT}")
     if text is not None:
         found: dict[str, RetentionOptions] = decoded(
@@ -115,18 +106,7 @@ def stored_retention(meta: Mapping[str, str]) -> dict[str, RetentionOptions]:
 def migration_of(
     path: str, connection: Connection, settings: RunSettings, now: int
 ) -> SettingsMigration:
-    """Compare a store with settings, and find how it has to be converted.
-
-    Args:
-        path: Of the store, for messages.
-        connection: Of the store, inside a transaction.
-        settings: The new ones.
-        now: Microseconds since 1970.
-
-    Raises:
-        ConfigError: A change that the stored counts rule out; one line with the key.
-        StoreError: The store is damaged.
-    """
+    """Compare a store with settings, and find how it has to be converted."""
     return _Comparison(path, connection, settings, now).compare()
 
 
@@ -152,20 +132,7 @@ def view_of(
     settings: Callable[[], RunSettings],
     now: int,
 ) -> UnitView:
-    """How a unit is shown under the settings of others: as if it were converted now.
-
-    Args:
-        path: Of the store, for messages.
-        connection: Of the store, with this unit selected.
-        found: The unit's properties.
-        shown: Those of a unit that has the settings.
-        settings: Reads them; called where the two differ.
-        now: Microseconds since 1970.
-
-    Raises:
-        ConfigError: It cannot be converted.
-        StoreError: The store is damaged.
-    """
+    """How a unit is shown under the settings of others: as if it were converted now."""
     # None are those of a unit that was claimed a moment ago, and holds nothing.
     if stored_fingerprint(found) in ({}, stored_fingerprint(shown)):
         return UnitView(read_valid_from(connection))
@@ -522,8 +489,7 @@ class _Comparison:
         self._report(f"{key}: {most:,} instead of {was:,}")
 
     def _compare_only_windows(self) -> None:
-        """Of a run of several models windows may begin or be dropped, and metrics of what is kept
-        be added or removed; nothing else changes."""
+        """Of a run of several models, compare windows and metrics, all that may change."""
         new = self._new_evaluator()
         free = {"window", KEPT}
         old = comparison_of(self._old_evaluator(), self._settings)
@@ -709,14 +675,7 @@ _WHILE_RUNNING = ("intervals", "alert", "webhook", "checkpoint", "quarantine", "
 
 
 def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
-    """The settings that a run can adopt from others, and the keys that require a restart.
-
-    >>> from streameval.service.config.settings import CheckpointSettings
-    >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every="5s"))
-    >>> settings, later = while_running(RunSettings(), wanted)
-    >>> settings.checkpoint.every, settings.store, later
-    ('5s', 'streameval.db', ['store'])
-    """
+    """The settings that a run can adopt from others, and the keys that require a restart."""
     fixed: dict[str, Any] = {"serve": ("enabled", "listen", "token")}
     given: dict[str, Any] = {}
     for name in _WHILE_RUNNING:
