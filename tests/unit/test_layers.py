@@ -153,7 +153,7 @@ def arrows_up(paths: Iterable[Path]) -> set[tuple[str, str]]:
 
 def test_imports_in_the_service_go_down() -> None:
     paths = [path for path in (ROOT / "service").rglob("*.py") if path.name != "__init__.py"]
-    assert arrows_up(paths) == _UP_TO_NOW
+    assert arrows_up(paths) - _UP_TO_NOW == set()
 
 
 COMPILED_IMPORT = re.compile(
