@@ -33,12 +33,13 @@ from streameval.service.store.checksums import (
     keep_checksums,
     row_sum,
 )
+from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import GroupSettings, unconverted_text
 from streameval.service.store.positions import Positions
 from streameval.service.store.postgres import _translated, is_postgres
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
 from streameval.service.store.staged import write_now
-from streameval.service.store.store import changed_settings, open_store, read_store
+from streameval.service.store.store import open_store, read_store
 from streameval.service.store.valid_from import VALID_FROM, read_valid_from, since_text
 from streameval.service.upkeep.settings_migration import while_running
 

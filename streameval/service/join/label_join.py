@@ -50,8 +50,8 @@ from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded
 from streameval.service.store.checksums import keep_checksums
-from streameval.service.store.dialect import Connection, has_table
-from streameval.service.store.store import Store, decoded
+from streameval.service.store.dialect import Connection, decoded, has_table
+from streameval.service.store.store import Store
 from streameval.service.store.tables import JOIN_TABLES, sqlite_schema
 
 JOIN_LAYOUT = "run.layout"

@@ -35,10 +35,11 @@ from streameval.service.config.settings import (
 )
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
-from streameval.service.store.dialect import Connection
+from streameval.service.store.dialect import Connection, decoded
+from streameval.service.store.fingerprints import changed_settings, refused_change
 from streameval.service.store.positions import Positions
 from streameval.service.store.state_rows import StateRows, merged_windows
-from streameval.service.store.store import Store, changed_settings, decoded, refused_change
+from streameval.service.store.store import Store
 from streameval.service.store.valid_from import VALID_FROM, Dimensions, ValidFrom, read_valid_from
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
