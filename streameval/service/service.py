@@ -26,6 +26,7 @@ from streameval.service.join.label_join import open_join
 from streameval.service.loop import ReadLoop, Runner
 from streameval.service.probes import probes
 from streameval.service.progress import Progress
+from streameval.service.reload import differences, while_running
 from streameval.service.signals import on_signals
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
@@ -45,10 +46,8 @@ from streameval.service.store.store import Store, each_unit, open_store, read_st
 from streameval.service.unit import Unit
 from streameval.service.upkeep.settings_migration import (
     SettingsMigration,
-    differences,
     migration_of,
     stored_retention,
-    while_running,
 )
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from streameval.service.config.settings import (
 )
 from streameval.service.join.counts import read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
+from streameval.service.reload import while_running
 from streameval.service.sources.raw import BadEvent, RawBatch
 from streameval.service.store.checksums import (
     check_rows,
@@ -41,7 +42,6 @@ from streameval.service.store.quarantine import Quarantine, listed, mark_for_rep
 from streameval.service.store.staged import write_now
 from streameval.service.store.store import open_store, read_store
 from streameval.service.store.valid_from import VALID_FROM, read_valid_from, since_text
-from streameval.service.upkeep.settings_migration import while_running
 
 pytestmark = pytest.mark.backend_independent
 

@@ -46,7 +46,7 @@ LAYERS_OF_SERVICE = [
     "snapshot",
     "alerts",
     "upkeep",
-    "counting",
+    ("counting", "reload"),
     "unit",
     "http",
     "probes",
