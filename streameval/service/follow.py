@@ -35,7 +35,8 @@ from streameval.service.join.counts import JoinSpans, SavedJoin, merged_join, sa
 from streameval.service.probes import probes
 from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
-from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
+from streameval.service.snapshot import Checkpoint, Publisher
+from streameval.service.snapshot_builder import PartitionRows, SnapshotBuilder
 from streameval.service.store.dialect import Connection
 from streameval.service.store.fingerprints import check_same_run
 from streameval.service.store.kept_settings import (

@@ -28,7 +28,8 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
 from streameval.service.loop import Runner
 from streameval.service.service import run_service
-from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, Value
+from streameval.service.snapshot import Checkpoint, Snapshot, Value
+from streameval.service.snapshot_builder import SnapshotBuilder
 from streameval.service.store.valid_from import ValidFrom
 from streameval.state_files.codec import decompressed
 from streameval.uncertainty.multiple_testing import holm

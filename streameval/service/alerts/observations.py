@@ -37,13 +37,10 @@ from streameval.service.config.settings import (
     level_of_alert,
 )
 from streameval.service.lateness import MOST_LATE
-from streameval.service.snapshot import (
+from streameval.service.snapshot import Slice, Snapshot, Value, finite
+from streameval.service.snapshot_builder import (
     MOST_RESAMPLED,
-    Part,
-    Slice,
-    Snapshot,
-    Value,
-    finite,
+    CachedPart,
     is_resampled,
     resampling_seconds,
 )
@@ -95,12 +92,12 @@ class Observer:
         self._clock = clock
         self._checkpoint = -1
         self._references: dict[str, Evaluator | str] = {}
-        self._read: dict[str, Part[Value]] = {}
+        self._read: dict[str, CachedPart[Value]] = {}
         for alert in settings.alert:
             if alert.reference is not None and alert.reference not in self._references:
                 self._references[alert.reference] = self._reference(alert.reference)
             if _reads_evaluators(alert):
-                self._read[alert.name] = Part(
+                self._read[alert.name] = CachedPart(
                     partial(self._value_of, alert), partial(self._seconds, alert)
                 )
         spans = {
