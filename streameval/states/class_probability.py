@@ -13,7 +13,12 @@ from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import IntArray, Label, Weight
 from streameval.states.class_events import COMPILED
-from streameval.states.fields import refuse, weights_field
+from streameval.states.fields import (
+    PROBABILITIES_KEY,
+    probabilities_field,
+    refuse,
+    weights_field,
+)
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import UNIT, chunks, total_weight, total_weight_by_group
 from streameval.states.sums.loss_sums import LossSums, each_bin
@@ -27,8 +32,6 @@ from streameval.states.sums.loss_terms import (
     rows_of,
 )
 from streameval.states.sums.sum_vector import Field, Form, Parts, total_over
-
-_SIGNED = "probabilities"
 
 
 class ClassProbabilitySums(LossSums):
@@ -62,6 +65,8 @@ class ClassProbabilitySums(LossSums):
     NAME = "class_probability"
     VALIDATED = True
     MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
+    KEYS = LossSums.KEYS | {"bin_correct", "ranks", "rank_weights"}
+    OPTIONAL = PROBABILITIES_KEY
 
     bin_correct = Field[list[Weight]](each_bin)
     """Of :attr:`bin_weights` the weight of those whose predicted label was true."""
@@ -206,20 +211,12 @@ class ClassProbabilitySums(LossSums):
         """Plain data; equal content gives equal data."""
         form, ranks = super().to_state(), self.ranks
         form["ranks"], form["rank_weights"] = list(ranks), list(ranks.values())
-        # Written where it is False only: other files are as before.
-        return form if self.probabilities else {_SIGNED: False, **form}
-
-    @classmethod
-    def _keys(cls, data: object) -> frozenset[str]:
-        not_probabilities = {_SIGNED} if isinstance(data, dict) and _SIGNED in data else set()
-        return super()._keys(data) | {"ranks", "rank_weights"} | not_probabilities
+        return form if self.probabilities else {"probabilities": False, **form}
 
     @classmethod
     def _of_settings(cls, fields: Form) -> ClassProbabilitySums:
-        if fields.get(_SIGNED, False) is not False:
-            refuse(f"{cls.NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
-        new = super()._of_settings(fields)
-        return cls(new.bins, probabilities=_SIGNED not in fields)
+        probabilities = probabilities_field(fields, cls.NAME)
+        return cls(super()._of_settings(fields).bins, probabilities=probabilities)
 
     def _read(self, fields: Form) -> None:
         super()._read(fields)
@@ -250,7 +247,7 @@ class ClassProbabilitySums(LossSums):
             for rank, weight in zip(form["ranks"], form["rank_weights"], strict=True):
                 ranks.setdefault(rank, []).append((weight, factor))
         return {
-            **({_SIGNED: False} if _SIGNED in parts[0][0] else {}),
+            **{key: False for key in PROBABILITIES_KEY if key in parts[0][0]},
             **super().scaled(parts, unit),
             "ranks": sorted(ranks),
             "rank_weights": [total_over(ranks[rank], unit) for rank in sorted(ranks)],

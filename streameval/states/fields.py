@@ -71,8 +71,15 @@ def refuse_at(bad: npt.NDArray[np.bool_], field: str, expected: str, got: Any) -
         refuse(f"{field}[{at}]", expected, got[at].item())
 
 
-def fields_of(data: object, name: str, keys: frozenset[str]) -> dict[str, Any]:
-    """``data``, when it is a dictionary of exactly these keys.
+def falls(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Where a value is not above the one before it."""
+    return np.append(False, column[1:] <= column[:-1])[: len(column)]
+
+
+def fields_of(
+    data: object, name: str, keys: frozenset[str], *optional: frozenset[str]
+) -> dict[str, Any]:
+    """``data``, when it is a dictionary of exactly these keys, and all or none of each further set.
 
     >>> fields_of({"bins": 1}, "state", frozenset({"bins", "exact"}))
     Traceback (most recent call last):
@@ -80,6 +87,7 @@ def fields_of(data: object, name: str, keys: frozenset[str]) -> dict[str, Any]:
     """
     if not isinstance(data, dict):
         raise StateError(f"{name}: expected a dictionary, got {type(data).__name__}")
+    keys = keys.union(*(more for more in optional if not more.isdisjoint(data)))
     if data.keys() != keys:
         found = ", ".join(sorted(shown(key).strip("'") for key in list(data)[:20])) or "none"
         raise StateError(f"{name}: expected the keys {', '.join(sorted(keys))}, got {found}")
@@ -92,6 +100,17 @@ def bool_field(data: dict[str, Any], key: str, name: str) -> bool:
     if type(value) is not bool:
         refuse(f"{name}.{key}", "a bool", value)
     return value
+
+
+PROBABILITIES_KEY = frozenset({"probabilities"})
+"""Written where scores are no probabilities only, as False: other files are as before."""
+
+
+def probabilities_field(data: dict[str, Any], name: str) -> bool:
+    """Whether the scores of a written form are probabilities."""
+    if data.get("probabilities", False) is not False:
+        refuse(f"{name}.probabilities", "False or no such key", data["probabilities"])
+    return "probabilities" not in data
 
 
 def int_field(data: dict[str, Any], key: str, name: str, low: int, high: int) -> int:

@@ -30,7 +30,7 @@ from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
 _INT64_MAX = 2**63 - 1
-_KEYS = frozenset({"exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"})
+_KEYS = "exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,7 @@ class JointCounts(SumVector):
     __slots__ = ("_codes",)
     NAME = "joint"
     VALIDATED = True
+    KEYS = frozenset(_KEYS)
 
     def __init__(self) -> None:
         super().__init__()
@@ -258,10 +259,6 @@ class JointCounts(SumVector):
             "scores": cells.scores[cells.scored].ravel(),
             "weight": cells.weight.tolist() if cells.weight.dtype == object else cells.weight,
         }
-
-    @classmethod
-    def _keys(cls, data: object) -> frozenset[str]:
-        return _KEYS
 
     def _read(self, fields: Form) -> None:
         models = int_field(fields, "models", "joint", 0, MAX_MODELS)

@@ -19,6 +19,7 @@ from streameval.states.sums.exact_sum import ExactSum, nearest_float, scaled_sum
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
 _CLASSES = ("negative", "positive")  # in the order of False and True
+_SUMS = ("weight", "sum", "squares")  # of each class, in the order of the fields
 
 
 class ScoreMoments(SumVector):
@@ -49,8 +50,7 @@ class ScoreMoments(SumVector):
     _weights = Field[list[ExactSum]](2, kind=ExactSum)
     _sums = Field[list[ExactSum]](2, kind=ExactSum)
     _squares = Field[list[ExactSum]](2, kind=ExactSum)
-    KEYS = ("weight", "sum", "squares")
-    """Of these fields, in the written form of each class."""
+    KEYS = frozenset({"exact", *_CLASSES})
 
     def __init__(self) -> None:
         super().__init__()
@@ -190,17 +190,11 @@ class ScoreMoments(SumVector):
         self._settle()
         return {"exact": self._exact, **_of_classes([each.to_state() for each in self._values])}
 
-    @classmethod
-    def _keys(cls, data: object) -> frozenset[str]:
-        return frozenset({"exact", *_CLASSES})
-
     def _read(self, fields: Form) -> None:
         for n, name in enumerate(_CLASSES):
             path = f"{self.NAME}.{name}"
-            part = fields_of(fields[name], path, frozenset(self.KEYS))
-            self._values[n::2] = [
-                ExactSum.from_state(part[key], f"{path}.{key}") for key in self.KEYS
-            ]
+            part = fields_of(fields[name], path, frozenset(_SUMS))
+            self._values[n::2] = [ExactSum.from_state(part[key], f"{path}.{key}") for key in _SUMS]
 
     def _refuse_unsound(self) -> None:
         for n, name in enumerate(_CLASSES):
@@ -218,7 +212,7 @@ class ScoreMoments(SumVector):
         factors = [factor for _, factor in parts]
         sums = [
             scaled_sum([part[name][key] for part, _ in parts], factors, unit)
-            for key in cls.KEYS
+            for key in _SUMS
             for name in _CLASSES
         ]
         return {"exact": False, **_of_classes(sums)}
@@ -254,7 +248,4 @@ class ScoreMoments(SumVector):
 
 def _of_classes(sums: list[Any]) -> Form:
     """The written form of each class's sums, which alternate."""
-    return {
-        name: dict(zip(ScoreMoments.KEYS, sums[n::2], strict=True))
-        for n, name in enumerate(_CLASSES)
-    }
+    return {name: dict(zip(_SUMS, sums[n::2], strict=True)) for n, name in enumerate(_CLASSES)}

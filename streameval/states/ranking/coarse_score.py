@@ -29,6 +29,7 @@ import numpy as np
 
 from streameval.errors import InputError, StateError, shown
 from streameval.events.values import BoolArray, FloatArray, IntArray
+from streameval.states.fields import refuse_at
 
 LEAST_SCORES = 1024
 """Smallest limit: at level :data:`MOST_LEVEL` the whole axis has 522 cells."""
@@ -148,13 +149,10 @@ BOUNDED_KEYS = frozenset({"level", "max_scores"})
 """Keys of a written form that a state has only where its scores are bounded."""
 
 
-def bounded_form(data: object) -> bool:
-    """Whether a written form is that of a state with a limit."""
-    return isinstance(data, dict) and not BOUNDED_KEYS.isdisjoint(data)
-
-
-def bounds_fields(fields: dict[str, Any], name: str) -> tuple[int, int]:
-    """The limit and the level of a written form; raises StateError."""
+def bounds_fields(fields: dict[str, Any], name: str) -> tuple[int | None, int]:
+    """The limit and the level of a written form, None and 0 without; raises StateError."""
+    if "level" not in fields:
+        return None, 0
     max_scores, level = fields["max_scores"], fields["level"]
     try:
         limit = checked_limit(max_scores)
@@ -172,10 +170,5 @@ def check_cells(scores: FloatArray, limit: int | None, level: int, name: str) ->
     """Raise StateError for more scores than the limit, or one that is no representative."""
     if limit is not None and len(scores) > limit:
         raise StateError(f"{name}.scores: expected at most {limit} scores, got {len(scores)}")
-    wrong = coarse_column(scores, level) != scores
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise StateError(
-            f"{name}.scores[{at}]: expected the smallest score of a cell of level {level}, "
-            f"got {shown(float(scores[at]))}"
-        )
+    expected = f"the smallest score of a cell of level {level}"
+    refuse_at(coarse_column(scores, level) != scores, f"{name}.scores", expected, scores)

@@ -10,13 +10,15 @@ import numpy as np
 
 from streameval.errors import StateError
 from streameval.events.values import FloatArray, Weight
-from streameval.states.fields import MOST_WEIGHT, array_field, bool_field, fields_of, refuse_at
-from streameval.states.ranking.coarse_score import (
-    BOUNDED_KEYS,
-    bounded_form,
-    bounds_fields,
-    check_cells,
+from streameval.states.fields import (
+    MOST_WEIGHT,
+    array_field,
+    bool_field,
+    falls,
+    fields_of,
+    refuse_at,
 )
+from streameval.states.ranking.coarse_score import BOUNDED_KEYS, bounds_fields, check_cells
 from streameval.states.ranking.weights import (
     MAX_TOTAL,
     WeightArray,
@@ -206,17 +208,15 @@ def groups_to_state(
 
 def groups_from_state(data: object) -> tuple[ScoreGroups, bool, int | None, int]:
     """The arguments of :func:`groups_to_state`, every value checked; raises StateError."""
-    bounded = bounded_form(data)
-    fields = fields_of(data, _STATE, _KEYS | BOUNDED_KEYS if bounded else _KEYS)
+    fields = fields_of(data, _STATE, _KEYS, BOUNDED_KEYS)
     exact = bool_field(fields, "exact", _STATE)
-    max_scores, level = bounds_fields(fields, _STATE) if bounded else (None, 0)
+    max_scores, level = bounds_fields(fields, _STATE)
     scores = array_field(fields, "scores", _STATE, np.float64)
     refuse_at(~np.isfinite(scores), f"{_STATE}.scores", "finite scores", scores)
     refuse_at(
         (scores == 0) & np.signbit(scores), f"{_STATE}.scores", "0.0 in place of -0.0", scores
     )
-    falls = np.append(False, scores[1:] <= scores[:-1])
-    refuse_at(falls, f"{_STATE}.scores", "scores in ascending order, each once", scores)
+    refuse_at(falls(scores), f"{_STATE}.scores", "scores in ascending order, each once", scores)
     weights: list[WeightArray] = []
     for key in ("positives", "negatives"):
         column = array_field(fields, key, _STATE, np.int64 if exact else np.float64)
@@ -225,7 +225,15 @@ def groups_from_state(data: object) -> tuple[ScoreGroups, bool, int | None, int]
                 f"{_STATE}.{key}: expected {len(scores)} weights, one for each score, "
                 f"got {len(column)}"
             )
-        _check_column(column, key, exact)
+        if exact:
+            refuse_at(column < 0, f"{_STATE}.{key}", "weights of at least 0", column)
+            most, total = MAX_TOTAL, exact_sum(column)
+        else:
+            bad = ~((column >= 0) & (column <= MOST_WEIGHT)) | np.signbit(column)
+            refuse_at(bad, f"{_STATE}.{key}", "finite weights of at least 0", column)
+            most, total = MOST_WEIGHT, column.sum()
+        if total > most:
+            raise StateError(f"{_STATE}.{key}: expected a sum of at most {most}, got {total}")
         weights.append(column)
     groups = ScoreGroups(scores, *weights)
     empty = (groups.positives == 0) & (groups.negatives == 0)
@@ -234,15 +242,3 @@ def groups_from_state(data: object) -> tuple[ScoreGroups, bool, int | None, int]
     )
     check_cells(scores, max_scores, level, _STATE)
     return groups, exact, max_scores, level
-
-
-def _check_column(column: WeightArray, key: str, exact: bool) -> None:
-    if exact:
-        refuse_at(column < 0, f"{_STATE}.{key}", "weights of at least 0", column)
-        most, total = MAX_TOTAL, exact_sum(column)
-    else:
-        bad = ~((column >= 0) & (column <= MOST_WEIGHT)) | np.signbit(column)
-        refuse_at(bad, f"{_STATE}.{key}", "finite weights of at least 0", column)
-        most, total = MOST_WEIGHT, column.sum()
-    if total > most:
-        raise StateError(f"{_STATE}.{key}: expected a sum of at most {most}, got {total}")

@@ -151,6 +151,9 @@ class SumVector:
     SIZE: ClassVar[tuple[str, int, int]] = ("", 0, 0)
     """Key of the size in the written form, the least and the largest; of a fixed size no key."""
     FIELDS: ClassVar[dict[str, Field[Any]]] = {}
+    KEYS: ClassVar[frozenset[str]]
+    """Of the written form; ``OPTIONAL``: further ones, all or none of which it has."""
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset()
     VALIDATED: ClassVar[bool] = False
     """Whether all arguments are validated by the caller; a whole float weight then ends
     exactness too."""
@@ -158,6 +161,8 @@ class SumVector:
     def __init_subclass__(cls) -> None:
         own = {name: field for name, field in vars(cls).items() if isinstance(field, Field)}
         cls.FIELDS = {**cls.FIELDS, **own}
+        if "KEYS" not in vars(cls):
+            cls.KEYS = frozenset({*cls.FIELDS, "exact", cls.SIZE[0]} - {""})
 
     def __init__(self, size: int = 0) -> None:
         self._exact = True
@@ -414,14 +419,9 @@ class SumVector:
             setattr(self, name, getattr(read, name))
 
     @classmethod
-    def _keys(cls, data: object) -> frozenset[str]:
-        """The keys that the written form has."""
-        return frozenset({*cls.FIELDS, "exact", cls.SIZE[0]} - {""})
-
-    @classmethod
     def from_state(cls, data: Any) -> Self:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, cls.NAME, cls._keys(data))
+        fields = fields_of(data, cls.NAME, cls.KEYS, cls.OPTIONAL)
         exact = bool_field(fields, "exact", cls.NAME)
         new = cls._of_settings(fields)
         new._exact = exact
