@@ -26,6 +26,7 @@ from streameval.states.fields import (
     bool_field,
     falls,
     fields_of,
+    indices_field,
     labels_field,
     never_counted,
     probabilities_field,
@@ -891,17 +892,15 @@ class ClassScores(ScoreFields):
 
     def _read(self, fields: dict[str, Any], counts: list[Weight]) -> KeyedScores:
         """The multisets of a written form, every value checked; raises StateError."""
-        columns, true, lengths = (
-            array_field(fields, key, _NAME, np.int64) for key in ("columns", "true", "lengths")
+        columns, true = (
+            indices_field(fields, key, _NAME, len(counts)) for key in ("columns", "true")
         )
+        lengths = array_field(fields, "lengths", _NAME, np.int64)
         if not len(columns) == len(true) == len(lengths):
             raise StateError(
                 f"{_NAME}.columns: expected columns, true and lengths of one length, "
                 f"got {len(columns)}, {len(true)} and {len(lengths)}"
             )
-        for name, indices in (("columns", columns), ("true", true)):
-            outside = (indices < 0) | (indices >= len(counts))
-            refuse_at(outside, f"{_NAME}.{name}", f"an index into {len(counts)} labels", indices)
         keys = columns << KEY_SHIFT | true
         refuse_at(falls(keys), f"{_NAME}.columns", "ascending (column, true), none twice", columns)
         scores = array_field(fields, "scores", _NAME, np.float64)

@@ -197,3 +197,37 @@ def array_field(
             f"{name}.{key}: expected a one-dimensional {dtype.__name__} array, got {got}"
         )
     return value.copy()
+
+
+def indices_field(data: dict[str, Any], key: str, name: str, labels: int) -> npt.NDArray[Any]:
+    """An array of indices into so many labels; a copy."""
+    indices = array_field(data, key, name, np.int64)
+    outside = (indices < 0) | (indices >= labels)
+    refuse_at(outside, f"{name}.{key}", f"an index into {labels} labels", indices)
+    return indices
+
+
+_INT64_MAX = 2**63 - 1
+
+
+def cell_weights(weights: list[Weight], *, exact: bool) -> Any:
+    """Weights above 0 as written: int64 or float64, or a list of int where one passes int64."""
+    if exact and max(weights, default=0) > _INT64_MAX:
+        return weights
+    return np.array(weights, dtype=np.int64 if exact else np.float64)
+
+
+def cell_weights_field(data: dict[str, Any], key: str, name: str) -> tuple[list[Weight], bool]:
+    """What :func:`cell_weights` wrote, as Python numbers, and whether they are whole."""
+    field, value = f"{name}.{key}", data[key]
+    exact = not (isinstance(value, np.ndarray) and value.dtype == np.float64)
+    if type(value) is list:
+        weights: list[Weight] = value.copy()
+        if set(map(type, weights)) != {int} or max(weights) <= _INT64_MAX:
+            refuse(field, "an array, or a list of int of which one passes int64", value)
+    else:
+        weights = array_field(data, key, name, np.int64 if exact else np.float64).tolist()
+    for n, weight in enumerate(weights):
+        if not 0 < weight <= MOST_WEIGHT:  # nan is not
+            refuse(f"{field}[{n}]", "a finite weight above 0", weight)
+    return weights, exact

@@ -19,8 +19,9 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 from streameval.states.fields import (
-    MOST_WEIGHT,
     array_field,
+    cell_weights,
+    cell_weights_field,
     int_field,
     labels_field,
     never_counted,
@@ -29,7 +30,6 @@ from streameval.states.fields import (
 from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
-_INT64_MAX = 2**63 - 1
 _KEYS = "exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"
 
 
@@ -62,33 +62,6 @@ class JointColumns:
         """These rows, in this order, under the same labels."""
         columns = (self.true, self.predicted, self.scored, self.scores, self.weight)
         return JointColumns(self.labels, *[column[rows] for column in columns])
-
-
-def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
-    if not exact:
-        return np.array(weights, dtype=np.float64)
-    if max(weights, default=0) > _INT64_MAX:
-        return np.array(weights, dtype=object)
-    return np.array(weights, dtype=np.int64)
-
-
-def _read_weight(value: object, length: int) -> npt.NDArray[Any]:
-    field = "joint.weight"
-    if type(value) is list:
-        if set(map(type, value)) != {int} or max(value) <= _INT64_MAX:
-            refuse(field, "an array, or a list of int of which one passes int64", value)
-        weight = np.array(value, dtype=object)
-    elif (
-        isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype in (np.int64, np.float64)
-    ):
-        weight = value.copy()
-    else:
-        refuse(field, "a column of weights", value)
-    if len(weight) != length:
-        refuse(field, f"{length} weights", len(weight))
-    if length and not (weight.min() > 0 and weight.max() <= MOST_WEIGHT):
-        refuse(field, "finite weights above 0", "others")
-    return weight
 
 
 @cache
@@ -226,13 +199,14 @@ class JointCounts(SumVector):
         labels = sorted(names[code] for code in np.unique(indices).tolist())
         rank = {label: n for n, label in enumerate(labels)}
         indices = np.array([rank.get(label, 0) for label in names], dtype=np.int64)[indices]
+        weight = cell_weights(weights + more, exact=self._exact)
         cells = JointColumns(
             labels,
             indices[:, 0].copy(),
             indices[:, 1:].copy(),
             np.repeat([False, True], [len(short), len(long)]),
             np.concatenate([np.zeros((len(short), self.models)), values]),
-            _weight_array(weights + more, exact=self._exact),
+            np.array(weight, dtype=object) if type(weight) is list else weight,
         )
         # The last key of lexsort is the first to sort by.
         order = np.lexsort((*cells.scores.T[::-1], cells.scored, *indices.T[::-1]))
@@ -283,14 +257,16 @@ class JointCounts(SumVector):
             refuse("joint.true", expected, occurring)
         if bool(n) != bool(models):
             refuse("joint.models", "a number of models where there are events", models)
-        weight = _read_weight(fields["weight"], n)
-        if self._exact == (weight.dtype == np.float64):
-            refuse("joint.weight", "ints where exact, else floats", weight.dtype)
+        weight, exact = cell_weights_field(fields, "weight", "joint")
+        if len(weight) != n:
+            refuse("joint.weight", f"{n} weights", len(weight))
+        if self._exact != exact:
+            refuse("joint.weight", "ints where exact, else floats", fields["weight"])
         for has, width in ((False, 0), (True, models)):
             rows = np.flatnonzero(scored == has)
             if len(rows):
                 scores = values[: len(rows) * width].reshape(len(rows), width)
-                self._add_rows(labels, codes[rows], scores, weight[rows].tolist())
+                self._add_rows(labels, codes[rows], scores, [weight[row] for row in rows.tolist()])
         written = self.to_state()
         if not all(np.array_equal(written[key], fields[key]) for key in _KEYS):
             raise StateError("joint: expected distinct cells that ascend")
