@@ -191,6 +191,8 @@ class NativeScoreIndex(ScoreIndexKernel):
             self.hand_over(self._as_portable())
             getattr(self._fractional, method)(*values)
 
+    check_merge = check_room
+
     def _merge_in_full(self, other: NativeScoreIndex | ReferenceScoreIndex) -> None:
         if isinstance(other, ReferenceScoreIndex):
             other = NativeScoreIndex.from_state(other.to_state())

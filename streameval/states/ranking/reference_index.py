@@ -392,6 +392,8 @@ class ReferenceScoreIndex:
             raise never_counted("score", score)
         self._change(positive, score, -whole)
 
+    check_merge = check_room
+
     def merge(self, other: ReferenceScoreIndex, times: int = 1) -> None:
         """Count all events of another index so many times; its content stays as it is.
 
