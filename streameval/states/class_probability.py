@@ -37,18 +37,11 @@ from streameval.states.sums.sum_vector import Field, Form, Parts, total_over
 class ClassProbabilitySums(LossSums):
     """Log loss, Brier score, ranks and reliability of multi-class events.
 
-    With p_k the probabilities of one event, t its true class and w its weight:
-
-        log loss = Σ w · (−ln p_t) / Σ w       p_t clipped to [2⁻⁵², 1 − 2⁻⁵²]
-        Brier    = Σ w · Σ_k (p_k − [k = t])² / Σ w     (not halved: 0 to 2)
-        rank     = number of classes ranked before t
-
-    Among equal probabilities the label that sorts later is ranked first in the
-    ranks, as in ``sklearn.metrics.top_k_accuracy_score``. Reliability is about
-    the predicted label: ``y_pred``, or the most probable label, of equal ones
-    the one that sorts first, as in ``np.argmax``. A label that an event does not
-    name has probability 0; a true class that is not named has rank −1 and
-    counts as not found whatever k.
+    The losses are those of :func:`streameval.metrics.log_loss` and ``brier_score``. A rank is the
+    number of classes before the true one; among equal probabilities the label that sorts later
+    is first, as in ``sklearn.metrics.top_k_accuracy_score``. A label that an event does not name
+    has probability 0; a true class that is not named has rank −1. Reliability is about the
+    predicted label: ``y_pred``, or the most probable one.
 
     Args:
         bins: Reliability bins of the predicted label's probability, 1 to 10,000.
@@ -180,18 +173,17 @@ class ClassProbabilitySums(LossSums):
 
     # Soundness and other states
 
-    def _is_sound(self, terms: EventTerms | None = None) -> bool:
-        if terms is None:
-            return super()._is_sound() and self._ranks_agree()
-        return self._cells.get(terms[2], 0) >= 0 and super()._is_sound(terms)
-
-    def _ranks_agree(self) -> bool:
-        """Whether ranks and bins count the same events; bins only those of probabilities."""
-        found = self._in_bins()
-        if not self.probabilities:
-            return not found
-        total = sum(self._cells.values())
-        return total == found if self._exact else abs(total - found) <= 1e-6 * found
+    def _fault(self, terms: EventTerms | None = None) -> str:
+        agree = True
+        if terms is not None:
+            agree = self._cells.get(terms[2], 0) >= 0
+        elif not self.probabilities:
+            agree = not self._in_bins()
+        else:
+            more, less = self._about(self._in_bins())
+            agree = less <= sum(self._cells.values()) <= more
+        ranks = "" if agree else ".rank_weights: not of the events that the bins hold"
+        return super()._fault(terms) or ranks
 
     def _check_merge(self, other: Any) -> None:
         if isinstance(other, ClassProbabilitySums) and self.probabilities != other.probabilities:
@@ -233,11 +225,6 @@ class ClassProbabilitySums(LossSums):
         if not all(weights):
             refuse(f"{self.NAME}.rank_weights", "weights above 0", weights)
         self._cells = dict(zip(ranks, weights, strict=True))
-
-    def _refuse_unsound(self) -> None:
-        super()._refuse_unsound()
-        if not self._ranks_agree():
-            raise StateError(f"{self.NAME}.rank_weights: not of the events that the bins hold")
 
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:

@@ -248,32 +248,23 @@ if not TYPE_CHECKING and COMPILED is not None:
 class ClassScores(ScoreFields):
     """Scores of each class's column by true class, and the pairwise wins between classes.
 
-    The probability that a random event of class c outscores, in column c, a random event of
-    class j follows from the scores of column c of both classes. A label belongs to the state
-    while some event has it as true class or gives it a probability above 0.
-
     The state keeps, by column and true class, the multiset of the scores other than 0: how many
     zeros it has follows from the weight of the true class. With weights that are not whole that
     would be a difference of floats, in which a light event's zero is lost beside a heavy one:
     then a multiset has its zeros too, and only one without any other score is implied.
 
-    Events wait as they arrive, until a multiset is read or an older event is removed: then all
-    of them are folded into sorted arrays.
-
     Args:
-        max_scores: Most distinct scores above 0 of each pair (column, true class),
-            beyond which all scores are coarsened, to one level; see
-            :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
+        max_scores: Most distinct scores above 0 of each multiset, beyond which all scores are
+            coarsened, to one level (:mod:`~streameval.states.ranking.coarse_score`); None: all.
         probabilities: Whether scores are probabilities; else any finite numbers, of which
             each event then names one for every label.
-        declared: The closed list of classes, each of which has a column, whether a label
-            belongs to the state or not; None where labels are discovered. It is not written.
+        declared: The closed list of classes, each of which has a column; None where labels are
+            discovered: one then belongs to the state while some event has it as true class or
+            gives it a probability above 0. The list is not written.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
     >>> scores.update("dog", {"cat": 0.25, "dog": 0.5, "cow": 0.25})
-    >>> scores.labels
-    ['cat', 'cow', 'dog']
     >>> scores.pair_wins("cat", "dog"), scores.pair_wins("cow", "dog")
     (2, 0)
     """
@@ -353,11 +344,7 @@ class ClassScores(ScoreFields):
         return self._base
 
     def pair_wins(self, column: Label, other: Label) -> Weight:
-        """Twice the weight of pairs in which class ``column`` outscores ``other`` in that column.
-
-        A tie counts one half, so A(column | other) = wins / (2 · n_column · n_other). 0 when a
-        class has no events, or is compared with itself.
-        """
+        """Twice the weight of the pairs in which ``column`` outscores ``other``, in its column."""
         return self._won(column, other)
 
     def one_vs_rest_wins(self, column: Label) -> Weight:
@@ -789,10 +776,7 @@ class ClassScores(ScoreFields):
         self._check_capacity(other.labels, other.total)
 
     def merge(self, other: ClassScores, times: int = 1) -> None:
-        """Add the other's events so many times, or raise StateError and change nothing.
-
-        −1 removes what was merged before, exactly; both have whole weights then.
-        """
+        """Add the other's events so many times; −1 removes merged ones, both of whole weights."""
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
         try:

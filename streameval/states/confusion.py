@@ -578,8 +578,8 @@ class ConfusionCounts:
         """The written form, the same for the same content.
 
         Args:
-            occurring: Write the labels that occur, ascending, and no closed list. An
-                evaluator writes its list once for all states.
+            occurring: Write the labels that occur, ascending, and no closed list, which an
+                evaluator writes once for all states.
 
         >>> ConfusionCounts.from_matrix([[2, 0], [1, 0]], ["a", "b"]).to_state()["weight"]
         array([2, 1])
@@ -588,11 +588,7 @@ class ConfusionCounts:
 
     @classmethod
     def from_state(cls, data: object) -> ConfusionCounts:
-        """The state that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: ``data`` is anything else.
-        """
+        """The state that :meth:`to_state` wrote; raises StateError."""
         form = read_form(data)
         return cls(form.labels if form.closed else None)._filled(form)
 

@@ -1,9 +1,7 @@
-"""Reading the written form of a state without trusting it.
+"""Reading the written form of a state, which may be damaged or made to do harm.
 
-A written state may come from a file that was damaged or made to do harm. Each
-function takes one field out of the dictionary, in exactly the type that
-``to_state`` writes, or raises :class:`~streameval.errors.StateError` with the
-field's name, what was expected and what was found.
+Each function takes one field out of the dictionary, in exactly the type that ``to_state``
+writes, or raises :class:`~streameval.errors.StateError` with its name.
 """
 
 from __future__ import annotations
@@ -21,18 +19,7 @@ from streameval.events.values import Label, Weight, canonical_weight
 
 
 def removable_weight(weight: Weight, exact: bool) -> int:
-    """The weight of an event to remove, where that can be done exactly.
-
-    Args:
-        weight: As the event was counted.
-        exact: Whether the state holds integers only.
-
-    Raises:
-        InputError: The weight, or one already counted, is not whole.
-
-    >>> removable_weight(2.0, True)
-    2
-    """
+    """The whole weight of an event to remove; raises InputError where some weight is a fraction."""
     whole = weight if type(weight) is int and weight == 1 else canonical_weight(weight)
     if not exact or not isinstance(whole, int):
         raise InputError(

@@ -1,8 +1,4 @@
-"""Events of several models' predictions: the weight of each joint cell.
-
-A comparison of models on the same events needs more than each model's own state: how
-often they are right or wrong together, and which scores they gave to one event.
-"""
+"""The weight of each joint cell of several models' predictions of the same events."""
 
 from __future__ import annotations
 
@@ -35,23 +31,17 @@ _KEYS = "exact", "models", "labels", "true", "predicted", "scored", "scores", "w
 
 @dataclass(frozen=True, slots=True)
 class JointColumns:
-    """Joint cells, column by column.
-
-    Args:
-        labels: The labels that occur, ascending.
-        true: Index of the true label; n of them.
-        predicted: Index of each model's label, of shape (n, models).
-        scored: Whether the models' scores are known.
-        scores: The models' scores, of shape (n, models); 0 where they are not known.
-        weight: Above 0: int64, float64, or Python ints where one passes int64.
-    """
+    """Joint cells, column by column; the labels that occur ascend, and codes are their places."""
 
     labels: list[Label]
     true: IntArray
     predicted: IntArray
+    """Of shape (n, models)."""
     scored: BoolArray
     scores: FloatArray
+    """Of shape (n, models); 0 where they are not known."""
     weight: npt.NDArray[Any]
+    """Above 0: int64, float64, or Python ints where one passes int64."""
 
     @property
     def models(self) -> int:
@@ -74,12 +64,6 @@ class JointCounts(SumVector):
 
     Events without scores are cells of labels only, of which there are few. With scores
     nearly every event is a cell of its own: 115 bytes of two models, 12 of each further one.
-
-    >>> joint = JointCounts()
-    >>> joint.update(1, (0.8, 0.4), 1, (1, 0))
-    >>> joint.update(0, (0.2, 0.4), 2, (0, 0))
-    >>> joint.total, joint.columns().scores.tolist()
-    (3, [[0.2, 0.4], [0.8, 0.4]])
     """
 
     # The cells of the base are by packed codes of 32 bits, then float64 scores: a tuple of tuples
@@ -124,8 +108,8 @@ class JointCounts(SumVector):
     def _add(self, terms: bytes, weight: Weight) -> None:
         self._add_cell(terms, weight)
 
-    def _is_sound(self, terms: bytes | None = None) -> bool:
-        return terms is None or self._cells.get(terms, 0) >= 0
+    def _fault(self, terms: bytes | None = None) -> str:
+        return "" if terms is None or self._cells.get(terms, 0) >= 0 else ": below 0"
 
     def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
         return never_counted("y_true", y_true)
@@ -188,11 +172,7 @@ class JointCounts(SumVector):
             yield codes, scores, [self._cells[key] for key in keys]
 
     def columns(self) -> JointColumns:
-        """The cells, ascending by true label, labels, then scores: the same for equal content.
-
-        Cost:
-            O(cells · log cells), about 1 µs a cell.
-        """
+        """The cells, ascending by true label, labels, then scores: the same for equal content."""
         (short, _, weights), (long, values, more) = self._parts()
         indices = np.concatenate([short, long])
         names = list(self._codes)

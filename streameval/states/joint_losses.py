@@ -25,18 +25,7 @@ _EIGHTH = 0.125  # 8² is LOG_DIFFERENCE_SCALE
 
 
 def losses_of(y_true: Any, given: float | Mapping[Label, float]) -> tuple[float, float]:
-    """Log loss and Brier term of one prediction, in whole units of 2**-60.
-
-    Args:
-        y_true: Whether the event is positive; several classes: its label.
-        given: The probability of positive; several classes: label -> probability.
-
-    Returns:
-        Both :data:`~streameval.tasks.comparison.NO_LOSS` where the score is no probability.
-
-    >>> losses_of("cat", {"cat": 1.0, "dog": 0.0})[1], losses_of(True, 7.5)
-    (0.0, (-1.0, -1.0))
-    """
+    """Log loss and Brier term of one prediction, in whole units of 2**-60; NO_LOSS without."""
     terms = event_terms(y_true, given)
     return (NO_LOSS, NO_LOSS) if terms is None else (terms[0] * FRACTION, terms[1] * FRACTION)
 
@@ -68,14 +57,10 @@ def _pairs(models: int) -> int:
 
 
 class JointLosses(SumVector):
-    """Σ of each model's log loss and Brier term, and of the squared difference of each pair.
+    """Σ of each model's losses, and of the squared difference of each pair of models.
 
-    The variance of the difference d of two models' losses follows without their events:
-
-        s² = Σ w·d² / Σ w − ((Σ w·a − Σ w·b) / Σ w)²
-
-    An event that has no probability of some model is left out. m models: m·(m + 1) sums,
-    however many events there are.
+    The variance of the difference of two models' losses follows without their events. An event
+    that has no probability of some model is left out.
 
     >>> losses = JointLosses()
     >>> losses.update(1, (0.5, 1.0, 0.25, 0.0), 1, (1, 0))
@@ -102,12 +87,7 @@ class JointLosses(SumVector):
         return self._size
 
     def difference(self, metric: str, a: int, b: int) -> tuple[Weight, Weight, int]:
-        """Σ w·d and Σ w·d² / scale in units of 2**-60, and that scale.
-
-        Args:
-            metric: ``"log_loss"`` or ``"brier_score"``; d is this loss of a less that of b.
-            a: Position of the one model; ``b``: of another.
-        """
+        """Σ w·d and Σ w·d² / scale in units of 2**-60, and that scale; d is a's loss less b's."""
         low, high = sorted((a, b))
         pair = comb(self.models, 2) - comb(self.models - low, 2) + high - low - 1
         if metric == "log_loss":

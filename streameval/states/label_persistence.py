@@ -50,14 +50,9 @@ _KEYS = frozenset({"events", "last", "pairs", "repeats"})
 class LabelPersistence(LabelRun):
     """Consecutive pairs of true labels: how many, and how many of equal labels.
 
-    The one state that depends on the order of the events. The order of merged parts is unknown:
-    the pair across them is not counted, and the next event has no predecessor. Only the first
-    event can be removed: without any other its neighbours would become consecutive.
-
-    Attributes:
-        pairs: Number of events that had a predecessor.
-        repeats: Number of events whose label was the predecessor's.
-        last: The latest label; None at first and after a merge.
+    The order of merged parts is unknown: the pair across them is not counted, and the next event
+    has no predecessor. Only the first event can be removed: without any other its neighbours
+    would become consecutive.
 
     >>> weather = LabelPersistence()
     >>> for label in ["sun", "sun", "rain", "sun"]:
@@ -112,10 +107,7 @@ class LabelPersistence(LabelRun):
         )
 
     def forget_oldest(self, oldest: Label, following: Label | None) -> None:
-        """Remove the first event, given the first two labels; the second is None if it has none.
-
-        Raises InputError, and changes nothing, where these cannot be the first two.
-        """
+        """Remove the first event; raises InputError where these cannot be the first two labels."""
         repeats = self.repeats - (oldest == following)
         if following is None:
             known = self.events == 1 and self.last == oldest

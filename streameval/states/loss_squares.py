@@ -27,17 +27,11 @@ _EIGHTH = FRACTION / 8.0  # 8² is LOG_LOSS_SCALE
 
 
 class LossSquares(SumVector):
-    """Σ of the squared log loss, Brier term and calibration gap of each event.
+    """Σ of the squared log loss, Brier term and calibration gap of each event, for their variance.
 
-    Beside the sums of the same terms in :class:`~streameval.states.probability.ProbabilitySums`
-    or :class:`~streameval.states.class_probability.ClassProbabilitySums` they give the
-    variance of a loss, and of the gap p − y in each reliability bin:
-
-        s² = Σ w·x² / Σ w − (Σ w·x / Σ w)²
-
-    The terms are those of these states, rounded down to units of 2⁻⁶⁰, and their squares are
-    rounded down to units again (of log loss: of 2⁻⁵⁴). Binary scores outside [0, 1] are no
-    probabilities and are left out.
+    The terms are those of :class:`~streameval.states.sums.loss_sums.LossSums`, rounded down to
+    units of 2⁻⁶⁰, and their squares are rounded down to units again (of log loss: of 2⁻⁵⁴).
+    Binary scores outside [0, 1] are left out.
 
     >>> squares = LossSquares()
     >>> squares.update(True, 0.5)
@@ -63,28 +57,15 @@ class LossSquares(SumVector):
         self._edges = bin_edges(bins)
         super().__init__(bins)
 
-    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[int, ...] | None:
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, int]] | None:
         terms = event_terms(y_true, given, y_pred)
         if terms is None:
             return None
         loss, brier, _, confidence, hit = terms
-        eighths, term, gap = loss * _EIGHTH, brier * FRACTION, confidence - hit
-        at = 3 + bisect_left(self._edges, confidence)
-        return (
-            at,
-            int(eighths * eighths * _SCALE),
-            int(term * term * _SCALE),
-            int(gap * gap * _SCALE),
-        )
-
-    def _add(self, terms: tuple[int, ...] | None, weight: Weight) -> None:
-        if terms is not None:
-            at, log_loss, brier, gap = terms
-            values = self._values
-            values[0] += weight
-            values[1] += weight * log_loss
-            values[2] += weight * brier
-            values[at] += weight * gap
+        roots = loss * _EIGHTH, brier * FRACTION, confidence - hit
+        places = 1, 2, 3 + bisect_left(self._edges, confidence)
+        squares = [int(root * root * _SCALE) for root in roots]
+        return [(0, 1), *zip(places, squares, strict=True)]
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         if given is not None:
@@ -109,5 +90,7 @@ class LossSquares(SumVector):
         """How many reliability bins."""
         return self._size
 
-    def _is_sound(self, terms: Any = None) -> bool:
-        return super()._is_sound() and sum(self._values[3:]) <= self._most_weight() * UNIT
+    def _fault(self, terms: Any = None) -> str:
+        if sum(self._values[3:]) > self._most_weight() * UNIT:
+            return self._no_events()
+        return super()._fault()

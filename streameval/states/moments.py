@@ -1,9 +1,4 @@
-"""Mean and variance of the scores of each class, without rounding on the way.
-
-Σx and Σx² are exact sums (:class:`~streameval.states.sums.exact_sum.ExactSum`), so
-the variance does not suffer from large means or from the order of events, and
-a reverted event does not change the bits.
-"""
+"""Mean and variance of the scores of each class, without rounding on the way."""
 
 from __future__ import annotations
 
@@ -11,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import StateError
 from streameval.events.truth import canonical_positive
 from streameval.events.values import Weight, canonical_score
-from streameval.states.fields import MOST_WEIGHT, fields_of, refuse
+from streameval.states.fields import MOST_WEIGHT, fields_of
 from streameval.states.sums.exact_sum import ExactSum, nearest_float, scaled_sum
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
@@ -25,16 +19,13 @@ _SUMS = ("weight", "sum", "squares")  # of each class, in the order of the field
 class ScoreMoments(SumVector):
     """Exact Σw, Σw·x and Σw·x² of the scores of positives and of negatives.
 
-    Serves the binormal model: means and variances in memory that does not grow
-    with the number of events. Scores may be any finite floats.
-
-    Weights that are not whole are summed exactly too, but as in every other
-    state they end ``exact`` and with it :meth:`revert`.
+    Serves the binormal model: means and variances in memory that does not grow with the number
+    of events. Scores may be any finite floats. Weights that are not whole end ``exact`` and
+    with it :meth:`revert`.
 
     Cost:
         About 2 µs an event, 0.04 µs an event of a batch. Memory: some 100
-        bytes for scores of like size, up to a few kB where they span the whole
-        range of floats.
+        bytes for scores of like size, up to a few kB of the whole range of floats.
 
     >>> moments = ScoreMoments()
     >>> for positive, score in [(True, 3.0), (True, 5.0), (False, 1.0)]:
@@ -71,10 +62,7 @@ class ScoreMoments(SumVector):
         return nearest_float(total * over, under * count)
 
     def mean_difference(self) -> float | None:
-        """The mean of the positives less that of the negatives, rounded once; None without both.
-
-        Of large scores, two means rounded first would differ by what is lost in rounding.
-        """
+        """The mean of the positives less that of the negatives, rounded once; None without both."""
         parts = []
         for weights, sums in zip(self._weights, self._sums, strict=True):
             count, over = weights.as_integer_ratio()
@@ -86,13 +74,9 @@ class ScoreMoments(SumVector):
         return nearest_float(high * below - low * under, under * below)
 
     def variance(self, positive: bool) -> float | None:
-        """Population variance of the scores of one class, correctly rounded.
+        """Population variance of the scores of one class, at least 0, correctly rounded.
 
-        Σwx²/Σw − (Σwx/Σw)² as one exact fraction and one division.
-
-        Returns:
-            At least 0, 0 for a single score; ``inf`` where it is beyond the
-            largest float; None when the class has no event.
+        0 for a single score; ``inf`` beyond the largest float; None when the class has no event.
         """
         count, over = self._weights[positive].as_integer_ratio()
         if not count:
@@ -118,45 +102,19 @@ class ScoreMoments(SumVector):
     def update(  # type: ignore[override]  # the names of a binary event's arguments
         self, positive: bool, score: float, weight: Weight = 1
     ) -> None:
-        """Count one event.
-
-        Args:
-            positive: Whether the event is positive.
-            score: Any finite number.
-            weight: Positive.
-
-        Raises:
-            InputError: A value is not as said. Nothing is counted.
-        """
+        """Count one event, of any finite score; else as :meth:`ProbabilitySums.update`."""
         SumVector.update(self, positive, score, weight)
 
     def update_many(  # type: ignore[override]
         self, positive: object, score: object, weight: object | None = None
     ) -> None:
-        """Count many events, to the same bits as :meth:`update` of each.
-
-        Args:
-            positive: Column of bools.
-            score: Column of finite numbers.
-            weight: Column of positive weights; None is 1 each.
-
-        Raises:
-            InputError: As :meth:`update`, with the position; or the columns
-                differ in length. Nothing is counted.
-        """
+        """Count columns of events; see :meth:`ProbabilitySums.update_many`."""
         SumVector.update_many(self, positive, score, weight)
 
     def revert(  # type: ignore[override]
         self, positive: bool, score: float, weight: int = 1
     ) -> None:
-        """Remove one earlier event, exactly.
-
-        Raises:
-            InputError: The weight is not whole, or was not for some event of
-                this state; or no events have the moments that would be left,
-                so this one was never counted. (Moments cannot detect every such case.)
-                Nothing is changed.
-        """
+        """Remove one earlier event, exactly; see :meth:`ProbabilitySums.revert`."""
         SumVector.revert(self, positive, score, weight)
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[bool, float]:
@@ -196,14 +154,6 @@ class ScoreMoments(SumVector):
             part = fields_of(fields[name], path, frozenset(_SUMS))
             self._values[n::2] = [ExactSum.from_state(part[key], f"{path}.{key}") for key in _SUMS]
 
-    def _refuse_unsound(self) -> None:
-        for n, name in enumerate(_CLASSES):
-            positive, weight = bool(n), self._weights[n]
-            if self._exact and weight.as_integer_ratio()[1] != 1:
-                refuse(f"moments.{name}.weight", "a whole weight", self.count(positive))
-            if weight.value() > MOST_WEIGHT or not self._is_sound((positive, 0.0)):
-                raise StateError(f"moments.{name}: no events have these sums")
-
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
         """Written form of Σ factor · sums / unit over written forms."""
@@ -230,17 +180,21 @@ class ScoreMoments(SumVector):
         self._exact = parts["_exact"]
         self._values = [*parts["_weights"], *parts["_sums"], *parts["_squares"]]
 
-    def _is_sound(self, left: tuple[bool, float] | None = None) -> bool:
-        if left is None:
-            return all(self._is_sound((positive, 0.0)) for positive in (False, True))
-        # Of the event's class: Σw · Σwx² ≥ (Σwx)², and 0 only with 0.
-        positive = left[0]
-        count = self._weights[positive].as_integer_ratio()[0]
-        total = self._sums[positive].as_integer_ratio()[0]
-        squares = self._squares[positive].as_integer_ratio()[0]
-        if count <= 0:
-            return count == total == squares == 0
-        return squares >= 0 and self._spread(positive)[0] >= 0
+    def _fault(self, terms: tuple[bool, float] | None = None) -> str:
+        for positive in (False, True) if terms is None else terms[:1]:
+            name = _CLASSES[positive]
+            count, over = self._weights[positive].as_integer_ratio()
+            total = self._sums[positive].as_integer_ratio()[0]
+            squares = self._squares[positive].as_integer_ratio()[0]
+            if self._exact and over != 1:
+                return f".{name}.weight: expected a whole weight, got {nearest_float(count, over)}"
+            # Σw · Σwx² ≥ (Σwx)², and 0 only with 0.
+            sound = squares >= 0 and self._spread(positive)[0] >= 0
+            if count <= 0:
+                sound = count == total == squares == 0
+            if not sound or count > over * MOST_WEIGHT:
+                return f".{name}: no events have these sums"
+        return ""
 
     def __repr__(self) -> str:
         return f"<ScoreMoments of {self.count(True)} positives, {self.count(False)} negatives>"

@@ -268,10 +268,6 @@ STATES: dict[str, StateRow] = {
 
 
 def states_of(task: str, names: Iterable[str]) -> tuple[StateRow, ...]:
-    """The rows of those of some states that a task can keep, in the order of :data:`STATES`.
-
-    >>> [row.name for row in states_of("multiclass", ["class_scores", "index", "confusion"])]
-    ['confusion', 'class_scores']
-    """
+    """The rows of those of some states that a task can keep, in the order of :data:`STATES`."""
     wanted = set(names)
     return tuple(row for row in STATES.values() if row.name in wanted and task in row.tasks)

@@ -166,11 +166,9 @@ def _by_feed(rows: Iterable[StateRow]) -> dict[str, tuple[str, ...]]:
 
 
 class StateSet:
-    """The states of one set of events.
+    """The states of a plan, each an attribute by its name in the registry.
 
-    Each state of the plan is an attribute by its name in
-    :data:`~streameval.states.registry.STATES`; the other states of the registry
-    are None, or derived at the first read and then kept current.
+    Other states of the registry are None, or derived at the first read and then kept current.
     """
 
     plan: StatePlan

@@ -1,23 +1,8 @@
 """Cells of nearby scores: how a score index of bounded size coarsens the score axis.
 
-The axis has a cell for every float64 at level 0, and each level joins neighbouring
-cells in pairs, so that cells of a higher level are unions of those of a lower one.
-A cell is known by its smallest float64, its *representative*: ``score >= representative``
-selects exactly this cell and all above, so that representatives are thresholds like others.
-
-The axis is cut at −0, 0, ½ and 1 into four open intervals. In each a score has an integer
-*offset* that grows with it, and at level h the cell of a score is ``offset >> h``:
-
-============  ===================================================================
-s < 0         −bits(−s), where bits() is the float64 read as an integer
-0 < s < ½     bits(s)
-½ < s < 1     bits(½) − bits(1 − s): the mirror image, 1 − s being exact, so that
-              probabilities near 1 are told apart as finely as those near 0
-s > 1         bits(s) − bits(1)
-============  ===================================================================
-
-0, ½ and 1 are cells of their own at every level: models that saturate, or have a default,
-give them to many events, which would count as possibly unequal in a wider cell.
+A cell is known by its smallest float64, its *representative*. In each of four parts of the
+axis a score has an integer *offset* that grows with it, and at level h its cell is
+``offset >> h``: docs/bounded-memory.md has the table.
 """
 
 from __future__ import annotations

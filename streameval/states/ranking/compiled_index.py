@@ -1,8 +1,6 @@
 """The compiled score index: :class:`NativeScoreIndex`, for values and weights of any kind.
 
-The kernel in C++ counts and reads events of weight 1; its methods are inherited. The rest is
-here, through the same code as in the reference index, so that both raise the same errors and
-have the same written form.
+The kernel in C++ counts and reads events of weight 1; its methods are inherited.
 """
 
 from __future__ import annotations

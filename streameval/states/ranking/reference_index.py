@@ -1,7 +1,7 @@
 """The reference score index, in plain Python: what the compiled one is tested against.
 
-It is the index in use where nothing was compiled, and inside the compiled one for weights that
-are not whole beside ``max_scores``.
+It is in use where nothing was compiled, and inside the compiled one for weights that are not
+whole beside ``max_scores``.
 """
 
 from __future__ import annotations
@@ -82,14 +82,7 @@ class ReferenceScoreIndex:
         max_scores: Most distinct scores, beyond which they are coarsened; see
             :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
 
-    Cost:
-        An event of weight 1 and its AUC: a few µs among 20,000 scores, growing slowly. W2 after
-        a batch, a merge, or an event of another weight: O(n log n). Memory: some 35 bytes an
-        event, or 200 bytes a distinct score once a weight is not 1.
-
     >>> index = ReferenceScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> index.twice_u, index.positives, index.negatives
-    (6, 2, 2)
     >>> index.update(True, 0.4)
     >>> index.twice_u / (2 * index.positives * index.negatives)
     0.75
@@ -144,7 +137,7 @@ class ReferenceScoreIndex:
     def twice_u(self) -> Weight:
         """W2: twice the weight of pairs that the positive wins, a tie counting one half.
 
-        An int, or a float once a weight was a fraction. O(1), or O(n) where it has to be derived.
+        An int, or a float once a weight was a fraction. O(1); O(n) where it has to be derived.
         """
         if self._wins is None:
             self._wins = twice_u(self.groups())
@@ -158,8 +151,7 @@ class ReferenceScoreIndex:
 
             Q10 = Σ p·(2·N_< + n)²,  Q01 = Σ n·(2·P_> + p)²
 
-        Integers of any size, or floats once a weight was a fraction. O(n) at each read; the
-        compiled index keeps both current.
+        Integers of any size, or floats once a weight was a fraction. O(n); compiled O(1).
 
         >>> ReferenceScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
         (4, 4)

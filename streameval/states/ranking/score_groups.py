@@ -75,14 +75,7 @@ def group_blocks(groups: ScoreGroups, *, descending: bool = False) -> Iterator[S
 
 
 def twice_u(groups: ScoreGroups) -> Weight:
-    """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights.
-
-    An int however large, or a float, summed in the order of the scores, of float weights.
-
-    >>> scores = np.array([0.1, 0.3, 0.8])
-    >>> twice_u(ScoreGroups(scores, np.array([0, 1, 1]), np.array([1, 1, 0])))
-    7
-    """
+    """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights."""
     _, positives, negatives = groups
     if positives.dtype != np.int64:
         sums = np.append(0.0, np.cumsum(negatives))
@@ -102,24 +95,13 @@ def exact_dot(left: WeightArray, right: WeightArray, bound: int) -> int:
 
 
 def auc(wins: Weight, positives: Weight, negatives: Weight) -> float | None:
-    """W2 / (2·P·N), divided once; None while a class is missing.
-
-    >>> auc(6, 2, 2)
-    0.75
-    """
+    """W2 / (2·P·N), divided once; None while a class is missing."""
     pairs = positives * negatives
     return wins / (2 * pairs) if pairs else None
 
 
 def delong_sums(groups: ScoreGroups) -> tuple[Weight, Weight]:
-    """(Q10, Q01) = Σ p·(2·N_< + n)², Σ n·(2·P_> + p)² over the groups (p, n), ascending.
-
-    Ints however large, or floats, summed in the order of the scores, of float weights.
-
-    >>> scores = np.array([0.1, 0.2, 0.3])
-    >>> delong_sums(ScoreGroups(scores, np.array([0, 2, 0]), np.array([1, 1, 3])))
-    (18, 20)
-    """
+    """(Q10, Q01) = Σ p·(2·N_< + n)², Σ n·(2·P_> + p)² over the groups (p, n), ascending."""
     _, positives, negatives = groups
     return (
         _ranked_squares(positives, negatives),
@@ -142,14 +124,10 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
 def auc_of_groups(
     positives: tuple[FloatArray, WeightArray], negatives: tuple[FloatArray, WeightArray]
 ) -> float:
-    """:func:`auc` of float weights at the distinct scores, ascending, of each class.
+    """:func:`auc` of float weights at the distinct scores, ascending, of each class; or nan.
 
     Pairs won are compared with pairs lost, and nothing is subtracted: the share is in [0, 1],
-    1 where no pair is lost, and nan while a class is missing.
-
-    >>> negatives = np.array([0.1, 0.2]), np.array([1e15, 0.7])
-    >>> auc_of_groups((np.array([0.9]), np.array([0.3])), negatives)
-    1.0
+    and 1 where no pair is lost.
     """
     (wanted, own), (scores, other) = positives, negatives
     if not (own.any() and other.any()):

@@ -1,8 +1,4 @@
-"""Scores with whole weights of any size, and W2 of them: the rankings of a fading window.
-
-An event that is 60 half-lives younger than another weighs 2⁶⁰ as much, so that the weights of
-a window need some 128 bits and W2 twice as many.
-"""
+"""Scores with whole weights of any size, and W2 of them: the rankings of a fading window."""
 
 from __future__ import annotations
 
@@ -19,14 +15,7 @@ from streameval.states.score_index import ScoreIndex
 class WideRanking:
     """Integer weights at the scores of two classes: the reference, in plain Python.
 
-    :class:`~streameval.states.native.fading_sums.NativeWideRanking` has the same methods for
-    totals below 2¹²⁵.
-
-    >>> ranking = WideRanking()
-    >>> ranking.add_whole(True, 0.75, 2**100)
-    >>> ranking.add_whole(False, 0.25, 3)
-    >>> ranking.auc, ranking.twice_u == 6 * 2**100
-    (1.0, True)
+    ``NativeWideRanking`` has the same methods for totals below 2¹²⁵.
     """
 
     __slots__ = ("_weights",)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, shown
 from streameval.events.values import Weight
 from streameval.states.sums.fixed_point import (
     UNIT,
@@ -37,11 +37,7 @@ _ROUNDING = 1e-6
 
 
 def bin_edges(bins: int) -> list[float]:
-    """The inner edges of bins of equal width, ascending, as ``np.linspace`` has them.
-
-    A probability on an edge belongs to the bin below it, as in
-    ``sklearn.calibration.calibration_curve``.
-    """
+    """The inner edges of bins of equal width; a probability on an edge is in the bin below it."""
     if type(bins) is not int or not 1 <= bins <= MOST_BINS:
         raise InputError("bins", expected=f"a whole number from 1 to {MOST_BINS}", got=shown(bins))
     return _edges_of(bins)
@@ -62,8 +58,7 @@ def each_bin(bins: int) -> int:
 class LossSums(SumVector):
     """Sums of log loss and Brier terms in units of 2**-60, and reliability bins.
 
-    Each bin of equal width keeps the weight of its events, of those that occurred, and the sum
-    of their probabilities. The first field of a subclass is the weight of those that occurred.
+    The first field of a subclass is the weight of the events of each bin that occurred.
     """
 
     # The compiled tally refers weakly to the state that it counts for.
@@ -205,30 +200,17 @@ class LossSums(SumVector):
             return weight, weight
         return weight * (1.0 + _ROUNDING), weight * (1.0 - _ROUNDING)
 
-    def _losses_are_sound(self) -> bool:
-        """Whether the losses can be those of events of the bins' weight."""
-        more, less = self._about(self._in_bins())
-        log_loss, brier = self._values[2 * self._size : 2 * self._size + 2]
-        return bool(
-            less * LEAST_LOSS <= log_loss <= more * MOST_LOSS
-            and 0 <= brier <= more * self.MOST_BRIER
-        )
-
-    def _is_sound(self, terms: EventTerms | None = None) -> bool:
+    def _fault(self, terms: EventTerms | None = None) -> str:
         bins = range(self._size)
         if terms is not None:
             bins = range(at := bisect_left(self._edges, terms[3]), at + 1)
-        return all(map(self._bin_is_sound, bins)) and self._losses_are_sound()
-
-    def _refuse_unsound(self) -> None:
-        for at in range(self._size):
+        for at in bins:
             if not self._bin_is_sound(at):
-                raise StateError(
-                    f"{self.NAME}.bin_probability_units[{at}]: "
-                    f"not the sums of events of that bin's weight"
-                )
-        if not self._losses_are_sound():
-            raise StateError(
-                f"{self.NAME}.log_loss_units: not the losses of events of weight "
-                f"{shown(self._in_bins())}"
-            )
+                return f".bin_probability_units[{at}]: not the sums of events of that bin's weight"
+        weight = self._in_bins()
+        more, less = self._about(weight)
+        log_loss, brier = self._values[2 * self._size : 2 * self._size + 2]
+        lost = less * LEAST_LOSS <= log_loss <= more * MOST_LOSS
+        if lost and 0 <= brier <= more * self.MOST_BRIER:
+            return ""
+        return f".log_loss_units: not the losses of events of weight {shown(weight)}"

@@ -128,7 +128,7 @@ class SumVector:
 
     A subclass has its sums as class attributes (:class:`Field`), a property ``weight`` and the
     method :meth:`_terms_of`. It may add a batch faster (:meth:`_add_many`) and say more exactly
-    which sums events can have (:meth:`_is_sound`). The rest is written here once.
+    which sums no events can have (:meth:`_fault`). The rest is written here once.
 
     >>> class Errors(SumVector):
     ...     NAME = "errors"
@@ -187,10 +187,7 @@ class SumVector:
     # What a subclass writes
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> Any:
-        """What an event of weight 1 adds: pairs of a place in the vector and a number.
-
-        The number is whole, or of an ``ExactSum`` any float.
-        """
+        """What an event of weight 1 adds: pairs of a place and a whole number, or of a float."""
         raise NotImplementedError
 
     def _add(self, terms: Any, weight: Weight) -> None:
@@ -214,13 +211,17 @@ class SumVector:
         for one, score, by in zip(y_true.tolist(), given.tolist(), each, strict=True):
             self._add(self._terms_of(one, score, None), by)
 
-    def _is_sound(self, terms: Any = None) -> bool:
-        """Whether some events have these sums; only those that an event of these terms changes."""
+    def _fault(self, terms: Any = None) -> str:
+        """Why no events have these sums, or only those that an event of these terms changes."""
         weight = self._most_weight()
-        return all(
+        sound = all(
             most is None or 0 <= value <= weight * most
             for value, most in zip(self._values, self._layout.most, strict=True)
         )
+        return "" if sound else self._no_events()
+
+    def _no_events(self) -> str:
+        return f": no events of weight {shown(self.weight)} have these sums"
 
     def _most_weight(self) -> Weight:
         """The weight, or more than a sum of the same weights in another order."""
@@ -276,13 +277,7 @@ class SumVector:
         self._add(self._terms_of(y_true, given, y_pred), weight)
 
     def update_many(self, y_true: Any, given: Any = None, weight: Any = None) -> None:
-        """Count many events, to the same bits as :meth:`update` of each.
-
-        Args:
-            y_true: Column of bools; or a validated batch, which has the other columns.
-            given: Column of scores.
-            weight: Column of positive weights; None is 1 each.
-        """
+        """Count columns, or a validated batch, to the same bits as :meth:`update` of each event."""
         if isinstance(y_true, EventBatch):
             weight = y_true.weight
         elif not self.VALIDATED:
@@ -300,19 +295,7 @@ class SumVector:
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[ScoreGroups], *settings: Any, **named: Any) -> Self:
-        """The sums over events that a score index already holds.
-
-        Args:
-            blocks: Distinct scores with the weight of positives and negatives, as
-                :meth:`streameval.ScoreIndex.group_blocks` gives them.
-            settings: The arguments of the class; ``named``: those by name.
-
-        Returns:
-            The same bits as of a state fed with the events, where weights are whole.
-
-        Cost:
-            About 0.1 µs a distinct score.
-        """
+        """The sums of the events of a score index, to the same bits where weights are whole."""
         new = cls(*settings, **named)
         for block in blocks:
             for positive, weight in ((True, block.positives), (False, block.negatives)):
@@ -330,14 +313,14 @@ class SumVector:
         """Remove one earlier event, exactly; arguments as of :meth:`update`.
 
         Raises:
-            InputError: The weight is not whole, or was not for some event of this state; or the
-                remaining sums cannot be those of any events, so it was never counted. (Sums
-                cannot detect every such case.) Nothing is changed.
+            InputError: A weight is or was not whole; or no events have the remaining sums, so
+                this one was never counted (sums cannot detect every such case). Nothing is
+                changed.
         """
         terms = self._terms_of(y_true, given, y_pred)
         whole = removable_weight(weight, self._exact)
         self._add(terms, -whole)
-        if not self._is_sound(terms):
+        if self._fault(terms):
             self._add(terms, whole)
             raise self._never_counted(y_true, given, whole)
 
@@ -368,11 +351,8 @@ class SumVector:
         """Add the other's events so many times; it is unchanged.
 
         Args:
-            other: A state of the same settings.
+            other: A state of the same settings; else a StateError, and nothing is changed.
             times: 1; another number only where both are exact, negative to remove events.
-
-        Raises:
-            StateError: The other is no such state, or of other settings. Nothing is changed.
         """
         self._check_merge(other)
         self._settle()
@@ -426,7 +406,8 @@ class SumVector:
         new = cls._of_settings(fields)
         new._exact = exact
         new._read(fields)
-        new._refuse_unsound()
+        if fault := new._fault():
+            raise StateError(cls.NAME + fault)
         return new
 
     @classmethod
@@ -447,13 +428,6 @@ class SumVector:
             else:
                 value = weights_field(fields, key, name, exact, length, most)
             self._values[self._layout.places[key]] = value
-
-    def _refuse_unsound(self) -> None:
-        """Raise StateError where no events have the sums that were read."""
-        if not self._is_sound():
-            raise StateError(
-                f"{self.NAME}: no events of weight {shown(self.weight)} have these sums"
-            )
 
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
@@ -485,7 +459,7 @@ class SumVector:
             else:
                 assert type(value) is kind
         assert all(type(held) is kind and held > 0 for held in self._cells.values())
-        assert self._is_sound()
+        assert not self._fault()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)):
