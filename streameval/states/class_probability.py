@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import IntArray, Label, Weight
 from streameval.states.class_events import COMPILED
@@ -21,7 +20,7 @@ from streameval.states.fields import (
 )
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import UNIT, chunks, total_weight, total_weight_by_group
-from streameval.states.sums.loss_sums import LossSums, each_bin
+from streameval.states.sums.loss_sums import LossSums
 from streameval.states.sums.loss_terms import (
     ABSENT,
     ColumnTerms,
@@ -31,7 +30,7 @@ from streameval.states.sums.loss_terms import (
     rank_of,
     rows_of,
 )
-from streameval.states.sums.sum_vector import Field, Form, Parts, total_over
+from streameval.states.sums.sum_vector import Field, Form, Parts, per_size, total_over
 
 
 class ClassProbabilitySums(LossSums):
@@ -60,8 +59,9 @@ class ClassProbabilitySums(LossSums):
     MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
     KEYS = LossSums.KEYS | {"bin_correct", "ranks", "rank_weights"}
     OPTIONAL = PROBABILITIES_KEY
+    SETTINGS = ("probabilities",)
 
-    bin_correct = Field[list[Weight]](each_bin)
+    bin_correct = Field[list[Weight]](per_size)
     """Of :attr:`bin_weights` the weight of those whose predicted label was true."""
 
     def __init__(self, bins: int = 10, *, probabilities: bool = True) -> None:
@@ -184,14 +184,6 @@ class ClassProbabilitySums(LossSums):
             agree = less <= sum(self._cells.values()) <= more
         ranks = "" if agree else ".rank_weights: not of the events that the bins hold"
         return super()._fault(terms) or ranks
-
-    def _check_merge(self, other: Any) -> None:
-        if isinstance(other, ClassProbabilitySums) and self.probabilities != other.probabilities:
-            raise StateError(
-                f"merge: expected ClassProbabilitySums with probabilities={self.probabilities}, "
-                f"got {other.probabilities}"
-            )
-        super()._check_merge(other)
 
     def _promote(self) -> None:
         super()._promote()

@@ -24,6 +24,7 @@ from streameval.states.fields import (
     PROBABILITIES_KEY,
     array_field,
     bool_field,
+    check_mergeable,
     falls,
     fields_of,
     indices_field,
@@ -33,6 +34,7 @@ from streameval.states.fields import (
     refuse,
     refuse_at,
     removable_weight,
+    same_forms,
     weights_field,
 )
 from streameval.states.ranking.coarse_score import (
@@ -147,27 +149,21 @@ _MOST_PAIRS = 2**14
 class Rankings:
     """Score indexes of the columns that were read, kept current with each event from then on."""
 
-    __slots__ = ("_pairs", "_rest", "_unread", "kept")
+    __slots__ = ("_unread", "kept")
 
     def __init__(self) -> None:
-        self.kept = False
-        """Whether there is any ranking."""
         self._unread = 0  # batches since the last read
-        self._rest: dict[Label, ScoreIndex] = {}  # by column
-        self._pairs: dict[Label, dict[Label, ScoreIndex]] = {}  # by the other class, then by column
+        # By the other class, None being all others, then by column.
+        self.kept: dict[Label | None, dict[Label, ScoreIndex]] = {}
 
     def wins(self, scores: ClassScores, column: Label, other: Label | None) -> int:
         """Twice the whole weight of the pairs that ``column`` wins over ``other`` or all others."""
         self._unread = 0
-        kept = self._rest if other is None else self._pairs.get(other, {})
-        index = kept.get(column)
+        index = self.kept.get(other, {}).get(column)
         if index is None:
             index = scores.ranking(column, other)
-            self.kept = True
-            if other is None:
-                self._rest[column] = index
-            elif len(scores.counts) ** 2 <= _MOST_PAIRS:
-                self._pairs.setdefault(other, {})[column] = index
+            if other is None or len(scores.counts) ** 2 <= _MOST_PAIRS:
+                self.kept.setdefault(other, {})[column] = index
         wins = int(index.twice_u)
         if scores.not_probabilities:
             return wins
@@ -178,30 +174,28 @@ class Rankings:
 
     def mean_share(self, scores: ClassScores) -> float:
         """The macro mean of one-vs-rest AUCs; nan where it has to be read class by class."""
-        if COMPILED is None or not self.kept or scores.not_probabilities or not scores.exact:
+        rest = self.kept.get(None)
+        if COMPILED is None or not rest or scores.not_probabilities or not scores.exact:
             return math.nan
         self._unread = 0
-        mean: float = COMPILED.mean_share(self._rest, scores.counts, scores.total)
+        mean: float = COMPILED.mean_share(rest, scores.counts, scores.total)
         return mean
-
-    def forget(self) -> None:
-        """Drop all rankings."""
-        self._rest, self._pairs, self.kept = {}, {}, False
 
     def forget_class(self, label: Label) -> None:
         """Drop the rankings of a class that has no event any more."""
-        self._pairs.pop(label, None)
-        for rankings in (self._rest, *self._pairs.values()):
+        self.kept.pop(label, None)
+        for rankings in self.kept.values():
             rankings.pop(label, None)
 
     def follow(
         self, true: Label, scores: Mapping[Label, float], weight: int, not_probabilities: bool
     ) -> None:
         """Add one event, or remove it with a negative weight."""
-        if COMPILED is not None and weight == 1 and not (self._pairs or not_probabilities):
-            COMPILED.follow(self._rest, true, scores)
+        kept = self.kept
+        if COMPILED is not None and weight == 1 and not not_probabilities and [*kept] == [None]:
+            COMPILED.follow(kept[None], true, scores)
             return
-        for other, rankings in ((None, self._rest), *self._pairs.items()):
+        for other, rankings in kept.items():
             # Against one class only its events count, and those of the column's own class.
             both = other is None or other == true
             for column, score in scores.items() if both else ((true, scores.get(true, 0.0)),):
@@ -215,20 +209,17 @@ class Rankings:
 
     def follow_rows(self, scores: ClassScores, rows: _Rows) -> None:
         """Add the rows of a batch that ``scores`` has just added."""
-        if not self.kept:
-            return
-        self._pairs = {}
         self._unread += 1
         # After a large batch, or of rankings seldom read, it is cheaper to derive them anew.
         seldom = self._unread > _UNREAD_MOST or 8 * len(rows.true) > scores.total
         if seldom or scores.not_probabilities or not scores.exact:
-            self._rest = {}
-        self.kept = bool(self._rest)
-        for column, index in self._rest.items():
+            self.kept.clear()
+        self.kept = {other: kept for other, kept in self.kept.items() if other is None}
+        for column, index in self.kept.get(None, {}).items():
             rows.rank(scores._codes.get(column, LOW_KEY), index)
 
     def _check(self, scores: ClassScores) -> None:
-        for other, rankings in ((None, self._rest), *self._pairs.items()):
+        for other, rankings in self.kept.items():
             for column in rankings:
                 found = twice_u(scores.against(column, other))
                 assert self.wins(scores, column, other) == found
@@ -650,7 +641,7 @@ class ClassScores(ScoreFields):
         if level > self._level:
             self._level = level
             self._base = self._base.coarsened(level)
-            self._wins.forget()
+            self._wins.kept.clear()
 
     def _implied_zeros(self) -> Entries:
         """The zeros of the folded multisets that are not among their scores."""
@@ -694,7 +685,7 @@ class ClassScores(ScoreFields):
             self.exact = False
             self._base = self._base.promoted().absorbed(zeros)
             self.counts = {label: float(count) for label, count in self.counts.items()}
-            self._wins.forget()
+            self._wins.kept.clear()
 
     # Removing
 
@@ -777,16 +768,11 @@ class ClassScores(ScoreFields):
 
     def merge(self, other: ClassScores, times: int = 1) -> None:
         """Add the other's events so many times; −1 removes merged ones, both of whole weights."""
-        if not isinstance(other, ClassScores):
-            raise StateError(f"merge: expected ClassScores, got {shown(other)}")
+        check_mergeable(self, other, "max_scores", "probabilities")
         try:
             self._check_capacity(other.labels, times * other.total)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
-        for name in ("max_scores", "probabilities"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise StateError(f"merge: expected ClassScores with {name}={mine}, got {theirs}")
         if self.level < other.level:
             self._fold()
             self._coarsen(other.level)
@@ -809,7 +795,7 @@ class ClassScores(ScoreFields):
         for true, count in list(other.counts.items()):
             self._count(true, times * count)
         self._has_removed_columns = self._has_removed_columns or times < 0
-        self._wins.forget()
+        self._wins.kept.clear()
         self._relieve()
 
     def copy(self) -> ClassScores:
@@ -967,11 +953,7 @@ class ClassScores(ScoreFields):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassScores):
             return NotImplemented
-        # Level and labels after the fold that the multisets are read with.
-        return self.multisets() == other.multisets() and all(
-            getattr(self, name) == getattr(other, name)
-            for name in ("max_scores", "level", "exact", "not_probabilities", "counts", "labels")
-        )
+        return same_forms(self.to_state(), other.to_state())
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 

@@ -39,6 +39,7 @@ from streameval.states.confusion_parts.label_index import LabelIndex
 from streameval.states.confusion_parts.pair_counts import PairWeights, bool_pairs, code_pairs
 from streameval.states.fields import (
     MOST_WEIGHT,
+    check_mergeable,
     never_counted,
     removable_weight,
 )
@@ -377,8 +378,7 @@ class ConfusionCounts:
         Cost:
             O(cells of other).
         """
-        if not isinstance(other, ConfusionCounts):
-            raise StateError(f"merge: expected ConfusionCounts, got {shown(other)}")
+        check_mergeable(self, other)
         mine, theirs = self._label_index.closed, other._label_index.closed
         if mine is not theirs and (mine is None or theirs is None or list(mine) != list(theirs)):
             raise StateError(

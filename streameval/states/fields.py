@@ -41,6 +41,17 @@ def never_counted(field: str, value: object) -> InputError:
     )
 
 
+def check_mergeable(state: Any, other: object, *settings: str) -> None:
+    """Raise StateError where the other is of another class, or has another value of a setting."""
+    name = type(state).__name__
+    if not isinstance(other, type(state)):
+        raise StateError(f"merge: expected {name}, got {shown(other)}")
+    for setting in settings:
+        mine, theirs = getattr(state, setting), getattr(other, setting)
+        if mine != theirs:
+            raise StateError(f"merge: expected {name} with {setting}={mine}, got {theirs}")
+
+
 MOST_WEIGHT = 2**127
 """Largest total weight that a written state may claim: no stream is that long,
 and sums of that size still have a float."""
@@ -56,6 +67,16 @@ def refuse_at(bad: npt.NDArray[np.bool_], field: str, expected: str, got: Any) -
     if bad.any():
         at = int(np.argmax(bad))
         refuse(f"{field}[{at}]", expected, got[at].item())
+
+
+def same_forms(mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
+    """Whether two written forms are equal."""
+    return mine.keys() == theirs.keys() and all(
+        np.array_equal(value, theirs[key])
+        if isinstance(value, np.ndarray) and isinstance(theirs[key], np.ndarray)
+        else type(value) is type(theirs[key]) and value == theirs[key]
+        for key, value in mine.items()
+    )
 
 
 def falls(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

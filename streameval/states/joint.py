@@ -11,22 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 from streameval.states.fields import (
     array_field,
     cell_weights,
     cell_weights_field,
+    check_mergeable,
     int_field,
     labels_field,
     never_counted,
     refuse,
+    same_forms,
 )
 from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
-_KEYS = "exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"
+_KEYS = frozenset({"exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class JointCounts(SumVector):
     __slots__ = ("_codes",)
     NAME = "joint"
     VALIDATED = True
-    KEYS = frozenset(_KEYS)
+    KEYS = _KEYS
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,8 +144,7 @@ class JointCounts(SumVector):
             cells[key] = cells.get(key, 0) + weight
 
     def _check_merge(self, other: Any) -> None:
-        if not isinstance(other, JointCounts):
-            raise StateError(f"merge: expected JointCounts, got {shown(other)}")
+        check_mergeable(self, other)
         if self._cells and other.models not in (0, self._size):
             raise StateError(
                 f"merge: expected joint counts of {self._size} models, got {other._size}"
@@ -247,8 +248,7 @@ class JointCounts(SumVector):
             if len(rows):
                 scores = values[: len(rows) * width].reshape(len(rows), width)
                 self._add_rows(labels, codes[rows], scores, [weight[row] for row in rows.tolist()])
-        written = self.to_state()
-        if not all(np.array_equal(written[key], fields[key]) for key in _KEYS):
+        if not same_forms(self.to_state(), fields):
             raise StateError("joint: expected distinct cells that ascend")
 
     @classmethod
@@ -260,14 +260,6 @@ class JointCounts(SumVector):
         total._cells = {key: weight / unit for key, weight in total._cells.items()}
         total._exact = False
         return total.to_state()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, JointCounts):
-            return NotImplemented
-        mine, theirs = self.to_state(), other.to_state()
-        return all(np.array_equal(mine[key], theirs[key]) for key in mine)
-
-    __hash__ = None  # mutable
 
     def __repr__(self) -> str:
         return f"<JointCounts of {len(self._cells)} cells, {self._size} models>"

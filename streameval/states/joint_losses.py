@@ -15,7 +15,7 @@ from streameval.events.values import FloatArray, Label, Weight
 from streameval.states.fields import never_counted, refuse
 from streameval.states.sums.fixed_point import UNIT, sum_units, to_units, total_weight
 from streameval.states.sums.loss_terms import FRACTION, columns_of_terms, event_terms
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector, per_size
 from streameval.tasks.comparison import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
 
 LOG_DIFFERENCE_SCALE = 64
@@ -48,10 +48,6 @@ def columns_of_losses(batch: EventBatch) -> FloatArray:
     return table
 
 
-def _each(models: int) -> int:
-    return models
-
-
 def _pairs(models: int) -> int:
     return comb(models, 2)
 
@@ -75,8 +71,8 @@ class JointLosses(SumVector):
     VALIDATED = True
 
     weight = Field[Weight]()
-    log_loss = Field[list[Weight]](_each, MOST_LOG_LOSS * UNIT)
-    brier = Field[list[Weight]](_each, MOST_BRIER * UNIT)
+    log_loss = Field[list[Weight]](per_size, MOST_LOG_LOSS * UNIT)
+    brier = Field[list[Weight]](per_size, MOST_BRIER * UNIT)
     log_loss_squares = Field[list[Weight]](_pairs, 22 * UNIT)  # (MOST_LOG_LOSS / 8)²
     """Of the pairs of models (0, 1), (0, 2), …."""
     brier_squares = Field[list[Weight]](_pairs, MOST_BRIER**2 * UNIT)

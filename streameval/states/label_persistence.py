@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, shown
 from streameval.events.values import (
     Label,
     Weight,
@@ -19,6 +19,7 @@ from streameval.events.values import (
 from streameval.states.backend import compiled
 from streameval.states.fields import (
     MOST_WEIGHT,
+    check_mergeable,
     fields_of,
     int_field,
     labels_field,
@@ -124,8 +125,7 @@ class LabelPersistence(LabelRun):
 
     def merge(self, other: LabelPersistence) -> None:
         """Add the counts of another part of the stream, which is unchanged."""
-        if not isinstance(other, LabelPersistence):
-            raise StateError(f"merge: expected LabelPersistence, got {shown(other)}")
+        check_mergeable(self, other)
         if other.events:
             self.last = None if self.events else other.last
             self.events += other.events

@@ -15,9 +15,9 @@ from streameval.states.sums.fixed_point import (
     sum_units_by_group,
     total_weight,
 )
-from streameval.states.sums.loss_sums import MOST_BINS, bin_edges, each_bin
+from streameval.states.sums.loss_sums import MOST_BINS, bin_edges
 from streameval.states.sums.loss_terms import FRACTION, columns_of_terms, event_terms
-from streameval.states.sums.sum_vector import Field, SumVector
+from streameval.states.sums.sum_vector import Field, SumVector, per_size
 
 LOG_LOSS_SCALE = 64
 """The squares of log losses are kept divided by this, so that each is below 64."""
@@ -50,7 +50,7 @@ class LossSquares(SumVector):
     """Σ weight · (ln q)², in units of 2**-54."""
     brier_squares = Field[Weight](None, 9 * UNIT)  # a Brier term is below 3
     """Σ weight · Brier term², in units of 2**-60."""
-    bin_gap_squares = Field[list[Weight]](each_bin, UNIT)
+    bin_gap_squares = Field[list[Weight]](per_size, UNIT)
     """Σ weight · (p − y)² in each reliability bin, in units of 2**-60."""
 
     def __init__(self, bins: int = 10) -> None:
@@ -91,6 +91,6 @@ class LossSquares(SumVector):
         return self._size
 
     def _fault(self, terms: Any = None) -> str:
-        if sum(self._values[3:]) > self._most_weight() * UNIT:
+        if sum(self._values[3:]) > self._about(self.weight)[0] * UNIT:
             return self._no_events()
         return super()._fault()

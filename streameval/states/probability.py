@@ -8,9 +8,9 @@ from streameval.events.truth import canonical_positive
 from streameval.events.values import Weight, canonical_score
 from streameval.states.backend import compiled
 from streameval.states.sums.fixed_point import UNIT, total_weight
-from streameval.states.sums.loss_sums import LossSums, each_bin
+from streameval.states.sums.loss_sums import LossSums
 from streameval.states.sums.loss_terms import EventTerms, binary_terms
-from streameval.states.sums.sum_vector import Field
+from streameval.states.sums.sum_vector import Field, per_size
 
 _NATIVE = compiled("streameval.states.native.native_tallies")
 
@@ -48,7 +48,7 @@ class ProbabilitySums(LossSums):
     FIELD = "probability"
     MOST_BRIER = UNIT
 
-    bin_positives = Field[list[Weight]](each_bin)
+    bin_positives = Field[list[Weight]](per_size)
     """Weight of the positive events in each bin."""
     outside = Field[Weight]()
     """Weight of the events whose score is not in [0, 1]."""

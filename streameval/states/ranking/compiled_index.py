@@ -23,7 +23,7 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
-from streameval.states.fields import never_counted, removable_weight
+from streameval.states.fields import never_counted, removable_weight, same_forms
 from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel, own_methods
 from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.ranking.reference_index import (
@@ -245,10 +245,7 @@ class NativeScoreIndex(ScoreIndexKernel):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (NativeScoreIndex, ReferenceScoreIndex)):
             return NotImplemented
-        mine, theirs = self.to_state(), other.to_state()
-        return mine.keys() == theirs.keys() and all(
-            np.array_equal(value, theirs[key]) for key, value in mine.items()
-        )
+        return same_forms(self.to_state(), other.to_state())
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -25,7 +25,7 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
-from streameval.states.fields import never_counted, removable_weight
+from streameval.states.fields import never_counted, removable_weight, same_forms
 from streameval.states.ranking.coarse_score import (
     checked_limit,
     coarse,
@@ -45,6 +45,7 @@ from streameval.states.ranking.score_groups import (
     twice_u,
 )
 from streameval.states.ranking.weights import WeightArray, check_total, exact_sum
+from streameval.states.ranking.wide_ranking import WideRanking
 
 
 def check_room(index: Any, other: Any) -> None:
@@ -101,7 +102,7 @@ class ReferenceScoreIndex:
         self._sides: tuple[Any, Any] | None = None
         if self._limit is None:
             self._sides = SortedList(), SortedList()
-        self._table: dict[float, list[Weight]] = {}
+        self._table = WideRanking()
         # Both are derived at the next read where they are None.
         self._wins: Weight | None = 0
         self._groups: ScoreGroups | None = None
@@ -216,8 +217,9 @@ class ReferenceScoreIndex:
         if self._groups is None:
             dtype = np.int64 if self._exact else np.float64
             if self._sides is None:
-                scores = [np.array(list(self._table), dtype=np.float64)] * 2
-                rows: Any = np.array(list(self._table.values()), dtype=dtype).reshape(-1, 2)
+                table = self._table.weights
+                scores = [np.array(list(table), dtype=np.float64)] * 2
+                rows: Any = np.array(list(table.values()), dtype=dtype).reshape(-1, 2)
                 weights: list[WeightArray] = [rows[:, 0], rows[:, 1]]
             else:
                 scores = [np.array(side, dtype=np.float64) for side in self._sides]
@@ -257,39 +259,33 @@ class ReferenceScoreIndex:
                 own.remove(score)
             return
         self._to_table()
-        row = self._table.setdefault(score, [0, 0])
-        row[positive] += weight
-        if row == [0, 0]:
-            del self._table[score]
+        self._table.add_whole(positive, score, weight)
         self._wins = self._groups = None
 
     def _to_table(self, level: int = 0) -> None:
         """Keep weights in place of lists, at the cells of a level of at least the own one."""
         if self._sides is not None or level > self._level:
-            self._table, groups = {}, self.groups()
+            groups, self._table = self.groups(), WideRanking()
             self._add_groups(groups, 1, level)
             self._sides, self._level = None, max(level, self._level)
 
     def _add_groups(self, groups: ScoreGroups, times: int, level: int) -> None:
         """Add weights to the table, at the cells of a level."""
-        for score, *weights in zip(*map(np.ndarray.tolist, groups), strict=True):
-            row = self._table.setdefault(coarse(score, level), [0, 0])
-            for positive, weight in enumerate(weights[::-1]):
-                row[positive] += times * weight
-            if row == [0, 0]:
-                del self._table[coarse(score, level)]
+        cells = coarse_column(groups.scores, level)
+        self._table.add_groups(groups._replace(scores=cells), times)
         self._wins = self._groups = None
 
     def _promote(self) -> None:
         """Make all weights floats, for good."""
         if self._exact:
             self._to_table()
-            self._table = {score: [*map(float, row)] for score, row in self._table.items()}
+            for row in self._table.weights.values():
+                row[:] = map(float, row)
             self._exact, self._wins, self._groups = False, None, None
 
     def _fit(self) -> None:
         """Raise the level to the least at which the distinct scores are within the limit."""
-        if self._limit is not None and len(self._table) > self._limit:
+        if self._limit is not None and self._table.distinct > self._limit:
             self._to_table(least_level(self.groups().scores, self._level, self._limit))
 
     def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
@@ -379,7 +375,7 @@ class ReferenceScoreIndex:
         if self._sides is not None:
             held = self._sides[positive].count(score)
         else:
-            held = self._table.get(score, (0, 0))[positive]
+            held = self._table.weights.get(score, (0, 0))[positive]
         if held < whole:
             raise never_counted("score", score)
         self._change(positive, score, -whole)
@@ -470,10 +466,7 @@ class ReferenceScoreIndex:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ReferenceScoreIndex):
             return NotImplemented
-        mine = self._limit, self._level, self._exact
-        return mine == (other._limit, other._level, other._exact) and all(
-            np.array_equal(*pair) for pair in zip(self.groups(), other.groups(), strict=True)
-        )
+        return same_forms(self.to_state(), other.to_state())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -485,11 +478,12 @@ class ReferenceScoreIndex:
         assert (coarse_column(groups.scores, self._level) == groups.scores).all()
         assert self._limit is None or len(groups.scores) <= self._limit
         if self._sides is None:
-            assert len(groups.scores) == len(self._table)
+            self._table._check()
+            assert len(groups.scores) == self._table.distinct
         else:
             assert self._exact
             assert self._limit is None
-            assert not self._table
+            assert not self._table.distinct
             for side in self._sides:
                 side._check()
         for total, column in zip(self._totals, columns, strict=True):

@@ -27,13 +27,10 @@ from streameval.states.sums.loss_terms import (
     columns_of_terms,
     loss_column,
 )
-from streameval.states.sums.sum_vector import Field, Form, SumVector
+from streameval.states.sums.sum_vector import Field, Form, SumVector, per_size
 
 MOST_BINS = 10_000
 _SCALE = float(UNIT)
-
-_ROUNDING = 1e-6
-"""How far float sums of the same terms in another order may differ, generously."""
 
 
 def bin_edges(bins: int) -> list[float]:
@@ -50,11 +47,6 @@ def _edges_of(bins: int) -> list[float]:
     return edges
 
 
-def each_bin(bins: int) -> int:
-    """The size of a field with a sum for each bin."""
-    return bins
-
-
 class LossSums(SumVector):
     """Sums of log loss and Brier terms in units of 2**-60, and reliability bins.
 
@@ -67,9 +59,9 @@ class LossSums(SumVector):
     MOST_BRIER: ClassVar[int]
     """Units of the largest Brier term of one event."""
 
-    bin_weights = Field[list[Weight]](each_bin)
+    bin_weights = Field[list[Weight]](per_size)
     """Weight of the events in each bin."""
-    bin_probability_units = Field[list[Weight]](each_bin, UNIT)
+    bin_probability_units = Field[list[Weight]](per_size, UNIT)
     """Σ weight · probability of each bin, in units of 2**-60."""
     log_loss_units = Field[Weight](None, 64 * UNIT)
     """Σ weight · (−ln q), q the probability of what happened, in units of 2**-60."""
@@ -193,12 +185,6 @@ class LossSums(SumVector):
         high = to_units(self._edges[at]) if at < len(self._edges) else UNIT
         more, less = self._about(weight)
         return bool(0 <= hits <= more and less * low <= units <= more * high)
-
-    def _about(self, weight: Weight) -> tuple[Weight, Weight]:
-        """Upper and lower bound of a weight that was summed in another order."""
-        if self._exact:
-            return weight, weight
-        return weight * (1.0 + _ROUNDING), weight * (1.0 - _ROUNDING)
 
     def _fault(self, terms: EventTerms | None = None) -> str:
         bins = range(self._size)

@@ -35,10 +35,12 @@ from streameval.states.backend import compiled
 from streameval.states.fields import (
     MOST_WEIGHT,
     bool_field,
+    check_mergeable,
     fields_of,
     int_field,
     never_counted,
     removable_weight,
+    same_forms,
     weight_field,
     weights_field,
 )
@@ -53,8 +55,13 @@ Parts: TypeAlias = Sequence[tuple[Form, int]]
 
 T = TypeVar("T")
 
-_ROUNDING = 1.000001
-"""Float sums of the same terms differ by their order; a millionth is generous."""
+_ROUNDING = 1e-6
+"""How far float sums of the same terms in another order may differ, generously."""
+
+
+def per_size(size: int) -> int:
+    """The length of a field with a sum for each unit of the state's size."""
+    return size
 
 
 @dataclass(eq=False)
@@ -154,6 +161,8 @@ class SumVector:
     KEYS: ClassVar[frozenset[str]]
     """Of the written form; ``OPTIONAL``: further ones, all or none of which it has."""
     OPTIONAL: ClassVar[frozenset[str]] = frozenset()
+    SETTINGS: ClassVar[tuple[str, ...]] = ()
+    """Attributes that states which are merged have in common, beside the size."""
     VALIDATED: ClassVar[bool] = False
     """Whether all arguments are validated by the caller; a whole float weight then ends
     exactness too."""
@@ -213,7 +222,7 @@ class SumVector:
 
     def _fault(self, terms: Any = None) -> str:
         """Why no events have these sums, or only those that an event of these terms changes."""
-        weight = self._most_weight()
+        weight, _ = self._about(self.weight)
         sound = all(
             most is None or 0 <= value <= weight * most
             for value, most in zip(self._values, self._layout.most, strict=True)
@@ -223,9 +232,11 @@ class SumVector:
     def _no_events(self) -> str:
         return f": no events of weight {shown(self.weight)} have these sums"
 
-    def _most_weight(self) -> Weight:
-        """The weight, or more than a sum of the same weights in another order."""
-        return self.weight if self._exact else self.weight * _ROUNDING
+    def _about(self, weight: Weight) -> tuple[Weight, Weight]:
+        """Upper and lower bound of a weight that was summed in another order."""
+        if self._exact:
+            return weight, weight
+        return weight * (1.0 + _ROUNDING), weight * (1.0 - _ROUNDING)
 
     def queue(self) -> Any:
         """The ``NativeEventQueue`` that compiled code adds events of whole weight to."""
@@ -338,8 +349,7 @@ class SumVector:
 
     def _check_merge(self, other: Any) -> None:
         """Raise StateError where the other cannot be merged."""
-        if not isinstance(other, type(self)):
-            raise StateError(f"merge: expected {type(self).__name__}, got {shown(other)}")
+        check_mergeable(self, other, *self.SETTINGS)
         if self._size != other._size:
             key = self.SIZE[0]
             raise StateError(
@@ -464,7 +474,7 @@ class SumVector:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)):
             return NotImplemented
-        return self.to_state() == other.to_state()
+        return same_forms(self.to_state(), other.to_state())
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
