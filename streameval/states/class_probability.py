@@ -12,12 +12,7 @@ import numpy as np
 from streameval.events.event import EventBatch
 from streameval.events.values import IntArray, Label, Weight
 from streameval.states.class_events import COMPILED
-from streameval.states.fields import (
-    PROBABILITIES_KEY,
-    probabilities_field,
-    refuse,
-    weights_field,
-)
+from streameval.states.fields import PROBABILITIES_KEY, Fields
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import UNIT, chunks, total_weight, total_weight_by_group
 from streameval.states.sums.loss_sums import LossSums
@@ -198,11 +193,10 @@ class ClassProbabilitySums(LossSums):
         return form if self.probabilities else {"probabilities": False, **form}
 
     @classmethod
-    def _of_settings(cls, fields: Form) -> ClassProbabilitySums:
-        probabilities = probabilities_field(fields, cls.NAME)
-        return cls(super()._of_settings(fields).bins, probabilities=probabilities)
+    def _of_settings(cls, fields: Fields) -> ClassProbabilitySums:
+        return cls(super()._of_settings(fields).bins, probabilities=fields.probabilities())
 
-    def _read(self, fields: Form) -> None:
+    def _read(self, fields: Fields) -> None:
         super()._read(fields)
         if not self._exact:
             self._terms = None
@@ -210,12 +204,12 @@ class ClassProbabilitySums(LossSums):
         if type(ranks) is not list or not all(
             type(rank) is int and ABSENT <= rank < 2**53 for rank in ranks
         ):
-            refuse(f"{self.NAME}.ranks", f"integers from {ABSENT}", ranks)
+            fields.refuse("ranks", f"integers from {ABSENT}", ranks)
         if any(a >= b for a, b in pairwise(ranks)):
-            refuse(f"{self.NAME}.ranks", "each rank once, ascending", ranks)
-        weights = weights_field(fields, "rank_weights", self.NAME, self._exact, len(ranks))
+            fields.refuse("ranks", "each rank once, ascending", ranks)
+        weights = fields.weights("rank_weights", len(ranks))
         if not all(weights):
-            refuse(f"{self.NAME}.rank_weights", "weights above 0", weights)
+            fields.refuse("rank_weights", "weights above 0", weights)
         self._cells = dict(zip(ranks, weights, strict=True))
 
     @classmethod

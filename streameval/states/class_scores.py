@@ -22,24 +22,16 @@ from streameval.states.class_events import COMPILED
 from streameval.states.fields import (
     MOST_WEIGHT,
     PROBABILITIES_KEY,
-    array_field,
-    bool_field,
+    Fields,
     check_mergeable,
     falls,
-    fields_of,
-    indices_field,
-    labels_field,
     never_counted,
-    probabilities_field,
-    refuse,
-    refuse_at,
     removable_weight,
     same_forms,
-    weights_field,
 )
 from streameval.states.ranking.coarse_score import (
     BOUNDED_KEYS,
-    bounds_fields,
+    bounds_of,
     check_cells,
     checked_limit,
     coarse,
@@ -63,7 +55,6 @@ if TYPE_CHECKING:
 RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share."""
 
-_NAME = "class_scores"
 _KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
 _EVENTS_MOST = 1024
 _PARTS_MOST = 256
@@ -833,19 +824,18 @@ class ClassScores(ScoreFields):
     @classmethod
     def from_state(cls, data: object, declared: tuple[Label, ...] | None = None) -> ClassScores:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, _NAME, _KEYS, BOUNDED_KEYS, PROBABILITIES_KEY)
-        max_scores, level = bounds_fields(fields, _NAME)
-        probabilities = probabilities_field(fields, _NAME)
+        fields = Fields(data, "class_scores", _KEYS, BOUNDED_KEYS, PROBABILITIES_KEY)
+        max_scores, level = bounds_of(fields)
+        probabilities = fields.probabilities()
         new = cls(max_scores=max_scores, probabilities=probabilities, declared=declared)
-        new._level = level
-        new.exact = exact = bool_field(fields, "exact", _NAME)
-        labels = labels_field(fields, "labels", _NAME)
+        new._level, new.exact = level, fields.exact
+        labels = fields.labels()
         if len(labels) > MAX_CLASSES:
-            refuse(f"{_NAME}.labels", f"at most {MAX_CLASSES} labels", len(labels))
-        counts = weights_field(fields, "counts", _NAME, exact, len(labels))
-        most = MAX_TOTAL // max(1, len(labels)) if exact else MOST_WEIGHT
+            fields.refuse("labels", f"at most {MAX_CLASSES} labels", len(labels))
+        counts = fields.weights("counts", len(labels))
+        most = MAX_TOTAL // max(1, len(labels)) if new.exact else MOST_WEIGHT
         if sum(counts) > most:
-            refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(counts))
+            fields.refuse("counts", f"a sum of at most {most}", sum(counts))
         new._base = new._read(fields, counts)
         named = set((new._base.keys >> KEY_SHIFT).tolist())
         for n, (label, count) in enumerate(zip(labels, counts, strict=True)):
@@ -853,35 +843,32 @@ class ClassScores(ScoreFields):
             if count:
                 new._count(label, count)
             elif n not in named:
-                refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
+                fields.refuse(f"labels[{n}]", "a label that occurs", label)
         new._folded = new.counts.copy()
-        if not exact:
+        if not new.exact:
             # Older forms imply the zeros of floats, too.
             new._base = new._base.absorbed(new._implied_zeros())
         return new
 
-    def _read(self, fields: dict[str, Any], counts: list[Weight]) -> KeyedScores:
+    def _read(self, fields: Fields, counts: list[Weight]) -> KeyedScores:
         """The multisets of a written form, every value checked; raises StateError."""
-        columns, true = (
-            indices_field(fields, key, _NAME, len(counts)) for key in ("columns", "true")
-        )
-        lengths = array_field(fields, "lengths", _NAME, np.int64)
+        columns, true = (fields.indices(key, len(counts)) for key in ("columns", "true"))
+        lengths = fields.array("lengths", np.int64)
         if not len(columns) == len(true) == len(lengths):
             raise StateError(
-                f"{_NAME}.columns: expected columns, true and lengths of one length, "
+                f"class_scores.columns: expected columns, true and lengths of one length, "
                 f"got {len(columns)}, {len(true)} and {len(lengths)}"
             )
         keys = columns << KEY_SHIFT | true
-        refuse_at(falls(keys), f"{_NAME}.columns", "ascending (column, true), none twice", columns)
-        scores = array_field(fields, "scores", _NAME, np.float64)
-        weights = array_field(fields, "weights", _NAME, self._dtype)
+        fields.refuse_at(falls(keys), "columns", "ascending (column, true), none twice", columns)
+        scores = fields.array("scores", np.float64)
+        weights = fields.array("weights", self._dtype)
         if len(scores) != len(weights):
-            raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
+            fields.refuse("weights", f"{len(scores)} weights", len(weights))
         # Bounded one by one first, so that their sum cannot wrap around.
         bad = (lengths < 1) | (lengths > len(scores))
         if bad.any() or total_weight(lengths) != len(scores):
-            total = f"lengths above 0 that add up to {len(scores)}"
-            raise StateError(f"{_NAME}.lengths: expected {total}")
+            fields.refuse("lengths", f"lengths above 0 that add up to {len(scores)}", lengths)
         starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
         firsts = starts[:-1]
         # False for nan.
@@ -891,17 +878,17 @@ class ClassScores(ScoreFields):
             expected, good = "a score in (0, 1]", (scores > 0.0) & (scores <= 1.0)
         if not self.exact:
             good |= (scores == 0.0) & ~np.signbit(scores)
-        refuse_at(~good, f"{_NAME}.scores", expected, scores)
+        fields.refuse_at(~good, "scores", expected, scores)
         falling = falls(scores)
         falling[firsts] = False
-        refuse_at(falling, f"{_NAME}.scores", "ascending scores, none twice", scores)
+        fields.refuse_at(falling, "scores", "ascending scores, none twice", scores)
         alone = (scores[firsts] == 0.0) & (lengths == 1)
-        refuse_at(alone, f"{_NAME}.lengths", "a score but 0", lengths)
+        fields.refuse_at(alone, "lengths", "a score but 0", lengths)
         positive = (weights > 0) & (weights <= MOST_WEIGHT)
-        refuse_at(~positive, f"{_NAME}.weights", "a weight above 0", weights)
+        fields.refuse_at(~positive, "weights", "a weight above 0", weights)
         if self._is_over_limit(lengths):
             most = f"at most {self.max_scores} scores in each multiset"
-            raise StateError(f"{_NAME}.lengths: expected {most}")
+            fields.refuse("lengths", most, lengths.max())
         of_class = np.array([counts[y] for y in true.tolist()], weights.dtype)
         # Of floats, so that a sum of integers that wraps around is found as well.
         over = np.add.reduceat(weights.astype(np.float64), firsts) > of_class * (1 + RESIDUE)
@@ -910,12 +897,12 @@ class ClassScores(ScoreFields):
         if over.any():
             at = int(np.argmax(over))
             start, end = starts[at : at + 2].tolist()
-            refuse(
-                f"{_NAME}.weights[{start}:{end}]",
+            fields.refuse(
+                f"weights[{start}:{end}]",
                 f"a sum of at most {of_class[at]}, the weight of the true class",
                 total_weight(weights[start:end]),
             )
-        check_cells(scores, None, self._level, _NAME)
+        check_cells(fields, scores, None, self._level)
         ones = self.exact and bool((weights == 1).all())
         return KeyedScores(keys, starts, scores, None if ones else weights)
 

@@ -15,14 +15,10 @@ from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 from streameval.states.fields import (
-    array_field,
+    Fields,
     cell_weights,
-    cell_weights_field,
     check_mergeable,
-    int_field,
-    labels_field,
     never_counted,
-    refuse,
     same_forms,
 )
 from streameval.states.sums.sum_vector import Form, Parts, SumVector
@@ -215,34 +211,34 @@ class JointCounts(SumVector):
             "weight": cells.weight.tolist() if cells.weight.dtype == object else cells.weight,
         }
 
-    def _read(self, fields: Form) -> None:
-        models = int_field(fields, "models", "joint", 0, MAX_MODELS)
-        labels = labels_field(fields, "labels", "joint")
-        true = array_field(fields, "true", "joint", np.int64)
-        predicted = array_field(fields, "predicted", "joint", np.int64)
+    def _read(self, fields: Fields) -> None:
+        models = fields.integer("models", 0, MAX_MODELS)
+        labels = fields.labels()
+        true = fields.array("true", np.int64)
+        predicted = fields.array("predicted", np.int64)
         scored, n = fields["scored"], len(true)
         if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
-            refuse("joint.scored", f"{n} bools", scored)
-        values = array_field(fields, "scores", "joint", np.float64)
+            fields.refuse("scored", f"{n} bools", scored)
+        values = fields.array("scores", np.float64)
         if len(predicted) != n * models:
-            refuse("joint.predicted", f"{n * models} values", len(predicted))
+            fields.refuse("predicted", f"{n * models} values", len(predicted))
         known = int(scored.sum())
         if len(values) != known * models:
-            refuse("joint.scores", f"{known * models} values", len(values))
+            fields.refuse("scores", f"{known * models} values", len(values))
         if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
-            refuse("joint.scores", "finite numbers without -0.0", "others")
+            fields.refuse("scores", "finite numbers without -0.0", "others")
         codes = np.column_stack([true, predicted.reshape(n, models)])
         occurring = np.unique(codes)
         if not np.array_equal(occurring, np.arange(len(labels))):
             expected = f"indices into {len(labels)} labels, each at least once"
-            refuse("joint.true", expected, occurring)
+            fields.refuse("true", expected, occurring)
         if bool(n) != bool(models):
-            refuse("joint.models", "a number of models where there are events", models)
-        weight, exact = cell_weights_field(fields, "weight", "joint")
+            fields.refuse("models", "a number of models where there are events", models)
+        weight, exact = fields.cell_weights("weight")
         if len(weight) != n:
-            refuse("joint.weight", f"{n} weights", len(weight))
+            fields.refuse("weight", f"{n} weights", len(weight))
         if self._exact != exact:
-            refuse("joint.weight", "ints where exact, else floats", fields["weight"])
+            fields.refuse("weight", "ints where exact, else floats", fields["weight"])
         for has, width in ((False, 0), (True, models)):
             rows = np.flatnonzero(scored == has)
             if len(rows):
@@ -260,9 +256,6 @@ class JointCounts(SumVector):
         total._cells = {key: weight / unit for key, weight in total._cells.items()}
         total._exact = False
         return total.to_state()
-
-    def __repr__(self) -> str:
-        return f"<JointCounts of {len(self._cells)} cells, {self._size} models>"
 
     def _check(self) -> None:
         super()._check()

@@ -12,7 +12,7 @@ import numpy as np
 from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import FloatArray, Label, Weight
-from streameval.states.fields import never_counted, refuse
+from streameval.states.fields import Fields, never_counted
 from streameval.states.sums.fixed_point import UNIT, sum_units, to_units, total_weight
 from streameval.states.sums.loss_terms import FRACTION, columns_of_terms, event_terms
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector, per_size
@@ -152,10 +152,10 @@ class JointLosses(SumVector):
         if other.models:
             self._add_sums([times * total for total in other._values])
 
-    def _read(self, fields: Form) -> None:
+    def _read(self, fields: Fields) -> None:
         super()._read(fields)
         if bool(self.models) != bool(self.weight) or self.models == 1:
-            refuse(f"{self.NAME}.models", "a number of models where there are events", self.models)
+            fields.refuse("models", "a number of models where there are events", self.models)
 
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
@@ -165,9 +165,6 @@ class JointLosses(SumVector):
     def _check(self) -> None:
         super()._check()
         assert bool(self.weight) == bool(self.models)
-
-    def __repr__(self) -> str:
-        return f"<JointLosses of {self.models} models, weight {self.weight}>"
 
 
 def _differences(losses: Sequence[Any]) -> list[Any]:

@@ -17,15 +17,7 @@ from streameval.events.values import (
     weight_column,
 )
 from streameval.states.backend import compiled
-from streameval.states.fields import (
-    MOST_WEIGHT,
-    check_mergeable,
-    fields_of,
-    int_field,
-    labels_field,
-    never_counted,
-    refuse,
-)
+from streameval.states.fields import MOST_WEIGHT, Fields, check_mergeable, never_counted
 
 
 class LabelRun:
@@ -44,7 +36,6 @@ _NATIVE: Any = compiled("streameval.states.native.native_tallies")
 if not TYPE_CHECKING and _NATIVE is not None:
     LabelRun = _NATIVE.LabelRun
 
-_NAME = "succession"
 _KEYS = frozenset({"events", "last", "pairs", "repeats"})
 
 
@@ -146,19 +137,19 @@ class LabelPersistence(LabelRun):
     @classmethod
     def from_state(cls, data: object) -> LabelPersistence:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, _NAME, _KEYS)
+        fields = Fields(data, "succession", _KEYS)
         state = cls()
-        state.events = int_field(fields, "events", _NAME, 0, MOST_WEIGHT)
-        last = labels_field(fields, "last", _NAME)
+        state.events = fields.integer("events", 0, MOST_WEIGHT)
+        last = fields.labels(key="last")
         if len(last) > min(1, state.events):
-            refuse(f"{_NAME}.last", "at most one label, and none before any event", last)
+            fields.refuse("last", "at most one label, and none before any event", last)
         # Each part of the stream begins without a predecessor; without a last
         # label there were two parts at least.
         most = max(0, state.events - (1 if last else 2))
-        state.pairs = int_field(fields, "pairs", _NAME, 0, most)
-        state.repeats = int_field(fields, "repeats", _NAME, 0, state.pairs)
+        state.pairs = fields.integer("pairs", 0, most)
+        state.repeats = fields.integer("repeats", 0, state.pairs)
         if not last and state.events == 1:
-            refuse(f"{_NAME}.last", "the label of the one event", last)
+            fields.refuse("last", "the label of the one event", last)
         state.last = last[0] if last else None
         return state
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from streameval.events.truth import canonical_positive
 from streameval.events.values import Weight, canonical_score
-from streameval.states.fields import MOST_WEIGHT, fields_of
+from streameval.states.fields import MOST_WEIGHT, Fields
 from streameval.states.sums.exact_sum import ExactSum, nearest_float, scaled_sum
 from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
 
@@ -53,24 +53,23 @@ class ScoreMoments(SumVector):
         weight = self._weights[positive]
         return weight.as_integer_ratio()[0] if self._exact else weight.value()
 
+    def _ratios(self, positive: bool) -> list[int]:
+        """Numerator and denominator of Σw, of Σw·x and of Σw·x² of one class."""
+        self._settle()
+        return [n for each in self._values[positive::2] for n in each.as_integer_ratio()]
+
     def mean(self, positive: bool) -> float | None:
         """Σwx / Σw of one class, correctly rounded; None when it has no event."""
-        count, over = self._weights[positive].as_integer_ratio()
-        if not count:
-            return None
-        total, under = self._sums[positive].as_integer_ratio()
-        return nearest_float(total * over, under * count)
+        count, over, total, under, _, _ = self._ratios(positive)
+        return nearest_float(total * over, under * count) if count else None
 
     def mean_difference(self) -> float | None:
         """The mean of the positives less that of the negatives, rounded once; None without both."""
-        parts = []
-        for weights, sums in zip(self._weights, self._sums, strict=True):
-            count, over = weights.as_integer_ratio()
-            if not count:
-                return None
-            total, under = sums.as_integer_ratio()
-            parts.append((total * over, under * count))
-        (low, below), (high, under) = parts
+        few, of_few, low, below, _, _ = self._ratios(False)
+        many, of_many, high, under, _, _ = self._ratios(True)
+        if not (few and many):
+            return None
+        low, below, high, under = low * of_few, below * few, high * of_many, under * many
         return nearest_float(high * below - low * under, under * below)
 
     def variance(self, positive: bool) -> float | None:
@@ -78,19 +77,11 @@ class ScoreMoments(SumVector):
 
         0 for a single score; ``inf`` beyond the largest float; None when the class has no event.
         """
-        count, over = self._weights[positive].as_integer_ratio()
+        count, over, total, under, squares, below = self._ratios(positive)
         if not count:
             return None
-        numerator, denominator = self._spread(positive)
-        return nearest_float(numerator * over, denominator * count * count)
-
-    def _spread(self, positive: bool) -> tuple[int, int]:
-        """``count · Σwx² − over · (Σwx)²`` as a fraction; never negative."""
-        count, over = self._weights[positive].as_integer_ratio()
-        total, under = self._sums[positive].as_integer_ratio()
-        squares, below = self._squares[positive].as_integer_ratio()
-        numerator = squares * count * under * under - total * total * over * below
-        return numerator, below * under * under
+        numerator = squares * count * under**2 - total**2 * over * below
+        return nearest_float(numerator * over, below * under**2 * count**2)
 
     @property
     def weight(self) -> Weight:
@@ -148,10 +139,10 @@ class ScoreMoments(SumVector):
         self._settle()
         return {"exact": self._exact, **_of_classes([each.to_state() for each in self._values])}
 
-    def _read(self, fields: Form) -> None:
+    def _read(self, fields: Fields) -> None:
         for n, name in enumerate(_CLASSES):
             path = f"{self.NAME}.{name}"
-            part = fields_of(fields[name], path, frozenset(_SUMS))
+            part = Fields(fields[name], path, {*_SUMS})
             self._values[n::2] = [ExactSum.from_state(part[key], f"{path}.{key}") for key in _SUMS]
 
     @classmethod
@@ -183,13 +174,11 @@ class ScoreMoments(SumVector):
     def _fault(self, terms: tuple[bool, float] | None = None) -> str:
         for positive in (False, True) if terms is None else terms[:1]:
             name = _CLASSES[positive]
-            count, over = self._weights[positive].as_integer_ratio()
-            total = self._sums[positive].as_integer_ratio()[0]
-            squares = self._squares[positive].as_integer_ratio()[0]
+            count, over, total, under, squares, below = self._ratios(positive)
             if self._exact and over != 1:
                 return f".{name}.weight: expected a whole weight, got {nearest_float(count, over)}"
             # Σw · Σwx² ≥ (Σwx)², and 0 only with 0.
-            sound = squares >= 0 and self._spread(positive)[0] >= 0
+            sound = squares >= 0 and squares * count * under**2 >= total**2 * below * over
             if count <= 0:
                 sound = count == total == squares == 0
             if not sound or count > over * MOST_WEIGHT:

@@ -7,18 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.events.values import MAX_CLASSES, Label, Weight
-from streameval.states.fields import (
-    bool_field,
-    cell_weights,
-    cell_weights_field,
-    falls,
-    fields_of,
-    indices_field,
-    labels_field,
-    refuse,
-)
+from streameval.states.fields import Fields, cell_weights, falls
 
-_NAME = "confusion"
 _KEYS = frozenset({"closed", "labels", "predicted", "true", "weight"})
 
 
@@ -44,28 +34,27 @@ def write_form(form: ConfusionForm) -> dict[str, Any]:
 
 def read_form(data: object) -> ConfusionForm:
     """The content of a dict of unknown origin; raises StateError."""
-    fields = fields_of(data, _NAME, _KEYS)
-    closed = bool_field(fields, "closed", _NAME)
-    labels = labels_field(fields, "labels", _NAME, ascending=not closed)
+    fields = Fields(data, "confusion", _KEYS)
+    closed = fields.flag("closed")
+    labels = fields.labels(ascending=not closed)
     if len(labels) > MAX_CLASSES:
-        refuse(f"{_NAME}.labels", f"at most {MAX_CLASSES} labels", len(labels))
-    true = indices_field(fields, "true", _NAME, len(labels))
-    predicted = indices_field(fields, "predicted", _NAME, len(labels))
-    weight, exact = cell_weights_field(fields, "weight", _NAME)
+        fields.refuse("labels", f"at most {MAX_CLASSES} labels", len(labels))
+    true, predicted = (fields.indices(key, len(labels)) for key in ("true", "predicted"))
+    weight, exact = fields.cell_weights("weight")
     if not exact and not weight:
-        refuse(f"{_NAME}.weight", "at least one weight where weights are floats", fields["weight"])
+        expected = "at least one weight where weights are floats"
+        fields.refuse("weight", expected, fields["weight"])
     for key, length in (("predicted", len(predicted)), ("weight", len(weight))):
         if length != len(true):
-            refuse(f"{_NAME}.{key}", f"{len(true)} values, as many as in true", length)
+            fields.refuse(key, f"{len(true)} values, as many as in true", length)
     cells = list(zip(true.tolist(), predicted.tolist(), weight, strict=True))
     # At most MAX_CLASSES squared: far inside int64.
     falling = falls(true * len(labels) + predicted)
     if falling.any():
         n = int(np.argmax(falling))
-        expected = "cells that ascend by true, then predicted"
-        refuse(f"{_NAME}.true[{n}]", expected, cells[n][:2])
+        fields.refuse(f"true[{n}]", "cells that ascend by true, then predicted", cells[n][:2])
     unused = {*range(len(labels))}.difference(true.tolist(), predicted.tolist())
     if unused and not closed:
         n = min(unused)
-        refuse(f"{_NAME}.labels[{n}]", "a label that occurs in a cell", labels[n])
+        fields.refuse(f"labels[{n}]", "a label that occurs in a cell", labels[n])
     return ConfusionForm(labels, closed, cells, exact)

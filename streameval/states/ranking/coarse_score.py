@@ -8,13 +8,12 @@ axis a score has an integer *offset* that grows with it, and at level h its cell
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
 from streameval.events.values import BoolArray, FloatArray, IntArray
-from streameval.states.fields import refuse_at
+from streameval.states.fields import Fields
 
 LEAST_SCORES = 1024
 """Smallest limit: at level :data:`MOST_LEVEL` the whole axis has 522 cells."""
@@ -134,7 +133,7 @@ BOUNDED_KEYS = frozenset({"level", "max_scores"})
 """Keys of a written form that a state has only where its scores are bounded."""
 
 
-def bounds_fields(fields: dict[str, Any], name: str) -> tuple[int | None, int]:
+def bounds_of(fields: Fields) -> tuple[int | None, int]:
     """The limit and the level of a written form, None and 0 without; raises StateError."""
     if "level" not in fields:
         return None, 0
@@ -142,18 +141,18 @@ def bounds_fields(fields: dict[str, Any], name: str) -> tuple[int | None, int]:
     try:
         limit = checked_limit(max_scores)
     except InputError as error:
-        raise StateError(f"{name}.{error}") from None
+        raise StateError(f"{fields.name}.{error}") from None
     if limit is None or type(level) is not int or not 0 <= level <= MOST_LEVEL:
         raise StateError(
-            f"{name}.level: expected a level from 0 to {MOST_LEVEL} beside a limit, "
+            f"{fields.name}.level: expected a level from 0 to {MOST_LEVEL} beside a limit, "
             f"got {shown(level)} beside {shown(max_scores)}"
         )
     return limit, level
 
 
-def check_cells(scores: FloatArray, limit: int | None, level: int, name: str) -> None:
+def check_cells(fields: Fields, scores: FloatArray, limit: int | None, level: int) -> None:
     """Raise StateError for more scores than the limit, or one that is no representative."""
     if limit is not None and len(scores) > limit:
-        raise StateError(f"{name}.scores: expected at most {limit} scores, got {len(scores)}")
+        fields.refuse("scores", f"at most {limit} scores", len(scores))
     expected = f"the smallest score of a cell of level {level}"
-    refuse_at(coarse_column(scores, level) != scores, f"{name}.scores", expected, scores)
+    fields.refuse_at(coarse_column(scores, level) != scores, "scores", expected, scores)

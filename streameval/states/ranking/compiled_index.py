@@ -42,7 +42,8 @@ from streameval.states.ranking.score_groups import (
     groups_to_state,
     ks_statistic,
 )
-from streameval.states.ranking.weights import check_total, exact_sum
+from streameval.states.ranking.weights import check_total
+from streameval.states.sums.fixed_point import total_weight
 
 __all__ = ["NativeScoreIndex"]
 
@@ -176,7 +177,7 @@ class NativeScoreIndex(ScoreIndexKernel):
             return
         low, high = _run(scores, ~flags, weights), _run(scores, flags, weights)
         for total, (own, each) in ((self.positives, high), (self.negatives, low)):
-            check_total(total, len(own) if each is None else exact_sum(each))
+            check_total(total, len(own) if each is None else total_weight(each))
         self.add_runs(*low, *high)
 
     def _count_fraction(self, method: str, *values: object) -> None:

@@ -44,8 +44,9 @@ from streameval.states.ranking.score_groups import (
     ks_statistic,
     twice_u,
 )
-from streameval.states.ranking.weights import WeightArray, check_total, exact_sum
+from streameval.states.ranking.weights import WeightArray, check_total
 from streameval.states.ranking.wide_ranking import WideRanking
+from streameval.states.sums.fixed_point import total_weight
 
 
 def check_room(index: Any, other: Any) -> None:
@@ -58,7 +59,7 @@ def check_room(index: Any, other: Any) -> None:
 def check_columns(index: Any, positive: BoolArray, weight: Any) -> None:
     """Raise InputError where a batch of whole weights is too much for an index."""
     for total, chosen in ((index.positives, positive), (index.negatives, ~positive)):
-        check_total(total, int(chosen.sum()) if weight is None else exact_sum(weight[chosen]))
+        check_total(total, int(chosen.sum()) if weight is None else total_weight(weight[chosen]))
 
 
 def check_same_limit(mine: int | None, theirs: int | None) -> None:
@@ -449,7 +450,7 @@ class ReferenceScoreIndex:
         index._level, index._exact, index._wins = level, exact, None
         columns = groups.negatives, groups.positives
         if exact:
-            index._totals = [exact_sum(column) for column in columns]
+            index._totals = [int(total_weight(column)) for column in columns]
         # Scores that are repeated often take less memory in the table.
         if index._sides is not None and exact and sum(index._totals) <= 2 * len(groups.scores):
             for side, column in zip(index._sides, columns, strict=True):
@@ -489,7 +490,7 @@ class ReferenceScoreIndex:
         for total, column in zip(self._totals, columns, strict=True):
             assert column.dtype == (np.int64 if self._exact else np.float64)
             assert (column >= 0).all()
-            assert not self._exact or total == exact_sum(column)
+            assert not self._exact or total == total_weight(column)
         assert (columns[0] + columns[1] > 0).all()
         if self._wins is not None:
             wins = twice_u(groups)

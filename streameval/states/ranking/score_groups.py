@@ -8,29 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import StateError
 from streameval.events.values import FloatArray, Weight
-from streameval.states.fields import (
-    MOST_WEIGHT,
-    array_field,
-    bool_field,
-    falls,
-    fields_of,
-    refuse_at,
-)
-from streameval.states.ranking.coarse_score import BOUNDED_KEYS, bounds_fields, check_cells
+from streameval.states.fields import MOST_WEIGHT, Fields, falls
+from streameval.states.ranking.coarse_score import BOUNDED_KEYS, bounds_of, check_cells
 from streameval.states.ranking.weights import (
     MAX_TOTAL,
     WeightArray,
     count_at_or_below,
-    exact_sum,
 )
+from streameval.states.sums.fixed_point import total_weight
 
 GROUPS_AT_ONCE = 1 << 16
 """Scores of each class in a block: their temporaries fit the processor's cache."""
 
 _CHUNK = 2**16
-_STATE = "index"
 _KEYS = frozenset({"exact", "negatives", "positives", "scores"})
 
 
@@ -82,10 +73,10 @@ def twice_u(groups: ScoreGroups) -> Weight:
         held = positives != 0.0
         return float((positives[held] * (sums[:-1] + sums[1:])[held]).sum())
     ranks: Any = 2 * np.cumsum(negatives) - negatives
-    return exact_dot(positives, ranks, 2 * exact_sum(positives) * exact_sum(negatives))
+    return exact_dot(positives, ranks, 2 * total_weight(positives) * total_weight(negatives))
 
 
-def exact_dot(left: WeightArray, right: WeightArray, bound: int) -> int:
+def exact_dot(left: WeightArray, right: WeightArray, bound: Weight) -> int:
     """Σ left·right of whole numbers that are not negative, at most ``bound``."""
     if bound < 2**63:
         return int(np.dot(left, right))
@@ -114,8 +105,8 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     ranks: Any = 2 * np.cumsum(other) - other
     if own.dtype != np.int64:
         return float((own * (ranks * ranks)).sum())
-    most = 2 * exact_sum(other)
-    bound = exact_sum(own) * most * most
+    most = 2 * total_weight(other)
+    bound = total_weight(own) * most * most
     if bound >= 2**63:
         ranks = ranks.astype(object)
     return exact_dot(own, ranks * ranks, bound)
@@ -186,37 +177,31 @@ def groups_to_state(
 
 def groups_from_state(data: object) -> tuple[ScoreGroups, bool, int | None, int]:
     """The arguments of :func:`groups_to_state`, every value checked; raises StateError."""
-    fields = fields_of(data, _STATE, _KEYS, BOUNDED_KEYS)
-    exact = bool_field(fields, "exact", _STATE)
-    max_scores, level = bounds_fields(fields, _STATE)
-    scores = array_field(fields, "scores", _STATE, np.float64)
-    refuse_at(~np.isfinite(scores), f"{_STATE}.scores", "finite scores", scores)
-    refuse_at(
-        (scores == 0) & np.signbit(scores), f"{_STATE}.scores", "0.0 in place of -0.0", scores
-    )
-    refuse_at(falls(scores), f"{_STATE}.scores", "scores in ascending order, each once", scores)
+    fields = Fields(data, "index", _KEYS, BOUNDED_KEYS)
+    max_scores, level = bounds_of(fields)
+    scores, exact = fields.array("scores", np.float64), fields.exact
+    fields.refuse_at(~np.isfinite(scores), "scores", "finite scores", scores)
+    negative_zero = (scores == 0) & np.signbit(scores)
+    fields.refuse_at(negative_zero, "scores", "0.0 in place of -0.0", scores)
+    fields.refuse_at(falls(scores), "scores", "scores in ascending order, each once", scores)
     weights: list[WeightArray] = []
     for key in ("positives", "negatives"):
-        column = array_field(fields, key, _STATE, np.int64 if exact else np.float64)
+        column = fields.array(key, np.int64 if exact else np.float64)
         if len(column) != len(scores):
-            raise StateError(
-                f"{_STATE}.{key}: expected {len(scores)} weights, one for each score, "
-                f"got {len(column)}"
-            )
+            fields.refuse(key, f"{len(scores)} weights, one for each score", len(column))
         if exact:
-            refuse_at(column < 0, f"{_STATE}.{key}", "weights of at least 0", column)
-            most, total = MAX_TOTAL, exact_sum(column)
+            fields.refuse_at(column < 0, key, "weights of at least 0", column)
+            most, total = MAX_TOTAL, total_weight(column)
         else:
             bad = ~((column >= 0) & (column <= MOST_WEIGHT)) | np.signbit(column)
-            refuse_at(bad, f"{_STATE}.{key}", "finite weights of at least 0", column)
+            fields.refuse_at(bad, key, "finite weights of at least 0", column)
             most, total = MOST_WEIGHT, column.sum()
         if total > most:
-            raise StateError(f"{_STATE}.{key}: expected a sum of at most {most}, got {total}")
+            fields.refuse(key, f"a sum of at most {most}", total)
         weights.append(column)
     groups = ScoreGroups(scores, *weights)
     empty = (groups.positives == 0) & (groups.negatives == 0)
-    refuse_at(
-        empty, f"{_STATE}.positives", "a weight above 0 here or in negatives", groups.positives
-    )
-    check_cells(scores, max_scores, level, _STATE)
+    expected = "a weight above 0 here or in negatives"
+    fields.refuse_at(empty, "positives", expected, groups.positives)
+    check_cells(fields, scores, max_scores, level)
     return groups, exact, max_scores, level

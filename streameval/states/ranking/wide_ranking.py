@@ -9,7 +9,7 @@ import numpy as np
 
 from streameval.events.values import Weight
 from streameval.states.backend import compiled
-from streameval.states.ranking.score_groups import ScoreGroups
+from streameval.states.ranking.score_groups import ScoreGroups, auc
 
 
 class WideRanking:
@@ -47,9 +47,7 @@ class WideRanking:
     @property
     def auc(self) -> float | None:
         """W2 / (2·P·N), the AUC, divided once; None while a class is missing."""
-        negatives, positives = self.totals
-        pairs = positives * negatives
-        return self.twice_u / (2 * pairs) if pairs else None
+        return auc(self.twice_u, *self.totals)
 
     def add_whole(self, positive: bool, score: float, weight: Weight) -> None:
         """Add a weight, negative to remove some that is there."""

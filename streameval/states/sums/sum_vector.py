@@ -34,15 +34,11 @@ from streameval.events.values import (
 from streameval.states.backend import compiled
 from streameval.states.fields import (
     MOST_WEIGHT,
-    bool_field,
+    Fields,
     check_mergeable,
-    fields_of,
-    int_field,
     never_counted,
     removable_weight,
     same_forms,
-    weight_field,
-    weights_field,
 )
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.sums.exact_sum import ExactSum, scaled_sum
@@ -411,32 +407,30 @@ class SumVector:
     @classmethod
     def from_state(cls, data: Any) -> Self:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, cls.NAME, cls.KEYS, cls.OPTIONAL)
-        exact = bool_field(fields, "exact", cls.NAME)
+        fields = Fields(data, cls.NAME, cls.KEYS, cls.OPTIONAL)
         new = cls._of_settings(fields)
-        new._exact = exact
+        new._exact = fields.exact
         new._read(fields)
         if fault := new._fault():
             raise StateError(cls.NAME + fault)
         return new
 
     @classmethod
-    def _of_settings(cls, fields: Form) -> Self:
+    def _of_settings(cls, fields: Fields) -> Self:
         """A state without events, of the settings that were written."""
         key, least, largest = cls.SIZE
-        return cls(int_field(fields, key, cls.NAME, least, largest)) if key else cls()
+        return cls(fields.integer(key, least, largest)) if key else cls()
 
-    def _read(self, fields: Form) -> None:
-        name, exact = self.NAME, self._exact
+    def _read(self, fields: Fields) -> None:
         for key, field in self.FIELDS.items():
             most = None if field.most is None else MOST_WEIGHT * field.most
             length, value = field.length(self._size), fields[key]
             if field.kind is ExactSum:
-                value = ExactSum.from_state(value, f"{name}.{key}")
+                value = ExactSum.from_state(value, f"{self.NAME}.{key}")
             elif length is None:
-                value = weight_field(fields, key, name, exact, most)
+                value = fields.weight(key, most)
             else:
-                value = weights_field(fields, key, name, exact, length, most)
+                value = fields.weights(key, length, most)
             self._values[self._layout.places[key]] = value
 
     @classmethod
