@@ -27,7 +27,6 @@ from streameval.states.fields import (
     falls,
     never_counted,
     removable_weight,
-    same_forms,
 )
 from streameval.states.ranking.coarse_score import (
     BOUNDED_KEYS,
@@ -219,8 +218,16 @@ class Rankings:
 class ScoreFields:
     """What an event changes in :class:`ClassScores`; compiled code has these attributes itself."""
 
-    __slots__ = ("_codes", "_events", "_level", "_whole", "_wins")
-    __slots__ += ("counts", "exact", "not_probabilities")
+    __slots__ = (
+        "_codes",
+        "_events",
+        "_level",
+        "_whole",
+        "_wins",
+        "counts",
+        "exact",
+        "not_probabilities",
+    )
 
 
 if not TYPE_CHECKING and COMPILED is not None:
@@ -251,7 +258,15 @@ class ClassScores(ScoreFields):
     (2, 0)
     """
 
-    __slots__ = ("_base", "_folded", "_has_removed_columns", "_waiting", "declared", "max_scores")
+    __slots__ = (
+        "_base",
+        "_folded",
+        "_has_removed_columns",
+        "_size",
+        "_waiting",
+        "declared",
+        "max_scores",
+    )
 
     def __init__(
         self,
@@ -275,6 +290,7 @@ class ClassScores(ScoreFields):
         self._folded: dict[Label, Weight] = {}  # the counts of what is in the base
         # What waits to be folded; the events are the newest.
         self._waiting: list[_Rows | _Part] = []
+        self._size = 0  # of all that waits
         self._events: list[tuple[Label, Mapping[Label, float], Weight]] = []
 
     # Reading
@@ -558,14 +574,17 @@ class ClassScores(ScoreFields):
         most = max(_CELLS_LEAST, 2 * len(self._base))
         if self.max_scores is not None:
             most = self.max_scores * len(self._codes)
-        waiting = sum(each.size for each in self._waiting)
-        if waiting > most or len(self._waiting) > _PARTS_MOST:
+        if self._size > most or len(self._waiting) > _PARTS_MOST:
             self._fold()
+
+    def _keep(self, part: _Rows | _Part) -> None:
+        self._waiting.append(part)
+        self._size += part.size
 
     def _wait(self, rows: _Rows) -> None:
         """Add rows to what waits; where most scores are 0, the others alone take less memory."""
         sparse = 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size
-        self._waiting.append(rows.part(zeros=not self.exact) if sparse else rows)
+        self._keep(rows.part(zeros=not self.exact) if sparse else rows)
 
     def _gather(self) -> None:
         """Make rows of the events that wait."""
@@ -577,7 +596,7 @@ class ClassScores(ScoreFields):
         columns = np.array([codes.get(name, -1) for name in names], np.int64)
         known = COMPILED is not None and (columns >= 0).all()
         if known and COMPILED.read_rows(events, codes, names, scores, true):
-            self._waiting.append(_Rows(true, columns, scores, None))
+            self._keep(_Rows(true, columns, scores, None))
             return
         # Events of other weights, or that name other labels.
         places: dict[Label, int] = {}
@@ -595,7 +614,7 @@ class ClassScores(ScoreFields):
         weights = np.array([weight for _, _, weight in events], self._dtype)
         if self.exact:
             entries = Entries(columns[place] << KEY_SHIFT | true[at], values, weights[at])
-            self._waiting.append(_Part(entries))
+            self._keep(_Part(entries))
         else:
             scores = np.zeros((len(events), len(places)))
             scores[at, place] = values
@@ -608,7 +627,7 @@ class ClassScores(ScoreFields):
             return
         self._gather()
         parts = [each.part(zeros=not self.exact) for each in self._waiting]
-        self._waiting = []
+        self._waiting, self._size = [], 0
         entries = [part.entries for part in parts]
         if not self.exact:
             # Each part adds its zeros to the multisets that it has no scores of.
@@ -780,9 +799,7 @@ class ClassScores(ScoreFields):
         codes = np.array([self._codes[label] for label in labels], dtype=np.int64)
         keys = codes[multisets.keys >> KEY_SHIFT] << KEY_SHIFT | codes[multisets.keys & LOW_KEY]
         entries = multisets.entries(keys, times)
-        self._waiting.append(
-            _Part(entries) if self.exact else _Part(entries, self._weights_of(other.counts))
-        )
+        self._keep(_Part(entries) if self.exact else _Part(entries, self._weights_of(other.counts)))
         for true, count in list(other.counts.items()):
             self._count(true, times * count)
         self._has_removed_columns = self._has_removed_columns or times < 0
@@ -792,7 +809,7 @@ class ClassScores(ScoreFields):
     def copy(self) -> ClassScores:
         """An independent state of the same events; score arrays are shared."""
         new = ClassScores(probabilities=self.probabilities, declared=self.declared)
-        for name in ("exact", "max_scores", "_whole", "_level", "_has_removed_columns"):
+        for name in ("exact", "max_scores", "_whole", "_level", "_size", "_has_removed_columns"):
             setattr(new, name, getattr(self, name))
         for name in ("counts", "_codes", "_folded", "_waiting", "_events"):
             setattr(new, name, getattr(self, name).copy())
@@ -940,7 +957,11 @@ class ClassScores(ScoreFields):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassScores):
             return NotImplemented
-        return same_forms(self.to_state(), other.to_state())
+        # Level and labels after the fold that the multisets are read with.
+        return self.multisets() == other.multisets() and all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("max_scores", "level", "exact", "not_probabilities", "counts", "labels")
+        )
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 

@@ -139,15 +139,17 @@ class Fields(dict[str, Any]):
             self.refuse(key, f"an integer in {low} … {high}", value)
         return value
 
-    def weight(self, key: str, most: int | None = MOST_WEIGHT) -> Weight:
+    def weight(self, key: str, most: int | None = MOST_WEIGHT) -> Any:
         """A number from 0, of either sign if ``most`` is None: int where exact, else float."""
         return self._weight(self[key], key, most)
 
     def _weight(self, value: Any, field: str, most: int | None) -> Any:
-        if type(value) is (int if self.exact else float):
+        if self.exact and type(value) is int and (most is None or 0 <= value <= most):
+            return value
+        if not self.exact and type(value) is float:
             # -0.0 would be written differently.
-            inside = most is not None and 0 <= value <= most and math.copysign(1.0, value) > 0.0
-            if inside or (most is None and (self.exact or math.isfinite(value))):
+            inside = most is not None and 0.0 <= value <= most and math.copysign(1.0, value) > 0.0
+            if inside or (most is None and math.isfinite(value)):
                 return value
         kind = "an integer" if self.exact else "a finite float"
         if most is not None:

@@ -57,15 +57,27 @@ class LossSquares(SumVector):
         self._edges = bin_edges(bins)
         super().__init__(bins)
 
-    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> list[tuple[int, int]] | None:
+    def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> tuple[int, ...] | None:
         terms = event_terms(y_true, given, y_pred)
         if terms is None:
             return None
         loss, brier, _, confidence, hit = terms
-        roots = loss * _EIGHTH, brier * FRACTION, confidence - hit
-        places = 1, 2, 3 + bisect_left(self._edges, confidence)
-        squares = [int(root * root * _SCALE) for root in roots]
-        return [(0, 1), *zip(places, squares, strict=True)]
+        eighths, term, gap = loss * _EIGHTH, brier * FRACTION, confidence - hit
+        squares = (
+            int(eighths * eighths * _SCALE),
+            int(term * term * _SCALE),
+            int(gap * gap * _SCALE),
+        )
+        return 3 + bisect_left(self._edges, confidence), *squares
+
+    def _add(self, terms: tuple[int, ...] | None, weight: Weight) -> None:
+        if terms is not None:
+            at, log_loss, brier, gap = terms
+            values = self._values
+            values[0] += weight
+            values[1] += weight * log_loss
+            values[2] += weight * brier
+            values[at] += weight * gap
 
     def _add_many(self, y_true: Any, given: Any, weight: Any) -> None:
         if given is not None:

@@ -169,14 +169,12 @@ class ReferenceScoreIndex:
             Var(A) = S10 / P + S01 / N,
             S10 = Σ (V⁺ − A)² / (P − 1),  S01 = Σ (V⁻ − A)² / (N − 1)
 
-        Computed from W2 and :meth:`delong_sums` in exact integers and divided once.
-
         Args:
             unit: The weight that counts as one event: 1 where weights are counts, else the
                 total weight by Kish's effective size.
 
         Returns:
-            At least 0; ``nan`` unless both classes weigh more than a unit.
+            At least 0, divided once; ``nan`` unless both classes weigh more than a unit.
 
         Source:
             DeLong, DeLong & Clarke-Pearson (1988).
@@ -230,11 +228,10 @@ class ReferenceScoreIndex:
         return self._groups
 
     def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
-        """:meth:`groups` a block at a time, all of the moment of the first.
+        """:meth:`groups` a block at a time, all of the moment of the first; each block ascends.
 
         Args:
-            descending: From the highest scores down. Inside a block the scores
-                ascend all the same.
+            descending: From the highest scores down.
 
         >>> index = ReferenceScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
         >>> [block.positives.tolist() for block in index.group_blocks()]
@@ -354,12 +351,7 @@ class ReferenceScoreIndex:
         self._fit()
 
     def revert(self, positive: bool, score: float, weight: Weight = 1) -> None:
-        """Take one event back, exactly.
-
-        Args:
-            positive: As it was counted.
-            score: As it was counted.
-            weight: As it was counted, or less.
+        """Take one event back, exactly, as it was counted or with a lower weight.
 
         Raises:
             InputError: No such event was counted, or a weight is or was a
@@ -384,7 +376,7 @@ class ReferenceScoreIndex:
     check_merge = check_room
 
     def merge(self, other: ReferenceScoreIndex, times: int = 1) -> None:
-        """Count all events of another index so many times; its content stays as it is.
+        """Count all events of another index so many times, which is unchanged; O(m log n).
 
         Args:
             other: With the same ``max_scores``.
@@ -393,9 +385,6 @@ class ReferenceScoreIndex:
         Raises:
             InputError: A class would weigh more than 2⁶² − 1. Nothing is changed.
             StateError: ``other`` is no score index of this kind.
-
-        Cost:
-            O(m log n) for the other's m scores; W2 is derived at the next read.
 
         >>> index = ReferenceScoreIndex([(True, 0.9)])
         >>> index.merge(ReferenceScoreIndex([(False, 0.5)]))

@@ -107,7 +107,7 @@ def total_weight(weight: WeightArray) -> Weight:
     """Σ weight: a Python int, however large, or a float where weights are float64."""
     if weight.dtype.kind == "f":
         return float(weight.sum())
-    if weight.sum(dtype=np.float64) < 2.0**62:  # the sum itself is rounded
+    if len(weight) * int(weight.max(initial=0)) < 2**62:
         return int(weight.sum())
     return sum_limbs(_halves(weight), None)[0]
 

@@ -197,12 +197,12 @@ class SumVector:
 
     def _add(self, terms: Any, weight: Weight) -> None:
         """Add an event of these terms; of a negative weight to remove it. Settles first."""
-        values = self._values
+        values, plain = self._values, self._layout.plain
         for at, term in terms or ():
-            if type(values[at]) is ExactSum:
-                values[at].add(term, weight)
-            else:
+            if plain or type(values[at]) is not ExactSum:
                 values[at] += weight * term
+            else:
+                values[at].add(term, weight)
 
     def _add_cell(self, key: Any, weight: Weight) -> None:
         """Add to the sum of a key."""
@@ -345,7 +345,8 @@ class SumVector:
 
     def _check_merge(self, other: Any) -> None:
         """Raise StateError where the other cannot be merged."""
-        check_mergeable(self, other, *self.SETTINGS)
+        if self.SETTINGS or not isinstance(other, type(self)):
+            check_mergeable(self, other, *self.SETTINGS)
         if self._size != other._size:
             key = self.SIZE[0]
             raise StateError(
