@@ -63,12 +63,12 @@ class LossSquares(SumVector):
             return None
         loss, brier, _, confidence, hit = terms
         eighths, term, gap = loss * _EIGHTH, brier * FRACTION, confidence - hit
-        squares = (
+        return (
+            3 + bisect_left(self._edges, confidence),
             int(eighths * eighths * _SCALE),
             int(term * term * _SCALE),
             int(gap * gap * _SCALE),
         )
-        return 3 + bisect_left(self._edges, confidence), *squares
 
     def _add(self, terms: tuple[int, ...] | None, weight: Weight) -> None:
         if terms is not None:
