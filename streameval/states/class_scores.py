@@ -341,15 +341,8 @@ class ClassScores(ScoreFields):
         self._fold()
         return self._base
 
-    def pair_wins(self, column: Label, other: Label) -> Weight:
+    def pair_wins(self, column: Label, other: Label | None) -> Weight:
         """Twice the weight of the pairs in which ``column`` outscores ``other``, in its column."""
-        return self._won(column, other)
-
-    def one_vs_rest_wins(self, column: Label) -> Weight:
-        """:meth:`pair_wins` of a class over all others together."""
-        return self._won(column, None)
-
-    def _won(self, column: Label, other: Label | None) -> Weight:
         held = column in self.counts and (other is None or other in self.counts)
         if column == other or not held:
             return 0 if self.exact else 0.0
@@ -357,6 +350,10 @@ class ClassScores(ScoreFields):
             return twice_u(self.against(column, other))
         self._fit()
         return self._wins.wins(self, column, other)
+
+    def one_vs_rest_wins(self, column: Label) -> Weight:
+        """:meth:`pair_wins` of a class over all others together."""
+        return self.pair_wins(column, None)
 
     def auc(self, column: Label, other: Label | None = None) -> float:
         """A(column | other) of float weights; None: over all other classes; nan without pairs."""
