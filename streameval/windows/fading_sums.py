@@ -12,8 +12,10 @@ from streameval.events.values import Label
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.wide_ranking import WideRanking, new_ranking
 from streameval.states.registry import STATES
+from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan
 
 _MOST_CLASSES = 128
@@ -25,17 +27,7 @@ _MOST_EPOCHS = 192
 
 
 class WideClassScores:
-    """The scores of each class's column, the class against the rest, of weights of any size.
-
-    What :class:`~streameval.states.class_scores.ClassScores` has for one-vs-rest AUC. The score
-    of a label that an event does not name is 0.
-
-    >>> scores = WideClassScores()
-    >>> scores.add_whole("cat", {"cat": 0.75, "dog": 0.25}, 2**100)
-    >>> scores.add_whole("dog", {"dog": 1.0}, 3)
-    >>> scores.labels, scores.one_vs_rest_wins("cat") == 6 * 2**100
-    (['cat', 'dog'], True)
-    """
+    """One-vs-rest pairs as :class:`ClassScores` has them, of weights of any size."""
 
     __slots__ = ("_rankings", "declared", "total")
 
@@ -48,7 +40,7 @@ class WideClassScores:
 
     @property
     def whole(self) -> WideClassScores:
-        """These: what areas are computed of."""
+        """What areas are computed from."""
         return self
 
     @property
@@ -138,13 +130,7 @@ class WideClassScores:
 
 
 class ScaledState:
-    """A state with float weights that is made when more is read of it than is known before.
-
-    Args:
-        kind: The class of the state. Metrics check the class of an argument: this has it too.
-        make: Makes the state.
-        known: Attributes that are read without it.
-    """
+    """A state with float weights that is made when an attribute is read that is not known yet."""
 
     __slots__ = ("_kind", "_known", "_made", "_make")
 
@@ -155,7 +141,7 @@ class ScaledState:
         self._made: Any = None
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type[Any]:
+    def __class__(self) -> type[Any]:  # metrics check the class of an argument
         return self._kind
 
     def _state(self) -> Any:
@@ -173,6 +159,25 @@ class ScaledState:
     __hash__ = None  # type: ignore[assignment]
 
 
+def scaled_index(ranking: Any, units: int, bits: int) -> Any:
+    """The score index of a ranking's weights over ``units * 2**bits``."""
+
+    def make() -> ScoreIndex:
+        groups = ScoreGroups(*ranking.scaled(units, bits))
+        return ScoreIndex.from_state({"exact": False, **groups._asdict()})
+
+    unit = units << bits
+    negatives, positives = ranking.totals
+    known = {
+        "positives": positives / unit,
+        "negatives": negatives / unit,
+        "auc": ranking.auc,
+        "twice_u": ranking.twice_u / unit**2,
+        "distinct": ranking.distinct,
+    }
+    return ScaledState(ScoreIndex, make, known)
+
+
 SUMMED: dict[str, Callable[[StatePlan], Any]] = {
     "confusion": lambda plan: plan.confusion(),
     "index": lambda plan: WideRanking(),
@@ -186,31 +191,40 @@ SUMMED: dict[str, Callable[[StatePlan], Any]] = {
 
 
 class FadingSums:
-    """States of all epochs together, in whole units of one of them.
+    """States of all epochs together, in whole units of one of them: the reference.
 
-    From one epoch to the next the unit doubles: an event that weighs u units of epoch e weighs
-    u·2^(e − base) here. Every number is an integer, so that an event adds to it, and an epoch
-    that is dropped is removed, without a trace: the same as a sum of all that are left.
-
-    Attributes:
-        advanced_to: The newest epoch when the last one that had faded out was removed; None
-            before the first.
+    ``NativeFadingSums`` (``fading_sums.pyx``) is the compiled one of binary events, which may
+    also hold events that wait for the state of their epoch.
     """
 
-    __slots__ = ("_bases", "_plan", "_states", "advanced_to")
+    # From one epoch to the next the unit doubles: an event that weighs u units of epoch e weighs
+    # u·2^(e − base) here. Every number is an integer, so that an event adds to it, and an epoch
+    # that is dropped is removed, without a trace: the same as a sum of all that are left.
+
+    __slots__ = ("_bases", "_plan", "_states", "advanced_to", "oldest_held")
+
+    waiting = 0
 
     def __init__(self, plan: StatePlan) -> None:
         self._plan = plan
         self._states: dict[str, Any] = {}
         self._bases: dict[str, int] = {}
+        # The newest epoch when the last one that had faded out was removed.
         self.advanced_to: int | None = None
+        self.oldest_held = 0
+
+    def hold(self, number: int) -> None:
+        """Note that something was counted in the state of an epoch; for compiled sums."""
+
+    def allow(self, number: int, units: int) -> None:
+        """Note how much one class of an epoch may still weigh; for compiled sums."""
 
     def keeps(self, name: str) -> bool:
         """Whether a state's sum is kept current."""
         return name in self._states
 
     def whole(self, name: str) -> Any:
-        """A state's sum, which changes with the next event; None where it is not kept."""
+        """A state's sum, which changes with the next event; None if it is not kept."""
         return self._states.get(name)
 
     def base(self, name: str) -> int:
@@ -219,17 +233,11 @@ class FadingSums:
 
     @property
     def distinct(self) -> int:
-        """Number of distinct scores, where they are kept."""
+        """Number of distinct scores, if they are kept."""
         return self._states["index"].distinct if "index" in self._states else 0
 
     def begin(self, name: str, oldest: int, parts: Iterable[tuple[int, Any]]) -> bool:
-        """Sum a state of all epochs, and keep it current; False if there are too many labels.
-
-        Args:
-            name: One of :data:`SUMMED`.
-            oldest: The oldest epoch that is kept.
-            parts: The epochs, each with its state; all weights are whole.
-        """
+        """Sum a state of all epochs, of whole weights; False if there are too many labels."""
         whole = SUMMED[name](self._plan)
         try:
             for number, part in parts:
