@@ -21,7 +21,7 @@ class Event(NamedTuple):
 
     Binary: the labels are 1 (positive) and 0, or True and False, the score a float.
     Multi-class: canonical labels, the score a mapping label -> probability.
-    ``None`` where the event has none.
+    ``None`` if the event has none.
     """
 
     y_true: Label

@@ -143,7 +143,7 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
 def canonical_weight(
     value: object, field: str = "weight", position: int | None = None, *, zero: bool = False
 ) -> Weight:
-    """The weight as a positive ``int``, or a float where it is not whole; ``zero``: it may be 0."""
+    """The weight as a positive ``int``, or a float if it is not whole; ``zero``: it may be 0."""
     # What an input returns comes here again, in each state that counts it.
     if type(value) is float and 0.0 < value < MAX_WEIGHT and not value.is_integer():
         return value
@@ -392,7 +392,7 @@ def check_same_length(expected: int, got: int, field: str) -> None:
 
 
 def most_probable(proba: Mapping[Label, float]) -> Label:
-    """The predicted label where no other is given: of equal probabilities the first in order."""
+    """The predicted label if no other is given: of equal probabilities the first in order."""
     best = max(proba.values())
     return min(label for label, p in proba.items() if p == best)
 

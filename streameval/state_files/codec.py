@@ -497,7 +497,7 @@ def resolved(value: Any, take: Callable[[str, Path], npt.NDArray[Any]], path: Pa
 
 
 def encode_header(tree: object) -> bytes:
-    """The canonical text of a tree; raises StateError where :func:`parse_header` would."""
+    """The canonical text of a tree; raises StateError if :func:`parse_header` would."""
     text = _text(tree)
     _check_extent(text)
     return text

@@ -146,7 +146,7 @@ def _replace(target: str, data: bytes, mode: int | None) -> None:
 
 
 def _write_nameless(directory: str, temporary: str, data: bytes, mode: int | None) -> bool:
-    """Write a file that gets its name when it is complete; False where that is not supported."""
+    """Write a file that gets its name when it is complete; False if that is not supported."""
     if not hasattr(os, "O_TMPFILE"):
         return False
     try:

@@ -1,7 +1,7 @@
 """Which shards a state holds, so that merging counts none of them twice.
 
 A shard has a name, an epoch and a sequence of positions; or an identity of 16 bytes: the checksum
-of the bytes it was read from or written to, or random bytes where it was pickled before it had
+of the bytes it was read from or written to, or random bytes if it was pickled before it had
 another. Events that never left their evaluator are protected by that object's identity.
 """
 
@@ -83,7 +83,7 @@ class Overlap(NamedTuple):
     """What two provenances both hold."""
 
     what: str
-    epochs: tuple[int, int] | None = None  # of a shard of which the two hold different epochs
+    epochs: tuple[int, int] | None = None  # of a shard, if they differ: the first's, the second's
     unnamed: bool = False  # whether it is known by its content only
     by_chance: bool = False  # whether the contents may be equal by chance
 
@@ -187,7 +187,7 @@ class Provenance:
         self.add_shard(named)
 
     def add_shard(self, shard: Shard) -> None:
-        """Add a sequence of a shard, in one piece with those of it that adjoin."""
+        """Add a sequence of a shard, joined with its adjoining sequences."""
         name, epoch, first, end = shard
         borders = self.shards.setdefault(name, {}).setdefault(epoch, [])
         start, stop = bisect_left(borders, first), bisect_right(borders, end)
@@ -282,7 +282,7 @@ class Provenance:
         return self._known
 
     def check(self, other: Provenance) -> None:
-        """Raise StateError where events that both hold would count twice."""
+        """Raise StateError if events that both hold would count twice."""
         overlap = self.overlap(other)
         if overlap is None:
             return
@@ -364,7 +364,7 @@ class Collection:
         self, known: Iterable[tuple[str, Provenance]] = (), wording: Wording = IN_PYTHON
     ) -> None:
         self.union = Provenance()
-        # Warnings of states that were counted although their bytes are those of another.
+        # Warnings of states that were counted although another one has the same bytes.
         self.doubts: list[str] = []
         self._wording = wording
         self._newest: dict[str, tuple[int, str]] = {}
@@ -379,7 +379,7 @@ class Collection:
                 self._newest[shard] = newest, name
 
     def replaced(self, name: str, provenance: Provenance, *, live: bool = False) -> str | None:
-        """Why a state is left out; None where it is to be merged; raises StateError."""
+        """Why a state is left out; None if it is to be merged; raises StateError."""
         self._note(name, provenance)
         old = {
             shard: min(epochs)

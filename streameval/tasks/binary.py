@@ -375,7 +375,7 @@ class BinaryTask(Task):
         return EventBatch(truths[y_true], truths[y_pred], score, weight)
 
     def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
-        """Columns; ``score`` is that of an event if ``scored`` is true."""
+        """Columns; ``score`` is 0 unless ``scored`` is true."""
         rows = list(events)
         return {
             **written_labels(rows, list(self.classes)),

@@ -29,8 +29,7 @@ MOST_BRIER = 3
 class ComparisonTask(Task):
     """The joint events of a comparison's models, which evaluators of their own count too.
 
-    An event's numbers are the models' scores, their log losses and their Brier terms, each where
-    it is kept.
+    An event's numbers are the models' scores, log losses and Brier terms, as far as they are kept.
     """
 
     name = "comparison"

@@ -30,7 +30,7 @@ _ONE = 1
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
-    """The options of an evaluator that are about its events; a task ignores those of others."""
+    """The options of an evaluator that are about its events; a task ignores other tasks' ones."""
 
     positive: object = 1
     threshold: object = 0.5
@@ -95,7 +95,7 @@ class Input:
         raise NotImplementedError
 
     def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> NDArray[Any]:
-        """The predicted labels where only scores are given."""
+        """The predicted labels if only scores are given."""
         raise NotImplementedError
 
     def _labels_in(
@@ -126,7 +126,7 @@ class Input:
 
     @property
     def names(self) -> Mapping[Label, Label]:
-        """From the labels that states count to the user's, where these differ."""
+        """From the labels that states count to the user's, if these differ."""
         return {}
 
     @property
@@ -150,7 +150,7 @@ class Input:
     # Labels that an event brings
 
     def stage(self, labels: Iterable[Label]) -> None:
-        """Make those of the labels that are new the staged ones."""
+        """Stage the labels that are new, and no others."""
         self.staged = tuple([label for label in dict.fromkeys(labels) if label not in self.known])
 
     def stage_together(self, labels: Iterable[Label]) -> None:
@@ -176,7 +176,7 @@ class Input:
             self._learn(label)
 
     def check_merge(self, other: Self) -> None:
-        """Raise StateError where the labels of the two cannot be those of one evaluator."""
+        """Raise StateError if one evaluator cannot have the labels of both."""
 
     # Events
 

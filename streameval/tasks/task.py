@@ -19,7 +19,7 @@ FieldKind: TypeAlias = Literal["label", "number", "probability", "probabilities"
 
 
 class Task:
-    """One task: a subclass, of which :data:`~streameval.tasks.registry.TASKS` has one object.
+    """One task; :data:`~streameval.tasks.registry.TASKS` has one object of each subclass.
 
     Methods are functions of their arguments, of events and batches that the task's own input has
     validated. The defaults are for labels and scores that states take as the input gives them.

@@ -34,13 +34,18 @@ from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.fading_sums import SUMMED, FadingSums, ScaledState, scaled_index
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import FastPath, Undo, Window, WindowKey, WindowKind, WindowSpec
+from streameval.windows.window import (
+    FastPath,
+    Undo,
+    Window,
+    WindowKey,
+    WindowKind,
+    WindowSpec,
+    check_multiplied,
+)
 
 EPOCHS = 64
 """Half-lives that are kept."""
-
-MAX_EVENT_WEIGHT = 2**20
-"""Largest weight of one event, so that units times weight stay below 2**53."""
 
 _UNIT_BITS = 31
 _STEP_BITS = 12
@@ -66,8 +71,16 @@ def _power_tables() -> tuple[list[float], list[float], list[float]]:
     return tables[0], tables[1], tables[2]
 
 
-_COARSE, _MIDDLE, _FINE = _power_tables()
-_COARSE_ARRAY, _MIDDLE_ARRAY, _FINE_ARRAY = map(np.asarray, (_COARSE, _MIDDLE, _FINE))
+_TABLES = _power_tables()
+_ARRAYS = tuple(map(np.asarray, _TABLES))
+
+
+def _rounded_units(steps: Any, tables: Sequence[Any]) -> Any:
+    """``2 ** (31 + steps / 2**36)`` and ½, of an int or, with arrays as tables, of a column."""
+    coarse, middle, fine = tables
+    last = _STEPS - 1
+    power = coarse[steps >> 24] * middle[(steps >> 12) & last] * fine[steps & last]
+    return power * 2.0**_UNIT_BITS + 0.5
 
 
 @functools.lru_cache(maxsize=16)  # of the latest event, for each window that it is counted in
@@ -78,21 +91,13 @@ def units(phase: int, half_life: int) -> int:
     """
     # As numpy divides a column of integers, and not as Python divides two.
     steps = int(float(phase) / float(half_life) * 2.0 ** (3 * _STEP_BITS))
-    power = (
-        _COARSE[steps >> 24] * _MIDDLE[(steps >> 12) & (_STEPS - 1)] * _FINE[steps & (_STEPS - 1)]
-    )
-    return int(power * 2.0**_UNIT_BITS + 0.5)
+    return int(_rounded_units(steps, _TABLES))
 
 
 def units_many(phases: IntArray, half_life: int) -> IntArray:
     """:func:`units` of a column."""
     steps = (phases / half_life * 2.0 ** (3 * _STEP_BITS)).astype(np.int64)
-    power = (
-        _COARSE_ARRAY[steps >> 24]
-        * _MIDDLE_ARRAY[(steps >> 12) & (_STEPS - 1)]
-        * _FINE_ARRAY[steps & (_STEPS - 1)]
-    )
-    whole: IntArray = (power * 2.0**_UNIT_BITS + 0.5).astype(np.int64)
+    whole: IntArray = _rounded_units(steps, _ARRAYS).astype(np.int64)
     return whole
 
 
@@ -112,12 +117,12 @@ class Fading(WindowSpec):
     whose probabilities are kept).
 
     Cost:
-        An event: that of its states, and once more what was read before: O(log n) for the
-        ranking of binary scores, and a class for one-vs-rest AUC of up to 128 classes, O(1) for
-        labels, log loss and Brier score. A read is then that of the metric. O(content of the
-        states over 64 half-lives) for the first read, after a merge or a large batch, and always
-        for other rankings of several classes, moments of scores, weights that are not whole,
-        and ``max_scores``.
+        An event: one update of its states, and one of each sum that was read before: O(log n)
+        for the AUC of binary scores, and a class for the one-vs-rest AUC of up to 128 classes,
+        O(1) for labels, log loss and Brier score. A read is then O(1). The first read, one after
+        a merge or a large batch, and every read of other multi-class rankings, of score moments,
+        with fractional weights or with ``max_scores``: O(content of the states over 64
+        half-lives).
 
     >>> Fading("6h").needs_time, Fading(1000).needs_time
     (True, False)
@@ -131,11 +136,8 @@ class Fading(WindowSpec):
         if isinstance(self.half_life, int) and not isinstance(self.half_life, bool):
             span = self.half_life
             if not 1 <= span <= 2**40:
-                raise InputError(
-                    "Fading(half_life)",
-                    expected="a number of events from 1 to 2**40",
-                    got=shown(span),
-                )
+                expected = "a number of events from 1 to 2**40"
+                raise InputError("Fading(half_life)", expected=expected, got=shown(span))
         else:
             span = duration(self.half_life, "Fading(half_life)")
             if span > 2**52:
@@ -149,11 +151,7 @@ class Fading(WindowSpec):
         return not isinstance(self.half_life, int)
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
-        if isinstance(weight, np.ndarray):
-            if len(weight) and weight.max() > MAX_EVENT_WEIGHT:
-                raise _too_heavy(weight.max(), int(np.argmax(weight)))
-        elif weight is not None and weight > MAX_EVENT_WEIGHT:
-            raise _too_heavy(weight, None)
+        check_multiplied(weight, "in a fading window")
 
     def timeline(self) -> BucketTimeline:
         names = ("", "faded_out")
@@ -173,12 +171,11 @@ class Fading(WindowSpec):
 
 _NO_EPOCH = 2**63 - 1
 
-_FEW = 64
-_ONE_BY_ONE = 16
-"""Counting so few events in the sums, or one for so many scores, beats summing all anew."""
+# Counting so few events in the sums, or one for so many scores, beats summing all anew.
+_FEW, _ONE_BY_ONE = 64, 16
 
+# Metrics that are computed from whole sums, beside those of a confusion other than its total.
 _OF_WHOLE = frozenset({"brier_score", "log_loss", "roc_auc_ovr", "roc_auc_ovr_weighted"})
-"""Metrics that are computed from whole sums, beside those of a confusion other than its total."""
 
 
 class FadingWindow(Window):
@@ -207,8 +204,8 @@ class FadingWindow(Window):
     def fast_path(self) -> FastPath:
         if isinstance(self._sums, FadingSums):
             return FastPath(reader=self._reader)
-        metrics = functools.partial(getattr, self._sums)
-        return FastPath(self._sums, compiled=lambda name: metrics(name, None), reader=self._reader)
+        sums = self._sums
+        return FastPath(sums, compiled=lambda name: getattr(sums, name, None), reader=self._reader)
 
     def _reader(
         self, name: str, state: str, function: Callable[[Any], float]
@@ -218,7 +215,7 @@ class FadingWindow(Window):
             return None
 
         def read_whole() -> float:
-            # A ratio of weights is that of their units.
+            # A ratio of weights equals the ratio of their units.
             self._advance()
             whole = self._whole(state)
             return math.nan if whole is None else function(whole)
@@ -489,17 +486,7 @@ def _new_sums(plan: StatePlan, span: int, timeline: BucketTimeline, buckets: Tim
     def advance(sums: Any) -> None:
         _drop_faded(buckets, timeline, plan, sums)
 
-    tables = _COARSE, _MIDDLE, _FINE
-    return module.NativeFadingSums(plan, span, EPOCHS, timeline, tables, advance, ProbabilitySums)
-
-
-def _too_heavy(weight: object, position: int | None) -> InputError:
-    return InputError(
-        "weight",
-        expected=f"a weight of at most {MAX_EVENT_WEIGHT} in a fading window",
-        got=shown(weight),
-        position=position,
-    )
+    return module.NativeFadingSums(plan, span, EPOCHS, timeline, _TABLES, advance, ProbabilitySums)
 
 
 FADING = WindowKind(

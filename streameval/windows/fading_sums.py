@@ -106,7 +106,7 @@ class WideClassScores:
             self._change(label, "add_groups", other.one_vs_rest_groups(label), times)
 
     def shift_right(self, bits: int) -> None:
-        """Divide all weights by 2**bits, of which they are multiples."""
+        """Divide all weights, multiples of 2**bits, by 2**bits."""
         self.total >>= bits
         for ranking in self._rankings.values():
             ranking.shift_right(bits)

@@ -39,9 +39,8 @@ class Last(WindowSpec):
         n: How many events, from 1 to 100,000,000; all of them are kept.
 
     Cost:
-        O(log n) an event for scores, O(1) for labels; memory for n events:
-        with a score about 25 bytes each where binary ones are kept in compiled
-        code, else about 150.
+        O(log n) an event for scores, O(1) for labels; memory for n events: about 25 bytes
+        each for binary events with a score in compiled code, else about 150.
 
     >>> from streameval import Evaluator
     >>> ev = Evaluator(task="multiclass", window=Last(2))
@@ -197,7 +196,7 @@ class LastWindow(Window):
             )
 
     def merge(self, other: Self) -> None:
-        """Take over the other's events where there are none here."""
+        """Take over the other's events, if this window has none."""
         self.check_merge(other)
         for event in other._ring:
             self.add(event, None)

@@ -45,9 +45,9 @@ _NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 if not TYPE_CHECKING and _NATIVE is not None:
     PanesFastPath = _NATIVE.PanesFastPath
 
+# Subtracting a pane costs as much as so many merges: scores are merged in bulk, at 25 ns each, and
+# removed one by one.
 _REMOVAL = 4
-"""Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
-taken out one by one."""
 
 MAX_PANES = 100_000
 """Most panes that a window may retain: a guard against a pane of a microsecond."""
@@ -72,11 +72,10 @@ class Panes(WindowSpec):
             at least (and by default) ``length + lateness``.
 
     Cost:
-        An event: that of its states, twice once the window has been read. The
-        first read: a merge of all panes, as each read after time has moved on
-        where weights are not whole. A step to another pane: one pane's size.
-        Memory: the states of at most :attr:`retained` panes a slice; panes
-        that take no more events are kept as compact bytes.
+        An event: one update of its states, two once the window has been read. The first
+        read: a merge of all panes; with fractional weights each read after time has moved on.
+        A step to another pane: one pane's size. Memory: the states of at most :attr:`retained`
+        panes a slice; panes that take no more events are kept as compact bytes.
 
     >>> Panes("1h", pane="5m", lateness="10m").panes
     12
@@ -97,27 +96,19 @@ class Panes(WindowSpec):
         pane = length if self.pane is None else duration(self.pane, "Panes(pane)")
         lateness = duration(self.lateness, "Panes(lateness)", zero=True)
         if length % pane:
-            raise InputError(
-                "Panes(length)",
-                expected=f"a multiple of the pane, {duration_text(pane)}",
-                got=duration_text(length),
-            )
+            expected = f"a multiple of the pane, {duration_text(pane)}"
+            raise InputError("Panes(length)", expected=expected, got=duration_text(length))
         retain = length + lateness
         if self.retain is not None:
             wanted = duration(self.retain, "Panes(retain)")
             if wanted < retain:
-                raise InputError(
-                    "Panes(retain)",
-                    expected=f"at least length + lateness, {duration_text(retain)}",
-                    got=duration_text(wanted),
-                )
+                expected = f"at least length + lateness, {duration_text(retain)}"
+                raise InputError("Panes(retain)", expected=expected, got=duration_text(wanted))
             retain = wanted
         if retain // pane > MAX_PANES:
-            raise InputError(
-                "Panes(pane)",
-                expected=f"panes so long that at most {MAX_PANES} are retained",
-                got=f"{duration_text(pane)} for {duration_text(retain)}",
-            )
+            expected = f"panes so long that at most {MAX_PANES} are retained"
+            got = f"{duration_text(pane)} for {duration_text(retain)}"
+            raise InputError("Panes(pane)", expected=expected, got=got)
         sizes = {"length": length, "pane": pane, "lateness": lateness, "retain": retain}
         for name, value in sizes.items():
             object.__setattr__(self, f"{name}_us", value)
@@ -250,7 +241,7 @@ class PanesWindow(PanesFastPath, Window):
             )
         self.buckets.live(number).revert(*event)
         if self._plan.max_scores is not None:
-            # The cells of the merge may be wider than those of the panes that remain.
+            # The merge may have wider cells than the panes that remain.
             self._merged = None
         elif self._merged is not None and self._inside(number):
             if self._merged.has_whole_weights:
@@ -265,7 +256,7 @@ class PanesWindow(PanesFastPath, Window):
         return newest is not None and newest - self._panes < number <= newest
 
     def _advance(self, *, force: bool = False) -> None:
-        """Where a new pane has begun: update the merge, drop old panes, freeze closed ones."""
+        """Once a new pane has begun: update the merge, drop old panes, freeze closed ones."""
         newest = self._timeline.newest
         if self._merged_at != newest:
             self._update_merge(newest)

@@ -26,17 +26,21 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Label, Weight
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
-from streameval.windows.window import FastPath, PaneSeries, Undo, Window, WindowSpec
-
-MAX_EVENT_WEIGHT = 2**20
-"""Largest weight of one event, so that no replicate holds more than a state can."""
+from streameval.windows.window import (
+    FastPath,
+    PaneSeries,
+    Undo,
+    Window,
+    WindowSpec,
+    check_multiplied,
+)
 
 UnitArray = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """Replicates of an evaluator by unit: intervals where events of one unit are alike.
+    """Replicates of an evaluator by unit: intervals for events that are alike within a unit.
 
     Args:
         replicates: How many, from 20 to 10,000.
@@ -133,16 +137,7 @@ class Replicated(WindowSpec):
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
         self._spec.check_weight(weight)
-        if weight is None:
-            return
-        most = weight.max(initial=0) if isinstance(weight, np.ndarray) else weight
-        if most > MAX_EVENT_WEIGHT:
-            raise InputError(
-                "weight",
-                expected=f"a weight of at most {MAX_EVENT_WEIGHT} with bootstrap=",
-                got=shown(most),
-                position=int(np.argmax(weight)) if isinstance(weight, np.ndarray) else None,
-            )
+        check_multiplied(weight, "with bootstrap=")
 
     def timeline(self) -> BucketTimeline | None:
         return self._spec.timeline()

@@ -112,7 +112,7 @@ class BucketTimeline(TimelineFields):
         return self.latest is not None and self._arrival(number * self.width, self.latest) == last
 
     def tick(self, count: int) -> IntArray:
-        """Moments of the next events where events are counted; else raises InputError."""
+        """Moments of the next events if time is a count of events; else raises InputError."""
         if self._timed:
             raise time_missing()
         start = 0 if self.latest is None else self.latest + 1

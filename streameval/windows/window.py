@@ -1,7 +1,7 @@
 """Interfaces of windows: which events count, as a state set that can be read at any time.
 
 A *specification* (:class:`Cumulative`, :class:`Last`, …) is the user's
-argument. It opens one *window* for each slice, and, where windows use event
+argument. It opens one *window* for each slice, and, if windows use event
 time, one *timeline* that all windows of an evaluator share: the watermark is
 the stream's, not a slice's.
 """
@@ -12,6 +12,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
+import numpy as np
+
+from streameval.errors import InputError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.state_set import StatePlan, StateSet
@@ -53,7 +56,7 @@ class PaneMark(NamedTuple):
 
 @runtime_checkable
 class PaneSeries(Protocol):
-    """A :class:`Window` with panes, of which a series is made."""
+    """A :class:`Window` with panes, from which a series is made."""
 
     def marked(self) -> list[PaneMark]:
         """Every pane from the oldest that holds events to the newest, empty ones included."""
@@ -169,6 +172,21 @@ class WindowSpec:
         raise NotImplementedError
 
 
+MAX_EVENT_WEIGHT = 2**20
+"""Largest weight of one event in windows that multiply it, so that no state holds too much."""
+
+
+def check_multiplied(weight: Weight | IntArray | FloatArray | None, place: str) -> None:
+    """Raise InputError for a weight above :data:`MAX_EVENT_WEIGHT`, naming the place."""
+    if isinstance(weight, np.ndarray):
+        most, position = weight.max(initial=0), int(np.argmax(weight)) if len(weight) else None
+    else:
+        most, position = weight or 0, None
+    if most > MAX_EVENT_WEIGHT:
+        expected = f"a weight of at most {MAX_EVENT_WEIGHT} {place}"
+        raise InputError("weight", expected=expected, got=shown(most), position=position)
+
+
 class WindowKey(NamedTuple):
     """A key of a ``[[window]]`` in a service's configuration; each is also an argument."""
 
@@ -195,7 +213,7 @@ class WindowKind:
     help: str = ""
     # In a configuration; the first one selects the kind. Without keys: the default kind.
     keys: tuple[WindowKey, ...] = ()
-    steps: tuple[str, ...] = ()  # the keys of which the first that is given is its step in time
+    steps: tuple[str, ...] = ()  # keys; the first one that is given is its step in time
     # The key that, unless given, is the join's ``wait``, or without a join the first key's value;
     # and the key whose value has to cover it.
     waits: str = ""
@@ -204,5 +222,5 @@ class WindowKind:
     label: Callable[[dict[str, Any]], str]  # from the given keys to a few words for its heading
     words: Callable[[Any], str]  # from the specification to which events count
     # The same window with as many panes as can be retained, unless it says how many; None for
-    # a kind without panes, of which no series is made.
+    # a kind without panes, which has no series.
     widest: Callable[[Any], Any] | None = None
