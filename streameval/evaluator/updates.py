@@ -87,13 +87,10 @@ class CheckedCalls:
             given, update = self._input, self._update
             event = given.event(y_true, y_pred, score, proba, weight)
             try:
-                if unit is not None or self._replicated:
-                    event = self._of_unit(event, unit)
-                    update = None
-                if update is not None and event[3]:
+                if update is not None and unit is None and event[3]:
                     update(*event)
                 else:
-                    self._windows.add(event, event_time, slices)
+                    self._windows.add(self._of_unit(event, unit), event_time, slices)
             except InputError:
                 given.roll_back()
                 raise

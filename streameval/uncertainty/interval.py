@@ -17,10 +17,7 @@ from streameval.metrics.metric import Metric
 
 
 def same_values(one: object, other: object) -> bool:
-    """Whether two objects of one dataclass have the same values, ``nan`` being equal to ``nan``.
-
-    A dataclass's own ``==`` does not find it equal since Python 3.13, and one object before.
-    """
+    """Whether two objects of one dataclass have equal values, ``nan`` being equal to ``nan``."""
     return type(one) is type(other) and _values(one) == _values(other)
 
 
