@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
-import msgspec
 import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import Tabular, json_number, number
+from streameval.evaluator.reports import TableOfRows, json_number, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.event import EventBatch
@@ -94,13 +93,11 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: what is not a number is None."""
+        numbers = ("value", "low", "high", "p_value")
         return {
             "a": self.a,
             "b": self.b,
-            "value": json_number(self.value),
-            "low": json_number(self.low),
-            "high": json_number(self.high),
-            "p_value": json_number(self.p_value),
+            **{name: json_number(getattr(self, name)) for name in numbers},
             "method": self.method,
             "level": self.level,
             "n": self.n,
@@ -128,7 +125,7 @@ class SliceDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceDifferences(Tabular):
+class SliceDifferences(TableOfRows[SliceDifference]):
     """A difference for each slice, least p-value first; see :meth:`Comparison.slice_differences`.
 
     Iterating gives the rows; slices without a test are last.
@@ -137,9 +134,6 @@ class SliceDifferences(Tabular):
     metric: str
     rate: float
     rows: tuple[SliceDifference, ...]
-
-    def __iter__(self) -> Any:
-        return iter(self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -174,16 +168,13 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonReport(Tabular):
+class ComparisonReport(TableOfRows[ComparisonRow]):
     """Metrics × models, each challenger with its difference from the first model."""
 
     task: str
     level: float
     rows: tuple[ComparisonRow, ...]
     notes: Mapping[str, Any] = field(default_factory=dict)
-
-    def __iter__(self) -> Any:
-        return iter(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: what is undefined is None."""
@@ -199,10 +190,6 @@ class ComparisonReport(Tabular):
                 for row in self.rows
             },
         }
-
-    def to_json(self) -> str:
-        """The same as indented JSON text."""
-        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         several = any(len(row.differences) > 1 for row in self.rows)
@@ -1013,10 +1000,7 @@ Evaluation: TypeAlias = Evaluator | Comparison
 
 
 def evaluation_from_bytes(data: bytes) -> Evaluation:
-    """What :meth:`Evaluator.to_bytes` or :meth:`Comparison.to_bytes` wrote; raises StateError.
-
-    Without a provenance: for a carrier that delivers each state exactly once.
-    """
+    """What ``to_bytes`` wrote, without a provenance: for a carrier that delivers once."""
     unpacked = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
     return _type_of(unpacked).from_state(unpacked.data)
 

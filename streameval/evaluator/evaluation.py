@@ -15,10 +15,7 @@ from streameval.state_files.provenance import FEW_EVENTS, Provenance, content_of
 
 
 class MergeableEvaluation:
-    """An evaluation whose events are one shard, or several, of a stream.
-
-    A comparison's context and windows are those of its first model.
-    """
+    """Events of one shard or several; a comparison's windows are those of its first model."""
 
     __slots__ = ()
 

@@ -428,11 +428,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
     def counting_only(
         self, dimensions: Iterable[tuple[str, ...]], *, labels: bool, scores: bool
     ) -> Iterator[None]:
-        """Within the block, count events in these dimensions and in states of these feeds only.
-
-        For events of a time at which the other parts were not kept yet. ``Last(n)`` keeps labels:
-        without them it raises StateError.
-        """
+        """Within the block, count events in these dimensions and in states of these feeds only."""
         if not labels and self._options["window"]["kind"] == "last":
             raise StateError("Last(n) counts no event without its label")
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -90,8 +90,30 @@ class Tabular:
         return html_table(*self._cells())
 
 
+_Row = TypeVar("_Row")
+
+
+class TableOfRows(Tabular, Generic[_Row]):
+    """A report of ``rows``, which iterating gives, as JSON too."""
+
+    __slots__ = ()
+
+    rows: tuple[_Row, ...]
+
+    def __iter__(self) -> Iterator[_Row]:
+        return iter(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The same as indented JSON text."""
+        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
+
+
 @dataclass(frozen=True, slots=True)
-class Report(Tabular):
+class Report(TableOfRows[ReportRow]):
     """Metrics with their values, reasons and support.
 
     Iterating gives its :class:`ReportRow` s; ``report["accuracy"]`` is a value.
@@ -110,9 +132,6 @@ class Report(Tabular):
     """What the numbers depend on: positive label and threshold of a binary task, and the window
     where it is not all events."""
 
-    def __iter__(self) -> Iterator[ReportRow]:
-        return iter(self.rows)
-
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -129,10 +148,6 @@ class Report(Tabular):
             **self.notes,
             "metrics": {row.metric: plain_value(row) for row in self.rows},
         }
-
-    def to_json(self) -> str:
-        """The same as indented JSON text."""
-        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         return value_cells({"metric": [row.metric for row in self.rows]}, "value", self.rows)

@@ -1,9 +1,4 @@
-"""Slices: which of them an event belongs to, and the window of each.
-
-An event belongs to one slice for each dimension: a key, or a combination of keys. Values come
-from the stream, and a hostile one has a new value in every record: beyond ``max_slices`` further
-values are counted in one slice ``(other)`` for each dimension.
-"""
+"""Slices: which of them an event belongs to, and the window of each."""
 
 from __future__ import annotations
 
@@ -67,17 +62,7 @@ SliceArrival: TypeAlias = tuple[int, SliceKey, int]
 
 
 def slice_name(key: SliceKey) -> str:
-    """A slice as people write it; the total is ``"total"``.
-
-    No two slices have one name: a comma and a blank within a part, and an equals sign within a
-    key, have a backslash before them. A text that reads as a whole number is quoted (only an
-    old state has such a slice).
-
-    >>> slice_name((("country", "PT"), ("model", 7)))
-    'country=PT, model=7'
-    >>> slice_name((("city", "Paris, TX"),))
-    'city=Paris\\\\, TX'
-    """
+    """A slice as people write it, unlike any other's name; the total is ``"total"``."""
     return ", ".join(f"{_escaped(n, _IN_KEY)}={_value_name(v)}" for n, v in key) or "total"
 
 
@@ -108,14 +93,7 @@ def _escaped(text: str, special: re.Pattern[str]) -> str:
 
 
 def slice_value(value: Label) -> Label:
-    """The value of a slice in its one form, whatever the carrier's types are.
-
-    A whole number of 64 bits is an ``int`` and every other value a ``str``: ``7``, ``"7"`` and
-    ``7.0`` are one slice, ``"007"`` is another one.
-
-    >>> slice_value("7"), slice_value(7), slice_value("007"), slice_value(2**80)
-    (7, 7, '007', '1208925819614629174706176')
-    """
+    """The value of a slice in its one form: an ``int`` of 64 bits, or a ``str``."""
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else str(value)
     if value[-1:].isdecimal() and _WHOLE.fullmatch(value):
@@ -134,13 +112,7 @@ def slice_order(key: SliceKey) -> tuple[Any, ...]:
 
 
 class Slicer:
-    """Turns an event's ``slices=`` into the keys of the slices that it belongs to.
-
-    Args:
-        dimensions: Names, or tuples of names for combinations:
-            ``("country", ("country", "model"))``.
-        max_slices: Most slices that are opened, ``(other)`` not counted.
-    """
+    """Turns an event's ``slices=`` into the keys of the slices that it belongs to."""
 
     __slots__ = ("_rank", "dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
 
@@ -176,7 +148,7 @@ class Slicer:
         """Slices that are counted in ``opened``, whether they are open or not."""
 
     def restrict(self, dimensions: Iterable[tuple[str, ...]]) -> None:
-        """Assign events to slices of these dimensions only, out of those it was made with."""
+        """Assign events to slices of these dimensions only."""
         self.dimensions = tuple(dimensions)
         self.names = tuple(dict.fromkeys(name for names in self.dimensions for name in names))
 
@@ -364,11 +336,7 @@ def _value_column(
 
 
 class SlicedWindows:
-    """The windows of one evaluator: the total's and one for each slice.
-
-    They share a timeline, so that a slice's window advances with the stream
-    also while the slice has no events.
-    """
+    """The windows of one evaluator: the total's and each slice's, with one timeline."""
 
     __slots__ = (
         "_plan",
@@ -462,10 +430,7 @@ class SlicedWindows:
     def stage_many(
         self, batch: EventBatch, event_time: object, slices: object
     ) -> Callable[[], None]:
-        """Check a batch, or raise InputError; the result counts it and cannot fail.
-
-        Nothing else may be counted in between.
-        """
+        """Check a batch, or raise InputError; the result, called next, counts it without fail."""
         self._spec.check_weight(batch.weight)
         # Events of weight 0 are validated and not counted.
         rows = batch.weighing()

@@ -1,7 +1,4 @@
-"""Metrics, reports and curves of the events in one window, read-only.
-
-The evaluator has a view of all events, and makes one for each slice.
-"""
+"""Metrics, reports and curves of the events in one window, read-only."""
 
 from __future__ import annotations
 
@@ -245,10 +242,7 @@ def _code(label: object, codes: Mapping[Label, Label], name: str) -> Label:
 
 
 def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], float] | None:
-    """The metric's compiled function of the window as it then is, or None.
-
-    Where it returns nan, the metric itself may have a reason, or a number.
-    """
+    """The metric's compiled function of the window as it then is, or None; nan: ask the metric."""
     method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
     if method is None:
         return None
@@ -263,10 +257,7 @@ def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], 
 def compiled_interval(
     name: str, level: float, method: str, window: Window
 ) -> Callable[[], Interval | None] | None:
-    """As :func:`compiled_reader`, of DeLong's interval of an AUC where no state is replaced.
-
-    It returns None where the view has to compute the interval.
-    """
+    """As :func:`compiled_reader`, DeLong's interval of an AUC; None: ask the view."""
     if (name, method) != ("roc_auc", "auto") or isinstance(window, ReplicatedWindow):
         return None
     path = window.fast_path()
@@ -879,11 +870,7 @@ class View(Readings):
             return value if value == value else self._named(value)
 
     def fast_reader(self, name: str) -> Callable[[], float] | None:
-        """A function that reads a metric of the window as it then is, or None.
-
-        The view has answered the metric. Where the function returns nan, the view has the
-        reason or a newer function.
-        """
+        """What reads a metric of the window as it then is, or None; nan: the view has a reason."""
         context, window = self._context, self._window
         path = window.fast_path() or FastPath()
         of_state_set = context.readers.get(name)
@@ -942,10 +929,7 @@ class View(Readings):
     def pane_reports(
         self, metrics: Sequence[str], known: PaneReports, *, intervals: float | None = None
     ) -> PaneReports:
-        """The rows of several metrics for each retained pane, by the pane's start in µs.
-
-        Of the panes that took no event since, the rows of the last call, ``known``, are returned.
-        """
+        """Rows of metrics for each retained pane; those `known` of panes without further events."""
         context = self._context
         rows = [find(name, context.plan.task) for name in metrics]
         panes = self._panes("reports of panes need a window of panes")

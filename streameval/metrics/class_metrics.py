@@ -1,11 +1,7 @@
 """How often the predicted label was right, for each class and on average.
 
-Functions of :class:`~streameval.states.confusion.ConfusionCounts`. A metric of
-one class against the rest is one :class:`~streameval.metrics.averages.Rule` of
-the table below; :func:`class_metric` makes the function and its docstring.
-
-TP, FP, FN and TN of a class: TP events are of it and predicted so, FP
-predicted but not of it, FN of it but not predicted, TN neither.
+TP, FP, FN and TN of a class: TP events are of it and predicted so, FP predicted but not of it, FN
+of it but not predicted, TN neither.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """Curves over all thresholds: ROC, precision and recall and their gain, detection error trade-off.
 
-An event is predicted positive when ``score >= threshold``. Each curve is a frozen record of numpy
-columns; it unpacks into them in scikit-learn's order, and ``to_dict`` returns plain lists. An
-undefined value is nan in its column, and ``reason`` is its cause.
-
 Precision–recall–gain puts precision and recall on a scale with meaningful arithmetic means: Flach
 & Kull, "Precision-Recall-Gain Curves: PR Analysis Done Right", NIPS 2015.
 """

@@ -1,9 +1,4 @@
-"""Quality of probabilities: log loss, Brier score, their D², and top-k accuracy.
-
-Functions of :class:`ProbabilitySums` (binary: the probability of the positive class) or of
-:class:`ClassProbabilitySums` (multi-class: a probability for each label). The sums are integers in
-units of 2⁻⁶⁰, so a value does not depend on the order of the events.
-"""
+"""Quality of probabilities: log loss, Brier score, their D², and top-k accuracy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The registry: every metric by name, as evaluators, reports and commands look it up.
-
-A new metric is one function and one row here.
-"""
+"""The registry: every metric by name, as evaluators, reports and commands look it up."""
 
 from __future__ import annotations
 
@@ -449,11 +446,7 @@ def metric_names(metrics: object) -> list[str]:
 
 
 def metric_calls(metrics: object) -> list[tuple[str, Mapping[str, Any]]]:
-    """Names of metrics, or names with parameters, each as a pair of the two; raises InputError.
-
-    >>> metric_calls(["accuracy", ("fbeta", {"beta": 2})])
-    [('accuracy', {}), ('fbeta', {'beta': 2})]
-    """
+    """Names of metrics, or names with parameters, each as a pair of the two; raises InputError."""
     return [
         (one[0], one[1]) if isinstance(one, tuple) and len(one) == 2 else (one, {})
         for one in metric_names(metrics)

@@ -1,9 +1,4 @@
-"""Undefined values: ``nan`` with a reason.
-
-One policy for every metric and every path. Where a denominator is 0 the
-value is an :class:`Undefined`, unless the caller passed a number to return in
-its place (``undefined=0.0``, scikit-learn's ``zero_division``).
-"""
+"""Undefined values: ``nan`` with a reason."""
 
 from __future__ import annotations
 
