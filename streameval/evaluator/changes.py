@@ -11,10 +11,11 @@ from streameval.errors import MetricError, StateError, shown
 from streameval.evaluator.comparison import Comparison, Difference
 from streameval.evaluator.evaluation import different_settings
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.reports import ReportRow, Table, json_number, number
+from streameval.evaluator.reports import ReportRow, Table, number
 from streameval.evaluator.slices import slice_name
 from streameval.events.values import Label, Weight
 from streameval.metrics.registry import USUAL_METRICS, metric_names
+from streameval.metrics.undefined import json_number
 from streameval.states.confusion import ConfusionCounts
 from streameval.uncertainty.differences import FALSE_DISCOVERIES, bound_p_value, difference
 from streameval.uncertainty.interval import Interval, checked_level, hash_of_values, same_values

@@ -14,13 +14,14 @@ import numpy as np
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import TableOfRows, json_number, number
+from streameval.evaluator.reports import TableOfRows, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.event import EventBatch
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
+from streameval.metrics.undefined import json_number
 from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, read_provenance
 from streameval.state_files.provenance import Provenance
@@ -415,7 +416,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         options: The other options of :class:`Evaluator`, without ``temporal`` and ``bootstrap``;
             ``max_scores`` requires ``paired_scores=False``.
 
-    ``difference("roc_auc")`` is the metric of the second model less that of the first: a positive
+    ``difference("roc_auc")`` is the second model's metric less the first model's: a positive
     number says that the challenger is higher. For a loss, lower is better.
 
     Several classes: differences of metrics of labels, of log loss and of Brier score have
@@ -1014,7 +1015,7 @@ def _unpickled(data: bytes, provenance: Any) -> Comparison:
 
 
 def reference_of(evaluation: Evaluation) -> Evaluator:
-    """The evaluator itself, or that of a comparison's first model."""
+    """The evaluator itself, or the evaluator of a comparison's first model."""
     return evaluation.reference if isinstance(evaluation, Comparison) else evaluation
 
 
@@ -1034,7 +1035,7 @@ def evaluation_of(unpacked: Unpacked) -> Evaluation:
 
 
 def provenances_of(paths: Iterable[str]) -> list[tuple[str, Provenance]]:
-    """The provenance of the state in each file, of which little is read; raises StateError."""
+    """The provenance of the state in each file, from its head; raises StateError."""
     result = []
     contents: set[bytes] = set()
     for path in paths:

@@ -258,7 +258,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
 
         Raises:
             InputError: An event was refused; the position is its place in the iterable. All
-                events before it were counted, and none from it on. Where the iterable itself
+                events before it were counted, and none from it on. If the iterable itself
                 raises, all events that it gave before were counted.
 
         >>> ev = Evaluator()
@@ -463,11 +463,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         return self._context.notes
 
     def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
-        """Add to the notes of reports; None removes a note.
-
-        ``later``: labels or scores are kept from a later time on than the other, so that metrics
-        of what was not fed yet are undefined and no error.
-        """
+        """Add notes of reports, or remove those that are None; `later` is the context's."""
         self._context.later = later
         every = {**self._context.notes, **notes}
         self._context.notes = {key: value for key, value in every.items() if value is not None}
@@ -567,7 +563,7 @@ def _unpickled(data: bytes, provenance: Any) -> Evaluator:
 def from_bytes(data: bytes) -> Evaluator:
     """The evaluator that :meth:`Evaluator.to_bytes` wrote.
 
-    Its :attr:`~Evaluator.provenance` is that of the bytes, or else their checksum: the same
+    Its :attr:`~Evaluator.provenance` is in the bytes, or else is their checksum: the same
     bytes cannot be merged twice. Of fewer than 1,000 events equal bytes may be chance: they are
     merged, with a UserWarning.
 

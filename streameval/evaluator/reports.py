@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -11,6 +10,7 @@ import msgspec
 
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
+from streameval.metrics.undefined import json_number
 from streameval.tables import Table as Table
 from streameval.tables import html_table as html_table
 from streameval.tables import markdown_table as markdown_table
@@ -30,9 +30,9 @@ class ReportRow(NamedTuple):
     support: Weight
     """Weight of the events that the value is about."""
     interval: Interval | None = None
-    """Where intervals were requested."""
+    """None unless intervals were requested."""
     bounds: Bounds | None = None
-    """Where the value depends on scores that have been coarsened."""
+    """None unless the value depends on scores that have been coarsened."""
 
 
 class SeriesRow(NamedTuple):
@@ -56,11 +56,6 @@ def number(value: float) -> str:
 def weight(value: Weight) -> str:
     """A support as tables show it."""
     return str(value) if isinstance(value, int) else f"{value:.12g}"
-
-
-def json_number(value: float) -> float | None:
-    """A value as JSON has it: null where it is not finite."""
-    return value if math.isfinite(value) else None
 
 
 class Tabular:
@@ -248,7 +243,7 @@ class SliceRow(NamedTuple):
     interval: Interval | None = None
     bounds: Bounds | None = None
     differs: Side | None = None
-    """Where intervals were requested: the side on which it differs from all other events, by
+    """With intervals, the side on which it differs from all other events, by
     :func:`streameval.uncertainty.differences.sides`."""
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import copy
 from datetime import date
 from functools import partial
 from itertools import islice, pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -56,9 +57,6 @@ SliceRows: TypeAlias = tuple[SliceKey, IntArray]
 
 SliceCodes: TypeAlias = tuple[IntArray, Callable[[int], SliceKey]]
 """A code of each event's slice in one dimension, and from a row to that slice."""
-
-SliceArrival: TypeAlias = tuple[int, SliceKey, int]
-"""The first row of a slice's events in a batch, its key, and their number."""
 
 
 def slice_name(key: SliceKey) -> str:
@@ -114,7 +112,7 @@ def slice_order(key: SliceKey) -> tuple[Any, ...]:
 class Slicer:
     """Turns an event's ``slices=`` into the keys of the slices that it belongs to."""
 
-    __slots__ = ("_rank", "dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
+    __slots__ = ("dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
 
     def __init__(self, dimensions: Iterable[str | Iterable[str]], max_slices: int) -> None:
         expected = "names, or tuples of names for combinations"
@@ -139,7 +137,6 @@ class Slicer:
             )
         self.restrict(parsed)
         self.max_slices = max_slices
-        self._rank = {names: n for n, names in enumerate(parsed)}
         self.opened = 0
         """Slices that are open, those called ``(other)`` not counted."""
         self.overflowed = 0
@@ -183,26 +180,8 @@ class Slicer:
         return other_key(key)
 
     def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
-        """Where an earlier event of this key was counted; after some merges, the other's slice."""
+        """The slice that counted an earlier event of this key: ``(other)`` after some merges."""
         return key if key in known else other_key(key)
-
-    def admit_many(
-        self, arrived: Sequence[SliceArrival], known: Mapping[SliceKey, object]
-    ) -> tuple[list[SliceKey], Slicer]:
-        """The slice of each key of a batch, in :meth:`arrival_order`, and the slicer after it."""
-        taken: dict[SliceKey, None] = {}
-        both = ChainMap(taken, known)  # type: ignore[arg-type]
-        after = copy(self)
-        owners = []
-        for _, key, count in arrived:
-            owner = after.admit(key, both, count)
-            taken[owner] = None
-            owners.append(owner)
-        return owners, after
-
-    def arrival_order(self, arrival: SliceArrival) -> tuple[int, int]:
-        """A sort key: by the first event, then by dimension."""
-        return arrival[0], self._rank[tuple(name for name, _ in arrival[1])]
 
     def coded(self, slices: object, length: int) -> list[SliceCodes]:
         """For columns: the slices of each dimension, as codes; raises InputError."""
@@ -476,7 +455,7 @@ class SlicedWindows:
 
     def _place(self, coded: Iterable[SliceCodes], rows: IntArray | None) -> _Placement:
         """The window that counts each event of these rows (None: all) in each dimension."""
-        arrived: list[tuple[SliceArrival, IntArray, int]] = []
+        arrived: list[tuple[int, SliceKey, int, IntArray, int]] = []
         dimensions: list[tuple[IntArray, IntArray]] = []
         for codes, key_of in coded:
             if rows is not None:
@@ -488,19 +467,19 @@ class SlicedWindows:
             dimensions.append((codes, windows_of))
             for code, first, count in _occurrences(codes, len(windows_of)):
                 key = key_of(first if rows is None else int(rows[first]))
-                arrived.append(((first, key, count), windows_of, code))
-        arrived.sort(key=lambda group: self._slicer.arrival_order(group[0]))
-        owners, slicer = self._slicer.admit_many([group[0] for group in arrived], self.slices)
-        number_of = {key: n for n, key in enumerate(dict.fromkeys(owners), 1)}
-        for key, (_, windows_of, code) in zip(owners, arrived, strict=True):
-            windows_of[code] = number_of[key]
-        opened = {
-            key: self._spec.open(self._plan, self.timeline)
-            for key in number_of
-            if key not in self.slices
-        }
-        known = self.slices
-        windows = [self.total, *((opened if key in opened else known)[key] for key in number_of)]
+                arrived.append((first, key, count, windows_of, code))
+        # As one by one: by the first event of a slice, then by dimension, in whose order they are.
+        arrived.sort(key=itemgetter(0))
+        slicer, known = copy(self._slicer), ChainMap[SliceKey, Any]({}, self.slices)
+        number_of: dict[SliceKey, int] = {}
+        for _, key, count, windows_of, code in arrived:
+            owner = slicer.admit(key, known, count)
+            known[owner] = None
+            windows_of[code] = number_of.setdefault(owner, len(number_of) + 1)
+        new = [key for key in number_of if key not in self.slices]
+        opened = {key: self._spec.open(self._plan, self.timeline) for key in new}
+        every = {**self.slices, **opened} if opened else self.slices
+        windows = [self.total, *map(every.__getitem__, number_of)]
         return _Placement(windows, dimensions, opened, slicer)
 
     def _stage_sets(
@@ -680,7 +659,7 @@ class SlicedWindows:
 
 
 class _Placement(NamedTuple):
-    """Where the events of a batch are counted."""
+    """The windows that count the events of a batch."""
 
     windows: list[Window]
     """The total's, and those of the slices."""

@@ -1,6 +1,6 @@
 """Calibration: observed frequency against predicted probability, in bins.
 
-Multi-class, the probability is that of the predicted label, its *confidence*. A probability on an
+Multi-class, it is the predicted label's probability, its *confidence*. A probability on an
 edge belongs to the bin below, as in scikit-learn's ``calibration_curve``.
 """
 

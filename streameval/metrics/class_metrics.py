@@ -559,7 +559,7 @@ def balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None
 
 
 def adjusted_balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
-    """The balanced accuracy beyond that of guessing, as a share of what is left to 1.
+    """The balanced accuracy beyond a guess's 1/K, as a share of what is left to 1.
 
         (B − 1/K) / (1 − 1/K)
 
@@ -670,48 +670,60 @@ _AVERAGES: Mapping[str, str] = {
 }
 
 
-def class_row(function: Callable[..., Any], rule: Rule, params: tuple[str, ...] = ()) -> Metric:
-    """The registry's row of a metric of the positive class, for binary tasks."""
-    return Metric(
-        name=rule.name,
-        function=function,
-        state="confusion",
-        definition=rule.definition,
-        tasks=BINARY,
-        low=rule.low,
-        high=rule.high,
-        direction=rule.direction,
-        params=params,
-        needs_positive=True,
-        synonyms=rule.synonyms,
-        rule=rule,
-        family="proportion" if rule.share else "confusion",
-    )
+_OF_EACH_AVERAGE: tuple[tuple[Callable[..., Any], Rule], ...] = (
+    (precision, PRECISION),
+    (recall, RECALL),
+    (f1, F1),
+    (fbeta, FBETA),
+    (jaccard, JACCARD),
+    (fowlkes_mallows, FOWLKES_MALLOWS),
+    (specificity, SPECIFICITY),
+    (fpr, FPR),
+    (fnr, FNR),
+    (npv, NPV),
+)
+_OF_ONE_CLASS: tuple[tuple[Callable[..., Any], Rule], ...] = (
+    (informedness, INFORMEDNESS),
+    (markedness, MARKEDNESS),
+    (positive_likelihood_ratio, POSITIVE_LIKELIHOOD_RATIO),
+    (negative_likelihood_ratio, NEGATIVE_LIKELIHOOD_RATIO),
+)
 
 
-def class_rows(
-    function: Callable[..., Any], rule: Rule, params: tuple[str, ...] = ()
-) -> Iterator[Metric]:
-    """The row of the positive class, and one for each average, such as ``f1_macro``."""
-    params = (*params, "labels")
-    yield class_row(function, rule, (*params, "average"))
-    for average, words in _AVERAGES.items():
-        fast = rule.fast.get(average)
-        pooled = average == "micro" or fast in (accuracy, error_rate)
-        general = functools.partial(function, average=average)
-        yield Metric(
-            name=f"{rule.name}_{average}",
-            function=fast or general,
-            general=general if fast else None,
+def class_rows(*, averages: bool) -> Iterator[Metric]:
+    """The registry's rows of the metrics of a class: its own, and each average's (``f1_macro``)."""
+    for function, rule in _OF_EACH_AVERAGE if averages else _OF_ONE_CLASS:
+        params = (*(("beta",) if rule is FBETA else ()), "labels")
+        row = functools.partial(
+            Metric,
             state="confusion",
-            definition=words.format(rule.name),
             low=rule.low,
             high=rule.high,
             direction=rule.direction,
-            params=params,
-            fixed=MappingProxyType({"average": average}),
             rule=rule,
-            average="micro" if pooled else average,
-            # Pooled, every rule is a monotone function of the accuracy.
-            family="proportion" if pooled else "confusion",
         )
+        yield row(
+            name=rule.name,
+            function=function,
+            definition=rule.definition,
+            tasks=BINARY,
+            params=(*params, "average") if averages else (),
+            needs_positive=True,
+            synonyms=rule.synonyms,
+            family="proportion" if rule.share else "confusion",
+        )
+        for average, words in _AVERAGES.items() if averages else ():
+            fast = rule.fast.get(average)
+            pooled = average == "micro" or fast in (accuracy, error_rate)
+            general = functools.partial(function, average=average)
+            yield row(
+                name=f"{rule.name}_{average}",
+                function=fast or general,
+                general=general if fast else None,
+                definition=words.format(rule.name),
+                params=params,
+                fixed=MappingProxyType({"average": average}),
+                average="micro" if pooled else average,
+                # Pooled, every rule is a monotone function of the accuracy.
+                family="proportion" if pooled else "confusion",
+            )

@@ -175,7 +175,7 @@ class Metric:
     synonyms: tuple[str, ...] = ()
     """Other names in use, for the hint in an error."""
     general: Callable[..., float] | None = None
-    """Where `function` takes no parameters because it is fast: the function that does."""
+    """The function with parameters, if `function` takes none because it is fast."""
     rule: Rule | None = None
     """For a metric of one class, or its average over classes, how a class's value is computed."""
     average: str = "binary"

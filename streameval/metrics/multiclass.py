@@ -45,7 +45,7 @@ class _Share(NamedTuple):
 
 
 def _mean(shares: Iterable[_Share], undefined: float | None) -> float | None:
-    """The weighted mean of AUCs, of which those without pairs count as a number `undefined`."""
+    """The weighted mean of AUCs; one without pairs counts as `undefined` if it is a number."""
     defined: list[_Share] = []
     left: list[_Share] = []
     for share in shares:
@@ -117,7 +117,7 @@ def roc_auc_ovr(
 
 
 def _over_rest(scores: ClassScores, label: Label, total: Weight, weight: Weight) -> _Share:
-    """The AUC of a class against all others, of all of which ``total`` is the weight."""
+    """The AUC of a class against all others; ``total`` is the weight of all classes."""
     if not scores.exact:
         return _of_floats(scores.auc(label), weight)
     count = scores.true_count(label)

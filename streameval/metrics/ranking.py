@@ -114,7 +114,7 @@ def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> f
 
 
 def average_precision_of(blocks: Sequence[ScoreGroups]) -> float:
-    """The average precision of score groups, blocks of which descend; some positive is in them."""
+    """The average precision of blocks of score groups, descending, with some positive."""
     positives = exact_sum([weight for block in blocks for weight in block.positives.tolist()])
     return math.fsum(_precision_terms(blocks)) / positives
 

@@ -21,7 +21,7 @@ from streameval.metrics.calibration import (
     max_calibration_error,
     quantile_calibration_error,
 )
-from streameval.metrics.class_metrics import class_row, class_rows
+from streameval.metrics.class_metrics import class_rows
 from streameval.metrics.curves import pr_gain_auc
 from streameval.metrics.metric import BINARY, MULTICLASS, Metric, public_name
 from streameval.states.confusion import ConfusionCounts
@@ -191,16 +191,7 @@ ROWS: tuple[Metric, ...] = tuple(
             params=("costs",),
             synonyms=("mean_cost",),
         ),
-        *class_rows(class_metrics.precision, class_metrics.PRECISION),
-        *class_rows(class_metrics.recall, class_metrics.RECALL),
-        *class_rows(class_metrics.f1, class_metrics.F1),
-        *class_rows(class_metrics.fbeta, class_metrics.FBETA, ("beta",)),
-        *class_rows(class_metrics.jaccard, class_metrics.JACCARD),
-        *class_rows(class_metrics.fowlkes_mallows, class_metrics.FOWLKES_MALLOWS),
-        *class_rows(class_metrics.specificity, class_metrics.SPECIFICITY),
-        *class_rows(class_metrics.fpr, class_metrics.FPR),
-        *class_rows(class_metrics.fnr, class_metrics.FNR),
-        *class_rows(class_metrics.npv, class_metrics.NPV),
+        *class_rows(averages=True),
         _cells_row(
             class_metrics.geometric_mean,
             "K-th root of the product of the K classes' recalls",
@@ -233,10 +224,7 @@ ROWS: tuple[Metric, ...] = tuple(
             also=("succession",),
             family="none",
         ),
-        class_row(class_metrics.informedness, class_metrics.INFORMEDNESS),
-        class_row(class_metrics.markedness, class_metrics.MARKEDNESS),
-        class_row(class_metrics.positive_likelihood_ratio, class_metrics.POSITIVE_LIKELIHOOD_RATIO),
-        class_row(class_metrics.negative_likelihood_ratio, class_metrics.NEGATIVE_LIKELIHOOD_RATIO),
+        *class_rows(averages=False),
         _cells_row(
             class_metrics.prevalence_weighted_precision,
             "correct over predicted, each class counting as often as it is true",

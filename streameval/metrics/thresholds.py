@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight, is_number
-from streameval.metrics.undefined import NO_EVENTS
+from streameval.metrics.undefined import NO_EVENTS, json_number
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
@@ -144,7 +144,7 @@ def column_list(column: Counts) -> list[Any]:
     """A column as a list for JSON: nan and infinity become None."""
     if column.dtype.kind != "f":
         return list(column.tolist())
-    return [value if math.isfinite(value) else None for value in column.tolist()]
+    return [json_number(value) for value in column.tolist()]
 
 
 class CurveColumns:

@@ -73,6 +73,11 @@ def ratio(
     return undefined_value(reason, undefined, *labels)
 
 
+def json_number(value: float) -> float | None:
+    """A value as JSON has it: null where it is not finite."""
+    return value if math.isfinite(value) else None
+
+
 def reason_of(value: float) -> str:
     """Why `value` is undefined, or ``""`` where it is a number.
 

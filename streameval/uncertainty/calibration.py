@@ -65,7 +65,7 @@ def _end(gaps: list[Gap], shape: list[float], z: float) -> float:
             spread += max(0.0, center * center + gap.error * gap.error - folded * folded)
             spread_slope += 2.0 * (center * part - folded * slope)
         root = math.sqrt(spread)
-        # Where gaps are 10⁸ times their errors, the spread is rounded to 0.
+        # Gaps of 10⁸ times their errors round the spread to 0.
         spread_slope = spread_slope / (2.0 * root) if root else 0.0
         return seen - mean - z * root, -mean_slope - z * spread_slope
 
@@ -73,7 +73,7 @@ def _end(gaps: list[Gap], shape: list[float], z: float) -> float:
 
 
 def _root(value_and_slope: Callable[[float], tuple[float, float]]) -> float:
-    """Where a function that is above 0 at 0 falls to 0: Newton's method, kept in a bracket."""
+    """The root of a function that is above 0 at 0 and falls: Newton's method, bracketed."""
     low, high, t = 0.0, math.inf, 1.0
     for _ in range(_MOST_STEPS):
         value, slope = value_and_slope(t)

@@ -21,7 +21,7 @@ def logit_interval(won: float, lost: float, margin: float) -> tuple[float, float
 
 
 def _shifted(won: float, lost: float, logits: float) -> float:
-    """The share whose logit is so much above that of ``won``."""
+    """The share whose logit is so much above the logit of ``won``."""
     # Of a large number no exponential is taken, which could overflow.
     if logits > 0:
         return won / (won + lost * math.exp(-logits))
@@ -47,7 +47,7 @@ def newcombe_interval(
 
 
 def _boundary(inside: Callable[[float], bool], out: float, within: float) -> float:
-    """Where `inside` changes between two points, halved until no float is between them."""
+    """The point at which `inside` changes, by bisection until no float is between."""
     while out != (middle := (out + within) / 2) and middle != within:
         if inside(middle):
             within = middle
@@ -64,7 +64,7 @@ def sequence_factor(size: float, level: float) -> float:
 
 
 def _sample(request: IntervalRequest) -> tuple[float, float, float, float]:
-    """The share of pairs won, that of those lost, and the (effective) numbers of both classes."""
+    """The shares of pairs won and lost, and the (effective) numbers of both classes."""
     index = request.states[0]
     positives, negatives, wins = index.positives, index.negatives, index.twice_u
     # 1 where there are no pairs, hence no value and no interval.

@@ -60,8 +60,8 @@ def part_p_value(part: Interval, whole: Interval) -> float:
     own, all_of_it = (
         half / normal_quantile(one.level) for half, one in zip(halves, (part, whole), strict=True)
     )
-    # Where the part is like the rest, it varies as the whole does in as many events: its own
-    # interval may say less, as that of 40 right ones of 40 does.
+    # A part that is like the rest varies as the whole does in as many events: its own interval
+    # may say less, as the one of 40 right of 40 does.
     own = max(own, all_of_it / math.sqrt(share))
     variance = (1 - 2 * share) * own**2 + all_of_it**2
     return min(1.0, 2 * _tail(abs(part.value - whole.value), math.sqrt(max(0.0, variance))))

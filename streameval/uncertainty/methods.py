@@ -67,7 +67,7 @@ METHODS: Mapping[str, IntervalMethod] = {
 
 @functools.cache
 def _rows(family: str, method: str, by_unit: bool) -> tuple[IntervalMethod, ...]:
-    """The rows of a family of which the first that is reliable is taken; of a named method one."""
+    """The rows of a family, the first reliable one to be taken; of a named method one."""
     if method != "auto":
         rows = [METHODS[method]]
     elif by_unit:

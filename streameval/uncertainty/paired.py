@@ -232,7 +232,7 @@ class PairedRequest:
 
     metric: Metric
     value: float
-    """The difference of the metric: of ``a`` less that of ``b``."""
+    """The metric of ``a`` less the metric of ``b``."""
     pairs: Pairs
     a: int
     """Position of the one model; ``b``: of the other."""
