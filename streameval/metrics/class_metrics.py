@@ -382,6 +382,8 @@ def _docstring(rule: Rule, params: str = "", raises: str = "") -> str:
 class ClassMetric(Protocol):
     """A metric of one class: a number, or with ``average=None`` one for each class."""
 
+    rule: Rule
+
     @property
     def __name__(self) -> str: ...
 
@@ -403,10 +405,22 @@ class ClassMetric(Protocol):
     ) -> dict[Label, float]: ...
 
 
+def _of_rule(rule: Rule, **texts: str) -> Callable[[Callable[..., Any]], ClassMetric]:
+    """Gives a function the name and docstring of its row of the table; examples are doctests."""
+
+    def named(function: Any) -> ClassMetric:
+        function.rule = rule
+        made: ClassMetric = _named(function, rule.name, _docstring(rule, **texts))
+        return made
+
+    return named
+
+
 def class_metric(rule: Rule) -> ClassMetric:
-    """The function of a row of the table, with its docstring; examples run as doctests."""
+    """The function of a row of the table."""
     fast_macro = rule.fast.get("macro")
 
+    @_of_rule(rule)
     def metric(
         counts: ConfusionCounts,
         *,
@@ -419,8 +433,7 @@ def class_metric(rule: Rule) -> ClassMetric:
             return fast_macro(counts, undefined=undefined)
         return averaged(rule, counts, average, positive, undefined, labels)
 
-    made: ClassMetric = _named(metric, rule.name, _docstring(rule))
-    return made
+    return metric
 
 
 precision = class_metric(PRECISION)
@@ -438,17 +451,10 @@ positive_likelihood_ratio = class_metric(POSITIVE_LIKELIHOOD_RATIO)
 negative_likelihood_ratio = class_metric(NEGATIVE_LIKELIHOOD_RATIO)
 
 
-def _with_docstring(text: str) -> Callable[[Callable[..., Any]], ClassMetric]:
-    """Gives a function its docstring, and the type of a class metric."""
-    return lambda function: _named(function, function.__name__, text)
-
-
-@_with_docstring(
-    _docstring(
-        FBETA,
-        params="beta: A number of at least 0: above 1 favours recall, below 1 precision.\n    ",
-        raises=",\n        or another `beta`",
-    )
+@_of_rule(
+    FBETA,
+    params="beta: A number of at least 0: above 1 favours recall, below 1 precision.\n    ",
+    raises=",\n        or another `beta`",
 )
 def fbeta(
     counts: ConfusionCounts,
@@ -670,29 +676,16 @@ _AVERAGES: Mapping[str, str] = {
 }
 
 
-_OF_EACH_AVERAGE: tuple[tuple[Callable[..., Any], Rule], ...] = (
-    (precision, PRECISION),
-    (recall, RECALL),
-    (f1, F1),
-    (fbeta, FBETA),
-    (jaccard, JACCARD),
-    (fowlkes_mallows, FOWLKES_MALLOWS),
-    (specificity, SPECIFICITY),
-    (fpr, FPR),
-    (fnr, FNR),
-    (npv, NPV),
-)
-_OF_ONE_CLASS: tuple[tuple[Callable[..., Any], Rule], ...] = (
-    (informedness, INFORMEDNESS),
-    (markedness, MARKEDNESS),
-    (positive_likelihood_ratio, POSITIVE_LIKELIHOOD_RATIO),
-    (negative_likelihood_ratio, NEGATIVE_LIKELIHOOD_RATIO),
-)
+_WITH_AVERAGES: list[ClassMetric] = [precision, recall, f1, fbeta, jaccard, fowlkes_mallows]
+_WITH_AVERAGES += [specificity, fpr, fnr, npv]
+_OF_ONE_CLASS: list[ClassMetric] = [informedness, markedness]
+_OF_ONE_CLASS += [positive_likelihood_ratio, negative_likelihood_ratio]
 
 
 def class_rows(*, averages: bool) -> Iterator[Metric]:
     """The registry's rows of the metrics of a class: its own, and each average's (``f1_macro``)."""
-    for function, rule in _OF_EACH_AVERAGE if averages else _OF_ONE_CLASS:
+    for function in _WITH_AVERAGES if averages else _OF_ONE_CLASS:
+        rule = function.rule
         params = (*(("beta",) if rule is FBETA else ()), "labels")
         row = functools.partial(
             Metric,
