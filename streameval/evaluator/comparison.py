@@ -36,6 +36,7 @@ from streameval.uncertainty.paired import (
     MEAN_LOSSES,
     PairedRequest,
     Pairs,
+    needs_pairs,
     no_test,
     paired_test,
 )
@@ -520,10 +521,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             paired_scores
             and plan.task_row.positive is not None
             and plan.keeps_scores
-            and (
-                kept is None
-                or any(find(name, plan.task).needs_scores for name in set(kept) - MEAN_LOSSES)
-            )
+            and (kept is None or any(needs_pairs(find(name, plan.task)) for name in kept))
         )
         if plan.ordered:
             raise MetricError(
