@@ -44,7 +44,7 @@ _Sample: TypeAlias = tuple[float, *tuple[str, ...]]
 """A value, and the values of its labels."""
 
 
-class Exposition:
+class MetricsText:
     """Collects the snapshot anew with each scrape, in a registry of its own."""
 
     def __init__(
