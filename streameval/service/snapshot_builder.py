@@ -193,13 +193,12 @@ class _Panes(Struct, frozen=True):
 
 
 class SnapshotBuilder:
-    """Builds snapshots of a run's evaluators.
+    """Builds snapshots of a run's evaluators."""
 
-    Every expensive part (totals, slices, series) is recomputed when that fits into its share
-    of a fifth of the time; otherwise the previous one is published again. Intervals that have
-    no formula are resampled, which takes a hundred times as long as their metric: they are
-    computed for the totals only, within a share of their own, and say what time they are of.
-    """
+    # An expensive part (totals, slices, series) is recomputed when that fits into its share of a
+    # fifth of the time; otherwise the previous one is published again. Intervals that have no
+    # formula are resampled, which takes a hundred times as long as their metric: they are computed
+    # for the totals only, within a share of their own, and say what time they are of.
 
     def __init__(
         self,

@@ -71,27 +71,14 @@ class _Book(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AlertBook:
-    """The alerts of a run.
+    """The alerts of a run: their states, and the transitions that are not delivered yet."""
 
-    An alert is ``ok``; ``pending`` while its bound is crossed for less than its
-    for-duration; ``firing`` after that; ``undefined`` while its metric has no value
-    or too little support. A firing alert fires until a value within the
-    bound is seen: a missing value does not resolve it.
-
-    An alert on the interval (``when`` is certain or anytime) crosses its bound when the whole
-    interval is beyond it, and is resolved by a value within the bound. In between, where the
-    value is beyond the bound and an end of the interval is not, a firing alert keeps firing
-    and another one is ok. An alert on any slice crosses its bound while it names a slice.
-
-    Transitions stay in :attr:`unsent`, and in the saved state, until they are
-    discarded; a run without a webhook discards them at once.
-
-    >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
-    >>> book.judge({"low": AlertInput(Value(0.7, 100))}, now=0).transitions[0].text
-    'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
-    >>> book.judge({"low": AlertInput(Value(0.7, 100))}, now=5).transitions
-    []
-    """
+    # An alert is ok; pending while its bound is crossed for less than its for-duration; firing
+    # after that; undefined while its metric has no value or too little support. A firing alert
+    # fires until a value within the bound is seen: a missing value does not resolve it. An alert on
+    # the interval crosses its bound when the whole interval is beyond it, and is resolved by a
+    # value within the bound. In between a firing alert keeps firing and another one is ok. An alert
+    # on any slice crosses its bound while it names a slice.
 
     __slots__ = ("_alerts", "_first", "_levels", "_memory", "_models", "_next", "_unsent")
 
