@@ -32,7 +32,7 @@ from streameval.events.values import (
 from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan
 from streameval.windows.time_buckets import Arrivals, BucketTimeline
-from streameval.windows.window import SortedWindow, Undo, Window, WindowSpec
+from streameval.windows.window import Undo, Window, WindowSpec
 
 OTHER = "(other)"
 """The value of the slice of further values, and of events of this very value."""
@@ -496,7 +496,6 @@ class SlicedWindows:
             or not self._plan.sorted
             or batch.weight is not None
             or batch.unit is not None
-            or not isinstance(self.total, SortedWindow)
             or not self.total.takes_partition([])
             or len(batch) >= 2**32
         ):
