@@ -23,8 +23,9 @@ from streameval.records.chunk import KEPT, BadRecords, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import Column, EventColumns, joined
 from streameval.records.feed import BadRecordError, Feed
-from streameval.records.request import MAX_SLICES, Request
+from streameval.records.rules import check_spec
 from streameval.records.sources import Source
+from streameval.records.spec import MAX_SLICES, Spec
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level
 
@@ -80,24 +81,26 @@ def compare(
     skip = options.skips_bad(on_bad, max_bad)
     names = options.metric_names(metrics)
     pictures = checked_page(report_file)
-    request = Request(
-        y_true=y_true,
-        models=models,
-        weight=weight,
-        time=time,
-        time_unit=None if time_unit is None else time_unit.value,
-        utc=reading.utc,
-        positive=positive,
-        negative=negative,
-        labels=options.label_texts(labels),
-        threshold=threshold,
-        task=task.value,
-        # Pictures need more states than the metrics that are named.
-        metrics=None if pictures else names,
-        also_kept=names or () if pictures else (),
-        window=None if window is None else options.parse_window(window),
-        slices=options.parse_slices(slice) or (),
-        max_slices=max_slices or MAX_SLICES,
+    spec = check_spec(
+        Spec(
+            y_true=y_true,
+            models=models,
+            weight=weight,
+            time=time,
+            time_unit=None if time_unit is None else time_unit.value,
+            utc=reading.utc,
+            positive=positive,
+            negative=negative,
+            labels=options.label_texts(labels),
+            threshold=threshold,
+            task=task.value,
+            # Pictures need more states than the metrics that are named.
+            metrics=None if pictures else names,
+            also_kept=names or () if pictures else (),
+            window=None if window is None else options.parse_window(window),
+            slices=options.parse_slices(slice) or (),
+            max_slices=max_slices or MAX_SLICES,
+        )
     )
     tests = {
         "level": checked_level(level),
@@ -112,9 +115,9 @@ def compare(
     types = reading.label_types()
     join = None
     if on is not None:
-        join = _Join(request, on, sources)
-        request = join.request
-    feed = Feed(request, skip=skip)
+        join = _Join(spec, on, sources)
+        spec = join.spec
+    feed = Feed(spec, skip=skip)
 
     def show(comparison: Evaluator | Comparison) -> bool:
         assert isinstance(comparison, Comparison)
@@ -123,7 +126,7 @@ def compare(
         return pictures.draw(comparison, result, files, feed.bad)
 
     if join is None:
-        chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)
+        chunks = read_chunks(sources, spec.wanted(), types, progress=not no_progress)
     else:
         chunks = join.chunks(types, feed.bad, skip=skip, progress=not no_progress)
     count_and_report(feed, chunks, sources, show, save=save, shard=named, max_bad=max_bad)
@@ -135,7 +138,7 @@ class _Join:
     All files are held in memory until the last one is read.
 
     Args:
-        request: The options; its models in the order of the files.
+        spec: The options; its models in the order of the files.
         on: The field of the id.
         sources: One for each model.
 
@@ -143,8 +146,8 @@ class _Join:
         InputError: Another number of files than of models.
     """
 
-    def __init__(self, request: Request, on: str, sources: Sequence[Source]) -> None:
-        models = request.models
+    def __init__(self, spec: Spec, on: str, sources: Sequence[Source]) -> None:
+        models = spec.models
         if len(sources) != len(models):
             raise InputError(
                 "--on",
@@ -161,7 +164,7 @@ class _Join:
             for model, fields in models.items()
         }
         self._wanted = [
-            [*replace(request, models={first: models[first]}).wanted(), _id(on)],
+            [*replace(spec, models={first: models[first]}).wanted(), _id(on)],
             *[
                 [
                     *(
@@ -173,8 +176,8 @@ class _Join:
                 for model in others
             ],
         ]
-        self.request = replace(
-            request,
+        self.spec = replace(
+            spec,
             models={
                 model: {name: self._renamed[model][path] for name, path in fields.items()}
                 for model, fields in models.items()

@@ -35,13 +35,14 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BadRecordError, Feed
 from streameval.records.parts import counted_in_parts, processes
 from streameval.records.remote import is_remote
-from streameval.records.request import MAX_SLICES, Request
+from streameval.records.rules import check_spec
 from streameval.records.sources import Source, column_names, read_source
+from streameval.records.spec import MAX_SLICES, Spec
 from streameval.state_files.provenance import Shard
 from streameval.states.backend import slow_because
 
 _UNKNOWN_THRESHOLD = 0.5
-"""Of a request, before a rule has chosen its threshold."""
+"""Of a spec, before a rule has chosen its threshold."""
 
 _LARGE_BYTES = 100_000_000
 """Files of so many bytes together take several seconds longer where nothing is compiled."""
@@ -111,47 +112,49 @@ def evaluate(
     named_metrics = () if calls is None or everything else tuple(name for name, _ in calls)
     pictures = checked_pictures(details)
     more = {"bins": bins, "undefined": undefined}
-    request = Request(
-        y_true=y_true,
-        y_pred=y_pred,
-        score=score,
-        proba=proba,
-        weight=weight,
-        unit=unit,
-        time=time,
-        time_unit=None if time_unit is None else time_unit.value,
-        utc=reading.utc,
-        positive=positive,
-        negative=negative,
-        labels=options.label_texts(labels),
-        threshold=_UNKNOWN_THRESHOLD if isinstance(cut_at, tuple) else cut_at,
-        task=task.value,
-        # Pictures need more states than the metrics that are named.
-        metrics=None if everything or pictures else named_metrics or None,
-        window=None
-        if window is None
-        else options.parse_window(window, all_panes=details.series is not None),
-        slices=options.parse_slices(slice) or (),
-        max_slices=max_slices or MAX_SLICES,
-        max_scores=max_scores,
-        intervals=details.intervals is not None,
-        probabilities=not no_probabilities,
-        also_kept=(*details.metrics, *named_metrics) if pictures else details.metrics,
-        more={name: value for name, value in more.items() if value is not None},
+    spec = check_spec(
+        Spec(
+            y_true=y_true,
+            y_pred=y_pred,
+            score=score,
+            proba=proba,
+            weight=weight,
+            unit=unit,
+            time=time,
+            time_unit=None if time_unit is None else time_unit.value,
+            utc=reading.utc,
+            positive=positive,
+            negative=negative,
+            labels=options.label_texts(labels),
+            threshold=_UNKNOWN_THRESHOLD if isinstance(cut_at, tuple) else cut_at,
+            task=task.value,
+            # Pictures need more states than the metrics that are named.
+            metrics=None if everything or pictures else named_metrics or None,
+            window=None
+            if window is None
+            else options.parse_window(window, all_panes=details.series is not None),
+            slices=options.parse_slices(slice) or (),
+            max_slices=max_slices or MAX_SLICES,
+            max_scores=max_scores,
+            intervals=details.intervals is not None,
+            probabilities=not no_probabilities,
+            also_kept=(*details.metrics, *named_metrics) if pictures else details.metrics,
+            more={name: value for name, value in more.items() if value is not None},
+        )
     )
-    details.check_window(request.window)
-    if request.proba_pattern is not None:
-        request = request.with_columns(column_names(sources[0]), sources[0].name)
+    details.check_window(spec.window)
+    if spec.proba_pattern is not None:
+        spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
 
     _say_slow(sources)
-    count = processes(workers, request, sources)
+    count = processes(workers, spec, sources)
 
-    def begun(request: Request) -> tuple[Feed, Iterable[Chunk]]:
+    def begun(spec: Spec) -> tuple[Feed, Iterable[Chunk]]:
         types = reading.label_types()
-        return _begun(request, sources, types, skip=skip, workers=count, progress=not no_progress)
+        return _begun(spec, sources, types, skip=skip, workers=count, progress=not no_progress)
 
     chosen = None
     if rule is not None and threshold is not None:
@@ -160,12 +163,12 @@ def evaluate(
                 f"--threshold {threshold}", "files, which are read twice", remedy="write it to one"
             )
         # The rule looks at scores alone, of the same window.
-        scores = replace(request, metrics=("roc_auc",), also_kept=(), slices=(), unit=None, more={})
+        scores = replace(spec, metrics=("roc_auc",), also_kept=(), slices=(), unit=None, more={})
         ranked = counted(*begun(scores))
         assert isinstance(ranked, Evaluator)
         chosen = threshold, _chosen_cut(ranked, threshold, rule)
-        request = replace(request, threshold=chosen[1].threshold)
-    feed, chunks = begun(request)
+        spec = replace(spec, threshold=chosen[1].threshold)
+    feed, chunks = begun(spec)
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
@@ -180,7 +183,7 @@ def _say_slow(sources: Sequence[Source]) -> None:
     """Print how to be faster where large files are read without compiled parts."""
     slow = slow_because()
     if slow:
-        # The size of a remote file takes a request.
+        # The size of a remote file takes a spec.
         sizes = (source.size or 0 for source in sources if not is_remote(source.path))
         if sum(sizes) >= _LARGE_BYTES:
             say(slow)
@@ -218,7 +221,7 @@ def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, floa
 
 
 def _begun(
-    request: Request,
+    spec: Spec,
     sources: Sequence[Source],
     types: LabelTypes,
     *,
@@ -237,12 +240,12 @@ def _begun(
                 report(done)
 
             feed = counted_in_parts(
-                request, sources, types, skip=skip, workers=workers, advance=advance
+                spec, sources, types, skip=skip, workers=workers, advance=advance
             )
         if feed is not None:
             return feed, ()
-    chunks = read_chunks(sources, request.wanted(), types, progress=progress)
-    return Feed(request, skip=skip), chunks
+    chunks = read_chunks(sources, spec.wanted(), types, progress=progress)
+    return Feed(spec, skip=skip), chunks
 
 
 def read_chunks(

@@ -17,7 +17,7 @@ from streameval.evaluator.slices import Slicer
 from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.registry import METRICS, find
 from streameval.records.layout import FORMATS
-from streameval.records.request import Dimensions
+from streameval.records.spec import Dimensions
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.states.score_index import ScoreIndex

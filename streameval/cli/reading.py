@@ -10,8 +10,8 @@ from streameval.cli.option_group import option_group
 from streameval.records.csv_table import LabelTypes
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.layout import FORMATS, text_layout
-from streameval.records.request import COMMAND
 from streameval.records.sources import Source, check_layout, find_sources
+from streameval.records.wording import COMMAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

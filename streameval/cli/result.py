@@ -44,7 +44,7 @@ from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import BadRecords
-from streameval.records.request import Dimensions
+from streameval.records.spec import Dimensions
 from streameval.states.confusion import ConfusionCounts
 from streameval.uncertainty.interval import checked_level
 from streameval.windows.kinds import kind_of

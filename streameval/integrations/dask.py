@@ -17,7 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 from streameval.errors import InputError, MissingExtraError, StateError, shown
 from streameval.evaluator.evaluator import Evaluator, from_bytes
-from streameval.records.event_table import PartCounter, Proba
+from streameval.records.event_table import PartCounter
+from streameval.records.spec import Proba
 from streameval.tasks.registry import TaskName
 from streameval.windows.window import WindowSpec
 

@@ -39,7 +39,8 @@ from streameval.evaluator.slices import Slicer, slice_name
 from streameval.events.time import duration, duration_text, event_times
 from streameval.metrics.registry import find, metric_names, shown_metrics
 from streameval.records.event_columns import ColumnPattern
-from streameval.records.event_table import PartCounter, Proba, check_name
+from streameval.records.event_table import PartCounter, check_name
+from streameval.records.spec import Proba
 from streameval.tasks.registry import TaskName
 from streameval.windows.panes import Panes
 from streameval.windows.time_buckets import grouped

@@ -16,36 +16,28 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from streameval.errors import InputError, OptionError, did_you_mean, listed, shown
 from streameval.evaluator.evaluator import Evaluator, from_bytes
+from streameval.evaluator.options import known_window
 from streameval.evaluator.slices import Slicer
 from streameval.events.time import event_times
 from streameval.events.values import column_array
-from streameval.records.chunk import Kind, Wanted
+from streameval.records.chunk import Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import SLICE, ColumnPattern, EventColumns, arguments
 from streameval.records.json_record import split_path
+from streameval.records.rules import check_spec
 from streameval.records.sources import find_sources, read_source
+from streameval.records.spec import KINDS, Proba, Spec
+from streameval.records.wording import ENGINE
 from streameval.tasks.registry import TASKS, TaskName, likely_task
-
-Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
-"""A column; ``PREFIX*SUFFIX``; label -> column; or columns in the order of ``labels``."""
 
 RECORDS = 1 << 16
 """Most records, which are dicts, that are made columns at once."""
-
-_KINDS: dict[str, Kind] = {
-    "y_true": "label",
-    "y_pred": "label",
-    "score": "number",
-    "weight": "weight",
-    "unit": "slice",
-}
-"""How a file's fields are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,40 +221,46 @@ class PartCounter:
             InputError: Names or options that conflict, or a window that parts cannot share.
             MetricError: An unknown metric.
         """
-        known = inspect.signature(Evaluator).parameters
         options = {name: value for name, value in options.items() if value is not None}
         if task == "auto":
             task = None
         if by is None or isinstance(by, str):
             by = [] if by is None else [by]
         by = listed(by, "by", "columns, or tuples of columns")
-        if unit is None:
-            unit = getattr(options.get("bootstrap"), "unit", None)
+        known = inspect.signature(Evaluator).parameters
         for name in options:
             if name not in known or name == "slices":
                 near = "write by=" if name == "slices" else did_you_mean(name, known)
                 raise InputError(name, expected="an option of Evaluator", got="none", remedy=near)
-        if score is not None and proba is not None:
-            raise OptionError.conflicts("proba", "score")
-        if y_pred is None and score is None and proba is None:
+        window = options.get("window")
+        spec = Spec(
+            y_true=y_true,
+            y_pred=y_pred,
+            score=score,
+            proba=proba,
+            weight=weight,
+            unit=unit or getattr(options.get("bootstrap"), "unit", None),
+            time=time,
+            task=task or likely_task(score is not None or {"positive", "threshold"} & set(options)),
+            window=None if window is None else known_window(window),
+            slices=Slicer(by, 1).dimensions,
+            more={"bootstrap": None, **options},
+            wording=ENGINE,
+        )
+        check_spec(spec)
+        evaluator = Evaluator(spec.kind, **spec.arguments)
+        if evaluator.plan.ordered:
             raise InputError(
-                "evaluate",
-                expected="y_pred=, score= or proba=",
-                got="none of them",
-                remedy="name the column that holds the prediction",
+                "metrics",
+                expected="metrics that do not depend on the order of events, which parts do not "
+                "share",
+                got="kappa_temporal",
+                remedy="leave out temporal= and kappa_temporal",
             )
-        slices = Slicer(by, 1)
-        binary = score is not None or {"positive", "threshold"} & set(options)
-        evaluator = Evaluator(task or likely_task(binary), slices=by, **options)
-        if score is not None and "score" not in TASKS[evaluator.task].fields:
-            remedy = "name probabilities with proba="
-            raise OptionError.conflicts("score", f'task="{evaluator.task}"', remedy=remedy)
-        _check_shared(evaluator, options.get("window"), time)
         if proba is not None and not isinstance(proba, (str, Mapping)):
             proba = _in_order(proba, evaluator.options["labels"])
-        named = {"y_true": y_true, "y_pred": y_pred, "score": score, "weight": weight}
-        given = {use: path for use, path in (named | {"unit": unit}).items() if path is not None}
-        columns = TableColumns(given, proba, time, slices.names)
+        named = {name: path for name, path in spec.fields.items() if name != "time"}
+        columns = TableColumns(named, proba, time, spec.slice_fields)
         for use, path in columns.paths.items():
             check_name(path, use)
         return cls(columns, evaluator.to_bytes())
@@ -392,7 +390,7 @@ class PartCounter:
         unit = self.evaluator().options["time_unit"]
         held = TASKS[self.evaluator().task].fields
         for use, field in self.columns.paths.items():
-            kind = held.get(use) or _KINDS.get(use, "slice")
+            kind = held.get(use) or KINDS.get(use, "slice")
             if use.startswith("proba["):
                 kind = "number"
             elif use == "event_time":
@@ -435,25 +433,3 @@ def _in_order(paths: Sequence[str], labels: Sequence[Any] | None) -> dict[Any, s
     if by_name.keys() == set(names):
         return {by_name[name]: name for name in names}
     return dict(zip(labels, names, strict=True))
-
-
-def _check_shared(evaluator: Evaluator, window: Any, time: str | None) -> None:
-    """Refuse what depends on the order of events, which parts do not share."""
-    if evaluator.plan.ordered:
-        raise InputError(
-            "metrics",
-            expected="metrics that do not depend on the order of events, which parts do not share",
-            got="kappa_temporal",
-            remedy="leave out temporal= and kappa_temporal",
-        )
-    if window is not None and not window.needs_time:
-        raise InputError(
-            "window",
-            expected="None, or Panes or Fading of event time",
-            got=f"{shown(window)}, whose events depend on an order that parts do not share",
-            remedy='use streameval.Panes("1h") with time=',
-        )
-    if window is None and time is not None:
-        raise OptionError.requires("time", "window", remedy='pass window=Panes("1h")')
-    if window is not None and time is None:
-        raise OptionError.requires("window", "time", remedy="name the column of the event time")
