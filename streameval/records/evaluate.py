@@ -535,8 +535,6 @@ def _is_count(value: object) -> bool:
 def _events_of(counts: Any) -> tuple[Any, Any]:
     """The rows of the counts and the weights that stand for them.
 
-    A weight is at most 2⁵³, so a larger count has several; one of 0 has none.
-
     >>> rows, weights = _events_of(np.array([3, 0, 2**53 + 5]))
     >>> rows.tolist(), weights.tolist()
     ([0, 2, 2], [3, 9007199254740992, 5])

@@ -42,14 +42,7 @@ RECORDS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """The columns of the events.
-
-    Args:
-        named: From an argument of ``update_many`` to its column.
-        proba: The columns of probabilities, or None.
-        time: The column of the event time, or None.
-        slices: The columns that slices are made of.
-    """
+    """The columns of the events."""
 
     named: Mapping[str, str]
     proba: str | Mapping[Any, str] | None
@@ -69,12 +62,7 @@ class TableColumns:
         return found | {f"slices[{shown(name)}]": name for name in self.slices}
 
     def found_in(self, names: Iterable[object]) -> TableColumns:
-        """The same with the columns that a pattern matches; raises InputError for a missing one.
-
-        >>> columns = TableColumns({"y_true": "label"}, "p_*", None, ())
-        >>> columns.found_in(["label", "p_cat", "p_dog"]).proba
-        {'cat': 'p_cat', 'dog': 'p_dog'}
-        """
+        """The same with the columns that a pattern matches; raises InputError for a missing one."""
         known = list(map(str, names))
         new = self
         pattern = ColumnPattern.of(self.proba)
@@ -89,16 +77,7 @@ class TableColumns:
         return new
 
     def events(self, table: Any, evaluator: Evaluator, start: int = 0) -> EventColumns:
-        """The events of a table, in the order of their times where they have some.
-
-        Args:
-            table: Any table.
-            evaluator: Whose options say the labels and the unit of numeric times.
-            start: Number of the first row.
-
-        Raises:
-            InputError: A column is not there or its probabilities or times are none.
-        """
+        """The events of a table, in the order of their times where they have some."""
         own = self.found_in(_names(table))
         columns: dict[str, Any] = {use: table[path] for use, path in own.named.items()}
         columns |= {f"{SLICE}{name}": table[name] for name in own.slices}
@@ -188,12 +167,7 @@ def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PartCounter:
-    """How parts are counted; sent to the engine's tasks.
-
-    Args:
-        columns: The columns of the events.
-        empty: The state of an evaluator without events.
-    """
+    """How parts are counted; sent to the engine's tasks."""
 
     columns: TableColumns
     empty: bytes
@@ -213,14 +187,7 @@ class PartCounter:
         task: TaskName | Literal["auto"] | None = None,
         **options: Any,
     ) -> Self:
-        """The counter of these columns, and of an evaluator with these options.
-
-        An option that is None is one that was not given.
-
-        Raises:
-            InputError: Names or options that conflict, or a window that parts cannot share.
-            MetricError: An unknown metric.
-        """
+        """The counter of these columns, and of an evaluator with these options."""
         options = {name: value for name, value in options.items() if value is not None}
         if task == "auto":
             task = None
@@ -270,12 +237,7 @@ class PartCounter:
         return from_bytes(self.empty)
 
     def count(self, evaluator: Evaluator, part: Any, where: str = "") -> None:
-        """Count a part: a table, the path of a file, or an iterable of records.
-
-        Raises:
-            InputError: An event that cannot be counted, with its column and row; some events
-                of the part may have been counted.
-        """
+        """Count a part: a table, the path of a file, or an iterable of records."""
         start = 0
         for table in self._tables(part, where):
             self.count_table(evaluator, table, where, start)
@@ -294,18 +256,7 @@ class PartCounter:
         start: int = 0,
         name: Callable[[int], str] = "row {}".format,
     ) -> None:
-        """Count a table.
-
-        Args:
-            evaluator: Counts it, or nothing of it.
-            table: Any table.
-            where: Its name in errors.
-            start: Number of its first row.
-            name: A row's name in errors, by its number.
-
-        Raises:
-            InputError: With column and row.
-        """
+        """Count a table, or no row of it if it raises InputError; ``name`` names a row in errors."""
         places: Any = range(start, sys.maxsize)
         try:
             events = self.columns.events(table, evaluator, start)
@@ -351,13 +302,7 @@ class PartCounter:
             start += len(rows)
 
     def table_of(self, records: Sequence[Any], where: str = "", start: int = 0) -> dict[str, Any]:
-        """The columns of records, which are mappings; a dot in a name goes into one.
-
-        A missing key is None, which only a slice may be.
-
-        Raises:
-            InputError: A record is no mapping, or the first one lacks a key.
-        """
+        """The columns of records, which are mappings; a dot in a name goes into one."""
         for number, record in enumerate(records, start):
             if not isinstance(record, Mapping):
                 raise InputError(

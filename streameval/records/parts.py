@@ -62,18 +62,7 @@ class Piece(NamedTuple):
 
 
 def processes(workers: int | None, spec: Spec, sources: Sequence[Source]) -> int:
-    """How many processes count the records of files.
-
-    Args:
-        workers: The number that was given; None: as many as there are cores, and one for what
-            is small, or depends on the order of the records.
-        spec: What to read.
-        sources: The files.
-
-    Raises:
-        InputError: It is no number of processes.
-        OptionError: Several were given, and something requires one.
-    """
+    """How many processes count the records of files; without ``workers`` by their size."""
     option = spec.wording.option
     if workers is None:
         small = sum(source.size or 0 for source in sources) < LEAST_BYTES
@@ -120,19 +109,7 @@ def counted_in_parts(
     workers: int,
     advance: Callable[[int], None] = lambda count: None,
 ) -> Feed | None:
-    """The feed of all records, counted by several processes; None where one has to.
-
-    Args:
-        spec: What to read, and how to evaluate it.
-        sources: The files.
-        types: Of the labels in CSV files.
-        skip: Skip and count bad records.
-        workers: How many processes.
-        advance: Called with the number of bytes that have been counted.
-
-    Cost:
-        That of one process, divided by their number; beside it a merge of their states.
-    """
+    """The feed of all records, counted by several processes; None where one has to."""
     if workers < 2:
         return None
     try:
@@ -233,11 +210,7 @@ class _Run:
         return self._whole()
 
     def _next(self, spare: int = 0) -> Sequence[Piece] | None:
-        """The next task; None where there is none, or a process failed.
-
-        Args:
-            spare: Leave the last tasks, of so many bytes together, to the calling process.
-        """
+        """The next task; None where only ``spare`` bytes are left, or a process failed."""
         with self._lock:
             if self._failed or not self._left or (spare and self._bytes_left <= spare):
                 return None
@@ -376,12 +349,9 @@ def _started(count: int) -> Iterator[list[_Other]]:
 
 
 def serve() -> None:
-    """Count tasks of another process: they are read from the standard input, results written.
-
-    First a feed and the types of labels are read, then tasks, each answered by None when it was
-    counted, then None, which is answered by the feed of all tasks. At the first error the process
-    ends: whatever it is, one process will raise it again.
-    """
+    """Count tasks of another process: they are read from the standard input, results written."""
+    # First a feed and the types of labels are read, then tasks, each answered by None, then None,
+    # answered by the feed of all tasks. At an error the process ends: one process raises it again.
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no result
     with suppress(EOFError, BrokenPipeError):  # the other process has ended

@@ -157,15 +157,13 @@ class Spec:
 
     @property
     def proba_pairs(self) -> list[tuple[Any, str]]:
-        """Label and field of each column of probabilities; empty where one field holds them all.
-
-        Fields without labels of their own are those of ``labels``, unless they are named as these.
-        """
+        """Label and field of each column of probabilities; empty where one field holds them all."""
         if isinstance(self.proba, Mapping):
             return list(self.proba.items())
         if isinstance(self.proba, str) or self.proba is None:
             return probability_pairs(self.proba)
         fields = self.proba_fields
+        # Fields without labels of their own are named as the labels, or in their order.
         if self.labels is None or set(map(str, self.labels)) == set(fields):
             return [(field, field) for field in fields]
         if len(self.labels) != len(fields):
@@ -274,11 +272,7 @@ def checked_proba(proba: object) -> Proba | None:
 
 
 def probability_pairs(proba: str | None) -> list[tuple[str, str]]:
-    """The ``label=column`` pairs of ``--proba``; empty where it names one field.
-
-    >>> probability_pairs("cat=p_cat,dog=p_dog"), probability_pairs("proba")
-    ([('cat', 'p_cat'), ('dog', 'p_dog')], [])
-    """
+    """The ``label=column`` pairs of ``--proba``; empty where it names one field."""
     if proba is None or "=" not in proba:
         return []
     pairs: list[tuple[str, str]] = []
