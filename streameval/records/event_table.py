@@ -69,11 +69,11 @@ class TableColumns:
         if pattern is not None:
             matching = pattern.matching(known)
             if not matching:
-                raise _no_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
+                raise no_table_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
             new = replace(self, proba=matching)
         for use, path in new.paths.items():
             if path not in known:
-                raise _no_column(use, path, known)
+                raise no_table_column(use, path, known)
         return new
 
     def events(self, table: Any, evaluator: Evaluator, start: int = 0) -> EventColumns:
@@ -111,7 +111,8 @@ def check_name(path: object, use: str) -> None:
         raise InputError(use, expected="the name of a column", got=shown(path), remedy=remedy)
 
 
-def _no_column(use: str, path: str, names: list[str]) -> InputError:
+def no_table_column(use: str, path: str, names: list[str]) -> InputError:
+    """The error of a column that a table lacks."""
     return InputError(
         use,
         expected=f"a column {path!r}",
@@ -232,6 +233,15 @@ class PartCounter:
             check_name(path, use)
         return cls(columns, evaluator.to_bytes())
 
+    @classmethod
+    def of_call(cls, given: Mapping[str, Any], **changed: Any) -> Self:
+        """The counter of the arguments of an engine's function, as its local names."""
+        known = (
+            inspect.signature(cls.of).parameters.keys() | inspect.signature(Evaluator).parameters
+        )
+        named = {name: value for name, value in given.items() if name in known - {"options"}}
+        return cls.of(**{**named, **given["options"], **changed})
+
     def evaluator(self) -> Evaluator:
         """A new evaluator without events."""
         return from_bytes(self.empty)
@@ -256,7 +266,7 @@ class PartCounter:
         start: int = 0,
         name: Callable[[int], str] = "row {}".format,
     ) -> None:
-        """Count a table, or no row of it if it raises InputError; ``name`` names a row in errors."""
+        """Count a table, or no row of it if it raises; ``name`` names a row in errors."""
         places: Any = range(start, sys.maxsize)
         try:
             events = self.columns.events(table, evaluator, start)

@@ -188,7 +188,7 @@ METRIC_RULES = (
 )
 """The rules of each metric that is named."""
 
-_UNKNOWN = Rule(
+UNKNOWN = Rule(
     "metric of the task",
     lambda spec: True,
     "{place}: expected a metric of a {kind} task, got {given}; {reason}",
@@ -212,9 +212,9 @@ def check_metric(spec: Spec, name: str, place: str) -> None:
     try:
         metric = find(name, spec.kind)
     except MetricError as error:
-        if not _holds(_UNKNOWN, spec.wording):
+        if not _holds(UNKNOWN, spec.wording):
             raise
-        raise _error(_UNKNOWN, spec, given=shown(name), reason=error, place=place) from None
+        raise _error(UNKNOWN, spec, given=shown(name), reason=error, place=place) from None
     for rule in METRIC_RULES:
         if _holds(rule, spec.wording) and rule.broken(spec, metric):
             raise _error(rule, spec, metric=name, given=shown(name), place=place)
@@ -222,9 +222,9 @@ def check_metric(spec: Spec, name: str, place: str) -> None:
 
 def _holds(rule: Rule, wording: Wording) -> bool:
     """Whether a rule is one of the front end."""
-    if wording.checked is None:
+    if wording.others is None:
         return rule.name not in _OF_ONE_FRONT
-    return rule.name in wording.checked
+    return rule.name in wording.texts or rule.name in wording.others
 
 
 class _Option(NamedTuple):

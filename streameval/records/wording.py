@@ -28,10 +28,10 @@ class Wording:
     """Options that have another name than the field of the Spec."""
     forms: Mapping[str, str] = field(default_factory=dict)
     """Options with certain values, by the names that rules have for them."""
-    checked: frozenset[str] | None = None
-    """The rules that hold in this front end; None: all that are not of other front ends alone."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """From a rule to its error, where that differs in this front end."""
+    others: tuple[str, ...] | None = None
+    """The rules beside those of ``texts`` that hold; None: all that no front end has alone."""
 
     def option(self, name: str, value: str = "") -> str:
         """An option, or an option with its value."""
@@ -82,17 +82,7 @@ CALL = Wording(
 )
 
 ENGINE = Wording(
-    checked=frozenset(
-        {
-            "a known task",
-            "a prediction",
-            "proba or score",
-            "score of the task",
-            "a window of parts",
-            "time needs window",
-            "window needs time",
-        }
-    ),
+    others=("a known task", "proba or score", "a window of parts"),
     texts={
         "a prediction": "evaluate: expected y_pred=, score= or proba=, got none of them; name the "
         "column that holds the prediction",
@@ -114,21 +104,7 @@ KEYS = Wording(
         "no_probabilities": "evaluator.probabilities = false",
         "multiclass": 'evaluator.task = "multiclass"',
     },
-    checked=frozenset(
-        {
-            "a prediction",
-            "proba or score",
-            "score of the task",
-            "time_unit needs time",
-            "probabilities of several classes",
-            "no probabilities without labels",
-            "no probabilities without proba",
-            "metric of the task",
-            "metric of counts",
-            "binary metric of scores",
-            "metric of scores",
-        }
-    ),
+    others=("metric of the task", "metric of counts"),
     texts={
         "a prediction": "fields: expected score, y_pred or proba: where a record has its "
         'prediction, got none of them; add score = "score" under [fields]',

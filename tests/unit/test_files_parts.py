@@ -26,9 +26,9 @@ from streameval.records import parts
 from streameval.records.blocks import LinesWithin
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import Feed
+from streameval.records.sources import find_sources, read_source
 from streameval.records.spec import Spec
 from streameval.records.wording import CALL
-from streameval.records.sources import find_sources, read_source
 from tests.support.command_runs import in_process
 
 ROWS = 3_000

@@ -12,6 +12,8 @@ import streameval as se
 from streameval.cli import main
 from streameval.errors import StreamevalError
 from streameval.records.event_table import PartCounter
+from streameval.records.rules import METRIC_RULES, RULES, UNKNOWN
+from streameval.records.wording import CALL, COMMAND, ENGINE, KEYS
 from streameval.service.config.load import settings_from_text
 
 pytestmark = pytest.mark.backend_independent
@@ -63,3 +65,10 @@ def test_the_keys_of_a_run(options: str, text: str) -> None:
     with pytest.raises(StreamevalError) as caught:
         settings_from_text(options, "run.toml", ())
     assert f"{type(caught.value).__name__}: {caught.value}" == text
+
+
+def test_front_ends_name_rules_that_exist() -> None:
+    known = [rule.name for rule in (*RULES, *METRIC_RULES, UNKNOWN)]
+    assert len(set(known)) == len(known)
+    for wording in (COMMAND, CALL, ENGINE, KEYS):
+        assert {*wording.texts, *(wording.others or ())} <= set(known)
