@@ -104,7 +104,7 @@ def compare(
         also_kept=names or () if pictures else (),
     )
     tests = {
-        "level": checked_level(given.level, "--level"),
+        "level": checked_level(given.level),
         "method": "anytime" if given.anytime else "auto",
         "replicates": given.replicates,
         "seed": given.seed,
