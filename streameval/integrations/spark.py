@@ -395,7 +395,9 @@ def _count_partition(
     start = 0
     try:
         for rows in _tables(batches):
-            counter.count_table(evaluator, _of_events(rows), f"partition {part}", start)
+            counter.count_table(
+                evaluator, _of_events(rows), f"partition {part}", range(start, sys.maxsize)
+            )
             start += rows.num_rows
         if start:
             yield _partial(part, _packed(evaluator))
@@ -653,12 +655,8 @@ def _combine_groups(
                 text = tuple(map(repr, key.values()))
                 if text not in held:
                     held[text] = rows.slice(mine[0], 1), empty.emptied()
-                counter.count_table(
-                    held[text][1],
-                    _of_events(rows.take(of_group.values)),
-                    where,
-                    name=lambda row, mine=mine, start=start: f"row {start + mine[row]}",  # type: ignore[misc]
-                )
+                events = _of_events(rows.take(of_group.values))
+                counter.count_table(held[text][1], events, where, start + mine)
         start += rows.num_rows
     yield from _flushed(held)
 
@@ -924,12 +922,7 @@ def _count_panes(
             for pane, inside in grouped(moments[chosen] // pane_us):
                 mine = chosen if inside is None else chosen[inside]
                 state = held.setdefault((slice_name(key), pane * pane_us), empty.emptied())
-                counter.count_table(
-                    state,
-                    rows.take(arrow.array(mine)),
-                    where,
-                    name=lambda row, mine=mine, start=start: f"row {start + mine[row]}",  # type: ignore[misc]
-                )
+                counter.count_table(state, rows.take(arrow.array(mine)), where, start + mine)
         start += rows.num_rows
     for (name, pane), evaluator in held.items():
         arrays = {

@@ -76,7 +76,7 @@ class TableColumns:
                 raise no_table_column(use, path, known)
         return new
 
-    def events(self, table: Any, evaluator: Evaluator, start: int = 0) -> EventColumns:
+    def events(self, table: Any, evaluator: Evaluator) -> EventColumns:
         """The events of a table, in the order of their times where they have some."""
         own = self.found_in(_names(table))
         columns: dict[str, Any] = {use: table[path] for use, path in own.named.items()}
@@ -86,7 +86,7 @@ class TableColumns:
         elif isinstance(own.proba, Mapping):
             columns["proba"] = {label: table[path] for label, path in own.proba.items()}
         rows = len(columns["y_true"])
-        places = range(start, start + rows)
+        places = range(rows)
         if own.time is None or not rows:
             return EventColumns(columns, places)
         unit = evaluator.options["time_unit"]
@@ -250,7 +250,7 @@ class PartCounter:
         """Count a part: a table, the path of a file, or an iterable of records."""
         start = 0
         for table in self._tables(part, where):
-            self.count_table(evaluator, table, where, start)
+            self.count_table(evaluator, table, where, range(start, sys.maxsize))
             start += _rows(table)
 
     def count_events(self, evaluator: Evaluator, events: Sequence[Any]) -> None:
@@ -263,19 +263,19 @@ class PartCounter:
         evaluator: Evaluator,
         table: Any,
         where: str = "",
-        start: int = 0,
+        rows: Any = range(sys.maxsize),
         name: Callable[[int], str] = "row {}".format,
     ) -> None:
-        """Count a table, or no row of it if it raises; ``name`` names a row in errors."""
-        places: Any = range(start, sys.maxsize)
+        """Count a table, or no row of it if it raises; errors have the number of its row."""
+        places: Any = range(sys.maxsize)
         try:
-            events = self.columns.events(table, evaluator, start)
+            events = self.columns.events(table, evaluator)
             places = events.places
             if events.rows:
                 given = arguments(events.columns, probabilities=evaluator.takes_probabilities)
                 evaluator.update_many(**given)
         except InputError as error:
-            row = "" if error.position is None else name(int(places[error.position]))
+            row = "" if error.position is None else name(int(rows[places[error.position]]))
             raise self.located(error, where, row) from None
 
     def located(self, error: InputError, where: str, row: str) -> InputError:
