@@ -85,8 +85,7 @@ def compare(
     interval and the p-value of a paired test.
     """
     models = options.model_fields(given.score, given.y_pred)
-    if evaluated.slice is None and (without_slices := evaluated.slice_options()):
-        raise OptionError.requires(without_slices[0], "--slice", remedy="add --slice FIELD")
+    evaluated.check_slices()
     if given.anytime and evaluated.window is not None:
         raise OptionError.conflicts(
             "--anytime", "--window", remedy="such a test covers all events since the start"

@@ -128,9 +128,11 @@ class Evaluated:
     )
     max_slices: int | None = rare("Most slices kept; 10000 by default.", metavar="N", min=1)
 
-    def slice_options(self) -> list[str]:
-        """The given options that require slices."""
-        return [] if self.max_slices is None else ["--max-slices"]
+    def check_slices(self, given: Sequence[str] = ()) -> None:
+        """Raise OptionError if options that require ``--slice`` are given without it."""
+        for option in (*given, *([] if self.max_slices is None else ["--max-slices"])):
+            if self.slice is None:
+                raise OptionError.requires(option, "--slice", remedy="add --slice FIELD")
 
     def spec(self, reading: Reading, *, all_panes: bool = False, **more: Any) -> Spec:
         """The checked Spec of these options and of others; raises InputError, MetricError."""

@@ -100,9 +100,7 @@ def evaluate(
     (--score) or probabilities (--proba). Where none is named, fields that are
     called y_pred, score or proba are used.
     """
-    without_slices = [*details.slice_options(), *evaluated.slice_options()]
-    if evaluated.slice is None and without_slices:
-        raise OptionError.requires(without_slices[0], "--slice", remedy="add --slice FIELD")
+    evaluated.check_slices(details.slice_options())
     skip = counting.skip
     calls = options.metric_calls(metrics)
     everything = calls == options.ALL
