@@ -112,11 +112,9 @@ class ForwardClock:
 
 
 def unit_remedy(number: Any, unit: str) -> str:
-    """The remedy for a number whose declared unit is implausible; empty for any other.
-
-    A unit is implausible where it puts the number beyond the year 9999, or into the
-    first 60 days of 1970, and another unit puts it between 1990 and 2100.
-    """
+    """The remedy for a number whose declared unit is implausible; empty for any other."""
+    # Implausible: it puts the number beyond the year 9999, or into the first 60 days of 1970, and
+    # another unit puts it between 1990 and 2100.
     moment = _from_number(number, unit)
     if moment < 0 or EARLY_1970 <= moment <= LATEST:
         return ""
@@ -138,57 +136,43 @@ def event_time(
 ) -> int:
     """A moment in microseconds since 1970-01-01 UTC, or InputError.
 
-    The first time of a stream is refused for an implausible unit (:func:`unit_remedy`) as
-    well: a clock that starts at 0 passes through that range later.
+    The ``first`` time of a stream is also refused for an implausible unit: a clock that starts at
+    0 passes through that range later.
     """
     moment: int | None = None
-    remedy = ""
     expected = "an event time: a datetime with a time zone or ISO 8601 with an offset"
+    got = remedy = code = ""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise InputError(
-                field, expected=expected, got=shown(value), position=position
-            ) from None
+            got = shown(value)  # and refused below
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise InputError(
-                field,
-                expected=expected,
-                got=f"{value.isoformat()} without a zone",
-                position=position,
-                remedy="add the offset, such as +00:00",
-            )
-        moment = (value - _EPOCH) // _MICROSECOND
+            got, remedy = f"{value.isoformat()} without a zone", "add the offset, such as +00:00"
+        else:
+            moment = (value - _EPOCH) // _MICROSECOND
     elif isinstance(value, np.datetime64):
         if not np.isnat(value):
             moment = int(value.astype("datetime64[us]").astype(np.int64))
-    elif is_number(value):
-        if unit is None:
-            raise InputError(
-                field,
-                expected=expected,
-                got=f"the number {shown(value)}",
-                position=position,
-                remedy='declare its unit with time_unit="s" or "ms"',
-                remedy_code="time_unit",
-            )
-        if math.isfinite(value):
-            moment = _from_number(value, unit)
-            if first or not EARLIEST <= moment <= LATEST:
-                remedy = unit_remedy(value, unit)
-            if remedy and moment <= LATEST:
-                raise InputError(
-                    field,
-                    expected=f"a time in {unit}",
-                    got=f"{shown(value)}, which is {iso_time(moment)}",
-                    position=position,
-                    remedy=remedy,
-                )
+    elif is_number(value) and unit is None:
+        got, code = f"the number {shown(value)}", "time_unit"
+        remedy = 'declare its unit with time_unit="s" or "ms"'
+    elif is_number(value) and unit is not None and math.isfinite(value):
+        moment = _from_number(value, unit)
+        if first or not EARLIEST <= moment <= LATEST:
+            remedy = unit_remedy(value, unit)
+        if remedy and moment <= LATEST:
+            expected, got = f"a time in {unit}", f"{shown(value)}, which is {iso_time(moment)}"
+            moment = None
     if moment is None or not EARLIEST <= moment <= LATEST:
         raise InputError(
-            field, expected=expected, got=shown(value), position=position, remedy=remedy
+            field,
+            expected=expected,
+            got=got or shown(value),
+            position=position,
+            remedy=remedy,
+            remedy_code=code,
         )
     return moment
 
@@ -221,10 +205,7 @@ def event_times(
     *,
     first: int = 0,
 ) -> IntArray:
-    """A column of event times in microseconds, each as :func:`event_time` takes it.
-
-    A numpy ``datetime64`` column is UTC. ``first``: of so many values at the beginning.
-    """
+    """A column of event times in microseconds; its ``first`` values are the first of a stream."""
     check_no_table(column, field)
     array = column.tolist() if np.ma.is_masked(column) else column  # type: ignore[attr-defined]
     if not isinstance(array, (list, tuple, np.ndarray)):
@@ -261,7 +242,7 @@ def event_times(
 
 
 def _whole_column(array: npt.NDArray[Any], unit: str | None, field: str) -> IntArray | None:
-    """A typed column at once; None where values must be parsed singly, or rejected."""
+    """A typed column at once, ``datetime64`` as UTC; None if values must be parsed singly."""
     moments: IntArray
     if array.dtype.kind == "M":
         years = array.astype("datetime64[Y]").astype(np.int64) + 1970

@@ -36,8 +36,6 @@ MAX_CLASSES = 100_000
 MAX_WEIGHT = 2**53
 """Largest weight of one event: beyond it floats no longer represent every integer."""
 
-_LABEL = "a str, int or bool label"
-
 
 def array_of(value: object) -> npt.NDArray[Any] | None:
     """An array of any library, which is not imported: by DLPack or ``__array__``; else None."""
@@ -80,25 +78,26 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
         return str(value)
     if isinstance(value, (int, np.bool_, np.integer)) and not isinstance(value, np.timedelta64):
         return int(value)
+    got = remedy = code = ""
     if isinstance(value, numbers.Real) and not isinstance(value, np.timedelta64):
         number = float(value)
         if number.is_integer():
             return int(number)
-        fraction = math.isfinite(number)
-        raise InputError(
-            field,
-            expected=_LABEL,
-            got=shown(value),
-            position=position,
-            remedy="a fraction is a score: pass it as score=" if fraction else "",
-            remedy_code="score" if fraction else "",
-        )
-    item = None if value is None else _scalar(value)
-    if item is not None:
+        got = shown(value)
+        if math.isfinite(number):
+            remedy, code = "a fraction is a score: pass it as score=", "score"
+    elif value is None:
+        got, remedy = "None", "this event has no label yet: leave it out"
+    elif (item := _scalar(value)) is not None:
         return canonical_label(item, field, position)
-    remedy = "this event has no label yet: leave it out" if value is None else ""
-    got = "None" if value is None else f"{shown(value)} of type {type(value).__name__}"
-    raise InputError(field, expected=_LABEL, got=got, position=position, remedy=remedy)
+    raise InputError(
+        field,
+        expected="a str, int or bool label",
+        got=got or f"{shown(value)} of type {type(value).__name__}",
+        position=position,
+        remedy=remedy,
+        remedy_code=code,
+    )
 
 
 def check_same_kind(known: Label, new: Label, field: str, position: int | None = None) -> None:
@@ -143,7 +142,7 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
 def canonical_weight(
     value: object, field: str = "weight", position: int | None = None, *, zero: bool = False
 ) -> Weight:
-    """The weight as a positive ``int``, or a float where it is not whole; ``zero``: it may be 0."""
+    """The weight as a positive ``int``, or a float if it is not whole; ``zero``: it may be 0."""
     # What an input returns comes here again, in each state that counts it.
     if type(value) is float and 0.0 < value < MAX_WEIGHT and not value.is_integer():
         return value
@@ -169,12 +168,10 @@ def canonical_weight(
 
 
 class LabelColumn(NamedTuple):
-    """A column of labels: the distinct ones, and each event's index among them."""
+    """A column of labels: the distinct ones, in any order, and each event's index among them."""
 
     labels: list[Label]
-    """Distinct canonical labels; their order has no meaning."""
     codes: IntArray
-    """``labels[codes[n]]`` is the label of event n."""
 
 
 def is_missing(value: object) -> bool:
@@ -191,16 +188,18 @@ def is_missing(value: object) -> bool:
     return (isinstance(unequal, (bool, np.bool_)) and bool(unequal)) or unequal is value
 
 
+def _no_column(column: object, field: str, remedy: str = "", name: str = "") -> InputError:
+    got = f"{name or shown(column)} of type {type(column).__name__}"
+    expected = "a column: a list, array or series"
+    return InputError(field, expected=expected, got=got, remedy=remedy)
+
+
 def check_no_table(column: object, field: str) -> None:
     """Refuse a data frame or Arrow table in place of a column."""
-    # Of the type, because a lazy frame would look its columns up.
+    # By the type, because a lazy frame would look its columns up.
     if hasattr(type(column), "columns") or hasattr(type(column), "column_names"):
-        raise InputError(
-            field,
-            expected="a column: a list, array or series",
-            got=f"a table of type {type(column).__name__}",
-            remedy="pass one of its columns, or the whole table to streameval.evaluate()",
-        )
+        remedy = "pass one of its columns, or the whole table to streameval.evaluate()"
+        raise _no_column(column, field, remedy, "a table")
 
 
 def column_array(column: Any, field: str) -> npt.NDArray[Any]:
@@ -219,11 +218,7 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
     elif isinstance(column, (list, tuple)):
         return _list_array(column)
     elif isinstance(column, (str, bytes, dict)):
-        raise InputError(
-            field,
-            expected="a column: a list, array or series",
-            got=f"{shown(column)} of type {type(column).__name__}",
-        )
+        raise _no_column(column, field)
     elif hasattr(column, "isna") and not isinstance(column.dtype, np.dtype) and column.isna().any():
         array = column.to_numpy(dtype=object)  # pandas; otherwise whole numbers become floats
     elif hasattr(column, "to_numpy"):  # pandas, polars, Arrow
@@ -243,12 +238,7 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
         try:
             return _list_array(list(column))
         except TypeError:
-            raise InputError(
-                field,
-                expected="a column: a list, array or series",
-                got=f"{shown(column)} of type {type(column).__name__}",
-                remedy="for one event call update()",
-            ) from None
+            raise _no_column(column, field, "for one event call update()") from None
     if array.ndim != 1:
         raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
     # tolist() would turn times into plain integers.
@@ -338,27 +328,16 @@ def score_column(column: object, field: str = "score") -> FloatArray:
 def weight_column(
     column: object | None, length: int, field: str = "weight", *, zero: bool = False
 ) -> IntArray | FloatArray | None:
-    """A column of weights, int64 where all are whole; None stays None: every event weighs 1.
-
-    ``zero`` is that of :func:`canonical_weight`.
-    """
+    """A column of weights, int64 if all are whole; None stays None: every event weighs 1."""
     if column is None:
         return None
     array = column_array(column, field)
     check_same_length(length, len(array), field)
-    if array.dtype.kind not in "fiu":
-        array = (
-            np.asarray(
-                [
-                    canonical_weight(value, field, n, zero=zero)
-                    for n, value in enumerate(array.tolist())
-                ]
-            )
-            if len(array)
-            else np.zeros(0, dtype=np.int64)
-        )
     if not len(array):
         return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "fiu":
+        values = enumerate(array.tolist())
+        array = np.asarray([canonical_weight(value, field, n, zero=zero) for n, value in values])
     good = ((array >= 0) if zero else (array > 0)) & (array <= MAX_WEIGHT)
     if not good.all():
         position = int(np.argmin(good))
@@ -393,19 +372,15 @@ def named_columns(table: Any) -> dict[Any, Any] | None:
 def check_same_length(expected: int, got: int, field: str) -> None:
     """Refuse columns of different length."""
     if expected != got:
-        raise InputError(
-            field,
-            expected=f"{expected} values, one for each event",
-            got=f"{got}",
-            remedy="give columns of one length",
-        )
+        values, remedy = f"{expected} values, one for each event", "give columns of one length"
+        raise InputError(field, expected=values, got=f"{got}", remedy=remedy)
 
 
 # Probabilities over classes. A label that an event does not name has probability 0 there.
 
 
 def most_probable(proba: Mapping[Label, float]) -> Label:
-    """The predicted label where no other is given: of equal probabilities the first in order."""
+    """The predicted label if no other is given: of equal probabilities the first in order."""
     best = max(proba.values())
     return min(label for label, p in proba.items() if p == best)
 
@@ -413,11 +388,9 @@ def most_probable(proba: Mapping[Label, float]) -> Label:
 def most_probable_columns(proba: FloatArray, labels: Sequence[Label]) -> IntArray:
     """The column of :func:`most_probable` of each row; columns in any order."""
     order = np.asarray(sorted(range(len(labels)), key=labels.__getitem__), dtype=np.int64)
-    columns: IntArray
-    if (order[1:] > order[:-1]).all():
-        columns = np.argmax(proba, axis=1)
-    else:
-        columns = order[np.argmax(proba[:, order], axis=1)]
+    # A copy in this order is made only if the columns have another one.
+    sorted_columns = proba if (order[1:] > order[:-1]).all() else proba[:, order]
+    columns: IntArray = order[np.argmax(sorted_columns, axis=1)]
     return columns
 
 
@@ -426,16 +399,10 @@ SUM_TOLERANCE = 1e-3
 
 
 def check_probabilities(proba: object) -> dict[Label, float]:
-    """One event's probabilities as a new dictionary of canonical labels and floats, or InputError.
-
-    Each is in [0, 1], and their sum is within 0.001 of 1.
-    """
+    """One event's probabilities, in [0, 1] and summing to 1, as a new dictionary, or InputError."""
     if type(proba) is not dict and not isinstance(proba, Mapping):
-        raise InputError(
-            "proba",
-            expected="a mapping of labels to probabilities",
-            got=f"{shown(proba)} of type {type(proba).__name__}",
-        )
+        got = f"{shown(proba)} of type {type(proba).__name__}"
+        raise InputError("proba", expected="a mapping of labels to probabilities", got=got)
     result: dict[Label, float] = {}
     for name, value in proba.items():
         label = name if type(name) is str else canonical_label(name, "proba")

@@ -50,6 +50,20 @@ def undefined_number(value: object) -> float:
     raise InputError("undefined", expected="a number or None", got=shown(value))
 
 
+_Row = TypeVar("_Row")
+
+
+def row_named(
+    kind: str, name: object, rows: Mapping[str, _Row], known: tuple[str, ...] = ()
+) -> _Row:
+    """The row of a name; MetricError where there is none, with the rows and what is `known` too."""
+    if not isinstance(name, str) or name not in rows:
+        near = did_you_mean(name, rows) if isinstance(name, str) else ""
+        there = ", ".join((*known, *rows))
+        raise MetricError(f"no {kind} is called {shown(name)}; {near or f'there are {there}'}")
+    return rows[name]
+
+
 def check_parameters(name: str, given: Iterable[str], taken: Collection[str]) -> None:
     """Raise MetricError for a parameter that a metric, curve or rule does not take."""
     for parameter in given:
@@ -91,11 +105,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def of_states(function: _Function) -> _Function:
-    """The function, raising MetricError where an argument is not the state that it reads.
-
-    The usual mistake is to pass labels and scores, as to scikit-learn's functions. Arguments are
-    checked only after a failure, so a correct call costs no check.
-    """
+    """The function, raising MetricError where an argument is not the state that it reads."""
 
     @functools.wraps(function)
     def checked(state: Any = _NOTHING, /, *more: Any, **options: Any) -> Any:
@@ -179,7 +189,7 @@ class Metric:
     synonyms: tuple[str, ...] = ()
     """Other names in use, for the hint in an error."""
     general: Callable[..., float] | None = None
-    """Where `function` takes no parameters because it is fast: the function that does."""
+    """The function with parameters, if `function` takes none because it is fast."""
     rule: Rule | None = None
     """For a metric of one class, or its average over classes, how a class's value is computed."""
     average: str = "binary"

@@ -21,7 +21,7 @@ import msgspec
 from streameval.errors import ConfigError, StoreError
 from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import duration, iso_time, wall_time
-from streameval.service.alerts.shared import AlertReader, SharedAlerts, are_shared
+from streameval.service.alerts.shared import AlertReader, SharedAlerts, is_group
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.evaluators import (
     evaluation_of,
@@ -35,15 +35,10 @@ from streameval.service.join.counts import JoinSpans, SavedJoin, merged_join, sa
 from streameval.service.probes import probes
 from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
-from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
-from streameval.service.store.begins import BEGINS, Begins, latest_begins
+from streameval.service.snapshot import Checkpoint, Publisher
+from streameval.service.snapshot_builder import PartitionRows, SnapshotBuilder
 from streameval.service.store.dialect import Connection
-from streameval.service.store.evolution import (
-    UnitView,
-    stored_beside,
-    stored_fingerprint,
-    view_of,
-)
+from streameval.service.store.fingerprints import check_same_run
 from streameval.service.store.kept_settings import (
     SETTINGS,
     newest_first,
@@ -52,13 +47,13 @@ from streameval.service.store.kept_settings import (
 from streameval.service.store.positions import ReadPartition, read_positions
 from streameval.service.store.quarantine import merged, published
 from streameval.service.store.state_rows import merge_rows, read_rows
-from streameval.service.store.store import (
-    CHECKPOINT_AT,
-    Store,
-    check_same_run,
-    each_unit,
-    file_of,
-    read_store,
+from streameval.service.store.store import CHECKPOINT_AT, Store, each_unit, file_of, read_store
+from streameval.service.store.valid_from import VALID_FROM, ValidFrom, latest_valid_from
+from streameval.service.upkeep.settings_migration import (
+    UnitView,
+    stored_fingerprint,
+    stored_retention,
+    view_of,
 )
 
 log = logging.getLogger("streameval.serve")
@@ -237,12 +232,14 @@ class Follower:
         self._units: dict[str, _Unit] = {}
         self._unconverted: list[str] = []
         self._states = MergedStates(settings)
-        self._snapshots = SnapshotBuilder(settings, self._states.evaluators, Begins(), self._clock)
+        self._snapshots = SnapshotBuilder(
+            settings, self._states.evaluators, ValidFrom(), self._clock
+        )
         self._alerts = AlertReader(settings, self._states.evaluators, self._clock)
         if self._shared is not None:
             self._shared.close()
             self._shared = None
-        if self._judges and settings.alert and are_shared(settings):
+        if self._judges and settings.alert and is_group(settings):
             self._shared = SharedAlerts(
                 self._path,
                 settings,
@@ -257,7 +254,7 @@ class Follower:
         refused: ConfigError | None = None
         for unit in newest_first(metas):
             meta = metas[unit]
-            settings = settled(self._settings_of(meta), stored_beside(meta))
+            settings = settled(self._settings_of(meta), stored_retention(meta))
             try:
                 check_same_run(path, meta, fingerprint(settings))
             except ConfigError as error:
@@ -347,7 +344,9 @@ class Follower:
 
     def _view_units(self) -> None:
         """Note from when on all units hold their parts, and log those that are not converted."""
-        self._snapshots.begins = latest_begins(unit.view.begins for unit in self._units.values())
+        self._snapshots.valid_from = latest_valid_from(
+            unit.view.valid_from for unit in self._units.values()
+        )
         waiting = [name for name, unit in self._units.items() if unit.view.steps is not None]
         if waiting:
             self._snapshots.changed()  # their parts begin later with each event
@@ -396,7 +395,7 @@ def _opened_webhook(settings: RunSettings) -> Webhook | None:
 
 def _described(meta: Mapping[str, str]) -> dict[str, str]:
     """The properties of a store from which a follower is set up."""
-    kept = {key: value for key, value in meta.items() if key in (SETTINGS, BEGINS)}
+    kept = {key: value for key, value in meta.items() if key in (SETTINGS, VALID_FROM)}
     return kept | stored_fingerprint(meta)
 
 

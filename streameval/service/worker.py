@@ -26,7 +26,7 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateLog
 from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
 from streameval.service.progress import Progress
-from streameval.service.snapshot import PartitionRows
+from streameval.service.snapshot_builder import PartitionRows
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.kept_settings import SupersededError
@@ -126,9 +126,9 @@ class Worker:
     def open(self, number: int) -> Mapping[str, Position] | None:
         """Claim a partition number, and restore what is kept of it; None to be called again."""
         self.loop.settle()
-        beside = next((unit.store for unit in self._units.values()), None)
+        sibling = next((unit.store for unit in self._units.values()), None)
         try:
-            unit = self._open_unit(self._settings, number, self._group.name, beside)
+            unit = self._open_unit(self._settings, number, self._group.name, sibling)
         except FencedError:
             return None
         except SupersededError as error:
@@ -196,7 +196,7 @@ class Worker:
 
     def _cut(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
         self._writing = writing = [
-            _Writing(number, unit := self._units[number], unit.cut(self._group.names(number)))
+            _Writing(number, unit := self._units[number], unit.stage(self._group.names(number)))
             for number in numbers
         ]
         return lambda: _write(writing, enough)
@@ -210,7 +210,7 @@ class Worker:
             if one.error is not None:
                 self._drop(one.number, one.error)
                 continue
-            one.unit.wrote(one.changes)
+            one.unit.committed(one.changes)
             self._written_at[one.number] = self._clock()
             late = self._late.setdefault(one.number, LateLog(f"partition {one.number}, "))
             late.log(one.unit.late)

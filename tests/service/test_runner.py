@@ -34,11 +34,11 @@ from streameval.service.loop import Runner
 from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
 from streameval.service.sources.files import FilesSettings, FilesSource
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
-from streameval.service.store.evolution import Evolution, evolution_of
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.store.store import Store, open_store
 from streameval.service.unit import Unit
+from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
 from tests.support.write_schema import OPENAPI
 
 
@@ -515,7 +515,7 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
         assert run.store is not None
         current = run.publisher.current()
         assert current is not None
-        committed = Positions(run.store.beside()).partitions.get("a")
+        committed = Positions(run.store.read_connection()).partitions.get("a")
         return (
             current.checkpoint.events,
             sum(partition.records for partition in current.partitions),
@@ -652,9 +652,12 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
         return []
 
     part = snapshots._slices["all"]
+    resampled = [*snapshots._resampled.values()]
     part._make = dear
-    share = {id(one): each for one, each in snapshots._shares}[id(part)]
-    assert sum(each for _, each in snapshots._shares) == pytest.approx(0.2)
+    share = {id(one): each for one, each, _ in snapshots._parts}[id(part)]
+    # All but what is resampled, which has a share of its own.
+    shares = [each for one, each, _ in snapshots._parts if one not in resampled]
+    assert sum(shares) == pytest.approx(0.2)
     for _ in range(600):
         run.clock.now += 1.0
         snapshots.changed()
@@ -732,10 +735,10 @@ def settings_with(run: Bench, evaluator: Any = None, window: Any = None) -> RunS
     )
 
 
-def evolved(run: Bench, wanted: RunSettings) -> Evolution:
+def evolved(run: Bench, wanted: RunSettings) -> SettingsMigration:
     assert run.store is not None
     with run.store.reading() as connection:
-        return evolution_of("run.db", connection, wanted, 0)
+        return migration_of("run.db", connection, wanted, 0)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.follow import Follower
 from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.reload import while_running
 from streameval.service.service import (
     _generation,
     _Signalled,
@@ -37,7 +38,6 @@ from streameval.service.sources.kafka import KafkaSettings
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store import postgres as postgres_store
-from streameval.service.store.evolution import while_running
 from streameval.service.store.kept_settings import (
     SupersededError,
     check_generation,

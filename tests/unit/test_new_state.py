@@ -14,7 +14,7 @@ from streameval.errors import InputError
 from streameval.events.event import EventBatch
 from streameval.metrics import registry as metric_registry
 from streameval.metrics.metric import Metric
-from streameval.states.fields import bool_field, fields_of, refuse, weights_field
+from streameval.states.fields import Fields
 from streameval.states.registry import STATES, StateRow
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.states.sums.sum_vector import Field, SumVector
@@ -69,15 +69,11 @@ class ScoreTotals:
 
     @classmethod
     def from_state(cls, data: Any) -> ScoreTotals:
-        name = "score_totals"
-        data = fields_of(data, name, frozenset({"exact", "weights", "totals"}))
+        fields = Fields(data, "score_totals", {"exact", "weights", "totals"})
         new = cls()
-        new.exact = bool_field(data, "exact", name)
-        new.weights = weights_field(data, "weights", name, new.exact, 2)[:]
-        totals, kind = data["totals"], int if new.exact else float
-        if type(totals) is not list or [type(total) for total in totals] != [kind, kind]:
-            refuse(f"{name}.totals", f"two of type {kind.__name__}", totals)
-        new.totals = totals[:]
+        new.exact = fields.exact
+        new.weights = fields.weights("weights", 2)
+        new.totals = fields.weights("totals", 2, most=None)
         return new
 
     def __eq__(self, other: object) -> bool:
@@ -353,3 +349,12 @@ def test_states_of_ones_own_keep_the_fast_path_of_the_others(
         if n == 2 and window is None:
             assert checked.count("ev") == 1  # which opens the slice
     ev._check()
+
+
+def test_a_plan_that_was_made_before_has_no_state_that_is_registered_later() -> None:
+    before = se.Evaluator().plan
+    assert se.Evaluator().plan is before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STATES, LIMIT_ROW.name, LIMIT_ROW)
+        assert se.Evaluator().plan.keeps == before.keeps | {LIMIT_ROW.name}
+    assert se.Evaluator().plan == before

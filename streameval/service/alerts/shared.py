@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping
 
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation
-from streameval.service.alerts.observations import Observer
+from streameval.service.alerts.inputs import AlertInputs
 from streameval.service.alerts.rules import AlertBook, Alerts, restore_alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import RunSettings
 from streameval.service.snapshot import AlertState, Snapshot
-from streameval.service.store.dialect import Connection
-from streameval.service.store.postgres import ONE_UNIT, LockedTables
+from streameval.service.store.dialect import ONE_UNIT, Connection
+from streameval.service.store.postgres import LockedTables
+from streameval.service.store.staged import write_now
 
 log = logging.getLogger(__name__)
 
@@ -28,19 +29,13 @@ ALERTS_UNIT = "alerts"
 """The unit of a shared store with the states of alerts; no worker claims it."""
 
 
-def are_shared(settings: RunSettings) -> bool:
+def is_group(settings: RunSettings) -> bool:
     """Whether workers share an evaluation, of which none can judge alerts by itself."""
     return settings.kafka is not None and settings.kafka.assignment == "group"
 
 
 class AlertReader:
-    """The states of alerts that another process judges, as its store has them.
-
-    Args:
-        settings: Of the run.
-        evaluators: The windows'; they are read for what alerts are shown with.
-        clock: Seconds, monotonic.
-    """
+    """The states of alerts that another process judges, as its store has them."""
 
     def __init__(
         self,
@@ -49,8 +44,8 @@ class AlertReader:
         clock: Callable[[], float],
     ) -> None:
         self._book = AlertBook(settings.alert, settings.window[0].name, settings)
-        self._observer = Observer(settings, evaluators, clock)
-        self.unit = ALERTS_UNIT if are_shared(settings) else ONE_UNIT
+        self._inputs = AlertInputs(settings, evaluators, clock)
+        self.unit = ALERTS_UNIT if is_group(settings) else ONE_UNIT
         """The unit of the store that has the states."""
 
     def read(self, connection: Connection) -> None:
@@ -59,20 +54,11 @@ class AlertReader:
 
     def states(self, snapshot: Snapshot, now: int) -> list[AlertState]:
         """The states as they were read, beside the values of a snapshot."""
-        return self._book.states(self._observer.observe(snapshot, now))
+        return self._book.states(self._inputs.observe(snapshot, now))
 
 
 class SharedAlerts:
-    """Judges the alerts of a shared store while this process holds their lock.
-
-    Args:
-        path: The address of the store.
-        settings: Of the run.
-        evaluators: The merged ones, by window.
-        open_webhook: Makes the webhook when the lock is taken; None: alerts are only logged.
-        now: Microseconds since 1970.
-        clock: Seconds, monotonic.
-    """
+    """Judges the alerts of a shared store while this process holds their lock."""
 
     def __init__(
         self,
@@ -104,7 +90,7 @@ class SharedAlerts:
             states = self._alerts.judge(snapshot, post=False)
             # Also where nothing has changed: the server ends a session that is silent.
             self._tables.execute("SELECT 1")
-            self._alerts.write(self._tables)
+            write_now(self._alerts, self._tables)
             self._alerts.post()
             return states
         except StoreError as error:
@@ -131,7 +117,7 @@ class SharedAlerts:
         if self._alerts is not None and self._tables is not None and webhook is not None:
             try:
                 self._alerts.discard(webhook.finished())
-                self._alerts.write(self._tables)
+                write_now(self._alerts, self._tables)
             except StoreError as error:
                 log.warning("alerts that were posted may be posted again: %s", error)
         self._give_up(post=True)

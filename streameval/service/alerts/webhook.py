@@ -31,22 +31,11 @@ _LONGEST_DELAY = 60.0
 
 
 class Webhook:
-    """Posts transitions of alerts, one after another, in a thread; callers never wait.
+    """Posts transitions of alerts, one after another, in a thread; callers never wait."""
 
-    A post that is not answered with 2xx is tried again after 1, 2, 4 … seconds;
-    one that is answered with 4xx (but 408 and 429) or a redirect is given up, as
-    trying again would not help. While 1,000 wait, further ones are dropped.
-    :meth:`finished` returns what was posted or given up. Neither the token nor
-    the address but for its host is ever logged.
-
-    Args:
-        settings: Where to.
-        first_delay: Seconds before the first repetition.
-        resolve: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
-
-    Raises:
-        ConfigError: A secret does not exist, or the address is invalid.
-    """
+    # A post that is not answered with 2xx is tried again after 1, 2, 4 … seconds; one that is
+    # answered with 4xx (but 408 and 429) or a redirect is given up, as trying again would not help.
+    # Neither the token nor the address but for its host is ever logged.
 
     def __init__(
         self,
@@ -94,12 +83,7 @@ class Webhook:
         return [self._finished.popleft() for _ in range(len(self._finished))]
 
     def close(self, timeout: float = 5.0, *, post: bool = True) -> None:
-        """Post what waits, without further repetitions, for ``timeout`` seconds at most.
-
-        Args:
-            timeout: Seconds.
-            post: False: post nothing more, because another process does.
-        """
+        """Post what waits, without further repetitions, for ``timeout`` seconds at most."""
         self._stop.set()
         with contextlib.suppress(queue.Empty):
             while not post:
@@ -181,10 +165,8 @@ def _without_login(url: str) -> tuple[str, str]:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Opens http and https, through the environment's proxy if there is one; no redirects.
-
-    A redirect would carry the token to another host.
-    """
+    """Opens http and https, through the environment's proxy if there is one."""
+    # No redirects: one would carry the token to another host.
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

@@ -50,16 +50,9 @@ from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded
 from streameval.service.store.checksums import keep_checksums
-from streameval.service.store.dialect import Connection, has_table
-from streameval.service.store.store import Store, decoded
-
-_SCHEMA = """
-CREATE TABLE join_counts (
-    id INTEGER PRIMARY KEY CHECK (id = 0), crc INTEGER NOT NULL, data BLOB NOT NULL
-);
-CREATE TABLE join_partitions (number INTEGER PRIMARY KEY, partition TEXT NOT NULL UNIQUE);
-"""
-
+from streameval.service.store.dialect import Connection, decoded, has_table
+from streameval.service.store.store import Store
+from streameval.service.store.tables import JOIN_TABLES, sqlite_schema
 
 JOIN_LAYOUT = "run.layout"
 """The key in ``meta`` with the columns of the predictions that wait, in their order."""
@@ -120,8 +113,7 @@ class LabelJoin:
     @staticmethod
     def create(connection: Connection) -> None:
         """Make the tables, inside the caller's transaction."""
-        EntryStore.create(connection)
-        for statement in _SCHEMA.strip().split(";\n"):
+        for statement in sqlite_schema(*JOIN_TABLES):
             connection.execute(statement)
 
     def _load(self, connection: Connection) -> dict[str, int]:
@@ -179,10 +171,10 @@ class LabelJoin:
         """The events to count and to revert since the last call."""
         return self._pairing.take()
 
-    def cut(self) -> JoinChanges:
-        """Take all changes since the last call, for :meth:`write`."""
+    def stage(self) -> JoinChanges:
+        """Take all changes since the last call."""
         watermark = self._watermark.value
-        entries = self._entries.cut(self._border(watermark))
+        entries = self._entries.stage(self._border(watermark))
         self._coverage.sum_up(watermark, self._remember)
         return JoinChanges(
             entries,
@@ -203,9 +195,9 @@ class LabelJoin:
             changes.counts,
         )
 
-    def wrote(self, changes: JoinChanges) -> None:
-        """Note that changes are committed."""
-        self._entries.wrote(changes.entries)
+    def committed(self, changes: JoinChanges) -> None:
+        """Note that changes are durable."""
+        self._entries.committed(changes.entries)
 
     @property
     def watermark(self) -> int | None:
@@ -279,7 +271,7 @@ def open_join(
         # For readers of the counts that do not have the settings.
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
     return LabelJoin(
-        store.beside(),
+        store.read_connection(),
         layout=layout,
         wait_us=wait,
         remember_us=wait if remember is None else duration(remember, "remember", zero=True),

@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import cast
+from typing import TypeVar
 
 import msgspec
 
@@ -20,12 +20,16 @@ from streameval.errors import StoreError
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import resolved, settings_from_text
 from streameval.service.config.settings import RunSettings
-from streameval.service.store.dialect import SET_META
+from streameval.service.store.dialect import SET_META, decoded
 from streameval.service.store.postgres import LockedTables, PostgresStore, open_unclaimed
-from streameval.service.store.store import Store, decoded
+from streameval.service.store.store import Store
 
 SETTINGS = "run.settings"
 """The key in ``meta`` of the settings, as the text of a configuration."""
+
+_WINDOW_ORDER = "windows"
+"""The key in ``meta`` with the names of the windows in the order of the settings. What the counts
+depend on does not include it: windows may be reordered, and their counts stay."""
 
 _GENERATION = "run.generation"
 """The key in ``meta`` of the generation of the settings that a unit of a group was opened with."""
@@ -34,34 +38,37 @@ _GROUP = "group.settings"
 _GROUP_UNIT = "settings"
 """The unit of a shared store with the settings of its group; no worker claims it."""
 
+_Found = TypeVar("_Found")
+
 _FILES = 1000
 """Files that are remembered: containers have new names at each start."""
 
 
 def keep_settings(store: Store, settings: RunSettings, generation: int = 0) -> None:
-    """Write the settings of a run to its store, without secrets, where it has others.
-
-    Left out are also the address of the store, which may hold a password, and the webhook.
-
-    Args:
-        store: Open for writing.
-        settings: The run's.
-        generation: Of the group's settings; 0 without a group.
-
-    Raises:
-        StoreError: The store cannot be read or written.
-    """
+    """Write the settings of a run to its store where it has others; raises StoreError."""
+    # Without secrets: the address of the store may hold a password, and the webhook is one.
     public = msgspec.structs.replace(
         settings,
         store=RunSettings().store,
         webhook=None,
         serve=msgspec.structs.replace(settings.serve, token=None),
     )
-    kept = {SETTINGS: resolved(public)} | ({_GENERATION: str(generation)} if generation else {})
+    _keep(
+        store,
+        {SETTINGS: resolved(public)} | ({_GENERATION: str(generation)} if generation else {}),
+    )
+
+
+def keep_window_order(store: Store, names: Sequence[str]) -> None:
+    """Write the order of the windows to a store, where it has another one; raises StoreError."""
+    _keep(store, {_WINDOW_ORDER: msgspec.json.encode(names).decode()})
+
+
+def _keep(store: Store, properties: Mapping[str, str]) -> None:
     meta = store.meta()
-    if any(meta.get(key) != text for key, text in kept.items()):
+    if any(meta.get(key) != text for key, text in properties.items()):
         with store.transaction():
-            for key, text in kept.items():
+            for key, text in properties.items():
                 store.set_meta(key, text)
 
 
@@ -72,21 +79,25 @@ def _generation_of(meta: Mapping[str, str]) -> int:
 
 
 def newest_first(metas: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The units of a store, from their properties: those of the newest settings first.
-
-    A unit that was claimed a moment ago has no settings yet; it is among the last.
-    """
+    """The units of a store, from their properties: those of the newest settings first."""
+    # A unit that was claimed a moment ago has no settings yet; it is among the last.
     return sorted(
         metas, key=lambda unit: (-_generation_of(metas[unit]), SETTINGS not in metas[unit])
     )
 
 
-def unconverted_text(units: Sequence[str]) -> str:
-    """That units have yet to be converted, in words.
+def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dict[str, _Found]:
+    """The values by window, in the order of the last settings; other windows follow by name."""
+    try:
+        order = msgspec.json.decode(meta.get(_WINDOW_ORDER, "[]"), type=list[str])
+    except msgspec.MsgspecError:
+        order = []
+    names = dict.fromkeys([*order, *sorted(found)])
+    return {name: found[name] for name in names if name in found}
 
-    >>> unconverted_text(["0", "7"])[:61]
-    'the partitions 0, 7 have earlier settings until a worker open'
-    """
+
+def unconverted_text(units: Sequence[str]) -> str:
+    """The note that units have yet to be converted."""
     names = ", ".join(units)
     return (
         f"the partitions {names} have earlier settings until a worker opens them, and are shown as "
@@ -95,17 +106,7 @@ def unconverted_text(units: Sequence[str]) -> str:
 
 
 def kept_settings(path: str, meta: Mapping[str, str], overrides: Sequence[str] = ()) -> RunSettings:
-    """The settings that a store holds.
-
-    Args:
-        path: Of the store, for errors.
-        meta: The store's properties.
-        overrides: ``KEY=VALUE`` each.
-
-    Raises:
-        StoreError: It holds none.
-        ConfigError: An override is wrong.
-    """
+    """The settings that a store holds."""
     text = meta.get(SETTINGS)
     if text is None:
         raise StoreError(
@@ -121,18 +122,7 @@ class SupersededError(StoreError):
 
 
 class GroupSettings(msgspec.Struct):
-    """The settings that a group has had, by a mark of each; the last ones are the group's.
-
-    >>> group = GroupSettings()
-    >>> group.adopt("old", "pod-0"), group.adopt("new", "pod-1"), group.generation
-    (True, True, 2)
-
-    A pod that is restarted with its old file brings no change; one whose file is the old one
-    again does:
-
-    >>> group.adopt("old", "pod-0"), group.adopt("old", "pod-1"), group.generation
-    (False, True, 3)
-    """
+    """The settings that a group has had, by a mark of each; the last ones are the group's."""
 
     marks: list[str] = []
     files: dict[str, str] = {}
@@ -144,13 +134,7 @@ class GroupSettings(msgspec.Struct):
         return len(self.marks)
 
     def adopt(self, mark: str, file: str, *, returns: bool = False) -> bool:
-        """Whether the settings of a worker are the group's, already or from now on.
-
-        Args:
-            mark: Of the settings.
-            file: Where the worker has them from.
-            returns: Whether earlier settings become the group's again in any case.
-        """
+        """Whether the settings of a worker are the group's, already or from now on."""
         before = self.files.pop(file, None)
         self.files[file] = mark
         for other in list(self.files)[:-_FILES]:
@@ -177,19 +161,7 @@ def join_group(
     check: Callable[[], None],
     confirmed: Callable[[], bool],
 ) -> int:
-    """The generation of a worker's settings, which become its group's where they are a change.
-
-    Args:
-        settings: The worker's.
-        file: Where they are from: the machine, and the path there.
-        check: Raises ConfigError where the store cannot be brought to them; the settings of the
-            group stay as they are then.
-        confirmed: Whether earlier settings replace the group's.
-
-    Raises:
-        SupersededError: The group has newer ones.
-        StoreError: The store cannot be read or written.
-    """
+    """The generation of a worker's settings, which become its group's where they are a change."""
     values = msgspec.json.encode(fingerprint(settings), order="sorted")
     mark = hashlib.sha256(values).hexdigest()[:16]
     with closing(open_unclaimed(settings.store, _GROUP_UNIT)) as store:
@@ -217,18 +189,11 @@ def join_group(
 
 
 def check_generation(store: Store, generation: int) -> None:
-    """Raise SupersededError where the group has newer settings than those of a generation.
-
-    Args:
-        store: A unit of the group's store.
-        generation: As :func:`join_group` returned it; 0: there is no group.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
+    """Raise SupersededError where the group has newer settings than those of a generation."""
     if not generation:
         return
-    text = cast("PostgresStore", store).property_of(_GROUP_UNIT, _GROUP)
+    assert isinstance(store, PostgresStore)
+    text = store.property_of(_GROUP_UNIT, _GROUP)
     newest = _group_settings(text).generation
     if newest > generation:
         raise SupersededError(

@@ -37,16 +37,7 @@ class QuarantineChanges:
 
 
 class Quarantine:
-    """Collects bad records and writes them with the next checkpoint.
-
-    The newest ``keep`` of them are kept, each cut to ``max_bytes``; all are
-    counted by reason.
-
-    Args:
-        connection: Of the store.
-        settings: Limits of what is kept.
-        now: The time in microseconds since 1970.
-    """
+    """The newest bad records, as many as ``keep`` says, and the counts of all by reason."""
 
     def __init__(
         self,
@@ -76,17 +67,7 @@ class Quarantine:
         cut: bool = False,
         into: QuarantineChanges | None = None,
     ) -> None:
-        """Add a record.
-
-        Args:
-            partition: Of the record.
-            kind: Of the record, as :class:`RawBatch` has it.
-            event: The record and its error.
-            time: Microseconds since 1970 when it was written, by the clock of the
-                broker or inbox; None if unknown.
-            cut: Whether the source has cut it.
-            into: Changes that :meth:`cut` has taken; by default those of the next one.
-        """
+        """Add a record."""
         changes = self._changes if into is None else into
         reason = event.reason[:100] or "record"
         # Two threads may note at once: then there may be one reason more.
@@ -145,37 +126,38 @@ class Quarantine:
                     times=[row[5] for row in taken] if timed else None,
                 )
 
-    def cut(self) -> QuarantineChanges:
-        """Take the changes since the last call, for :meth:`write`."""
+    def stage(self) -> QuarantineChanges:
+        """Take the changes since the last call."""
         changes, self._changes = self._changes, QuarantineChanges()
         return changes
 
-    def write(self, changes: QuarantineChanges) -> int:
-        """Write changes, inside a transaction; returns the number of replayed records."""
-        execute = self._connection.execute
-        self._connection.executemany(
+    def write(self, connection: Connection, changes: QuarantineChanges) -> None:
+        """Write changes, inside a transaction."""
+        connection.executemany(
             "DELETE FROM quarantine WHERE id = ?", [(number,) for number in changes.replayed]
         )
         keep = self.settings.keep
-        self._connection.executemany(
+        connection.executemany(
             "INSERT INTO quarantine (at, partition, kind, place, time, reason, detail, cut, raw) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             changes.rows[-keep:] if keep else [],
         )
         if changes.rows:
-            execute(
+            connection.execute(
                 "DELETE FROM quarantine WHERE id <= "
                 "(SELECT id FROM quarantine ORDER BY id DESC LIMIT 1 OFFSET ?)",
                 (keep,),
             )
-        self._connection.executemany(
+        connection.executemany(
             "INSERT INTO quarantine_reasons VALUES (?, ?) "
             "ON CONFLICT (reason) DO UPDATE SET total = quarantine_reasons.total + excluded.total",
             list(changes.reasons.items()),
         )
+
+    def committed(self, changes: QuarantineChanges) -> None:
+        """Note that changes are durable: others are published from now on."""
         if changes:
             self._shown = None
-        return len(changes.replayed)
 
     def published(self) -> dict[str, Any]:
         """Counts and the newest records, as plain data."""
@@ -197,12 +179,7 @@ def published(connection: Connection) -> dict[str, Any]:
 
 
 def merged(quarantines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What :func:`published` returned of several units of a store, as one; one stays as it is.
-
-    >>> one = {"total": 2, "kept": 1, "reasons": {"score": 2}, "recent": []}
-    >>> merged([one, one])["reasons"]
-    {'score': 4}
-    """
+    """What :func:`published` returned of several units of a store, as one."""
     if len(quarantines) == 1:
         return dict(quarantines[0])
     by_reason: Counter[str] = Counter()

@@ -27,13 +27,13 @@ from streameval.events.values import BoolArray, IntArray
 from streameval.records.event_columns import Column, EventColumns
 from streameval.service.join.entry_store.segments import (
     ENCODE,
-    SCHEMA,
     Appended,
     SegmentStore,
     Versions,
 )
 from streameval.service.join.rules import Complete, Entry, Labelled, Unlabelled
 from streameval.service.store.dialect import Connection
+from streameval.service.store.tables import sqlite_schema
 from streameval.states.backend import compiled
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ class EntryStore:
     @staticmethod
     def create(connection: Connection) -> None:
         """Make the table, inside the caller's transaction."""
-        connection.execute(SCHEMA)
+        for statement in sqlite_schema("join_segments"):
+            connection.execute(statement)
 
     def check(self) -> int:
         """Decode every entry on disk; returns how many versions of entries there are.
@@ -255,8 +256,8 @@ class EntryStore:
 
     # Writing
 
-    def cut(self, before: int | None = None) -> EntryChanges:
-        """Take the changes since the last call, for :meth:`write`.
+    def stage(self, before: int | None = None) -> EntryChanges:
+        """Take the changes since the last call.
 
         Args:
             before: Forget entries older than this moment, and the segments that hold no others.
@@ -281,7 +282,7 @@ class EntryStore:
             changes.appended = self._disk.append(connection, changes.versions)
         self._disk.delete(connection, changes.forgotten)
 
-    def wrote(self, changes: EntryChanges) -> None:
+    def committed(self, changes: EntryChanges) -> None:
         """Note that changes are committed: they may be dropped from memory."""
         if changes.appended is None:
             return

@@ -5,30 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.service.alerts.rules import AlertBook, restore_alerts
+from streameval.service.join.counters import OUTCOMES_OF_LABELS
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
-from streameval.service.store.begins import Begins, read_begins
-from streameval.service.store.dialect import Connection
+from streameval.service.store.dialect import RESTORE, Connection, decoded
+from streameval.service.store.lock import commits_noted
 from streameval.service.store.positions import Positions, read_positions
-from streameval.service.store.postgres import PostgresStore, is_postgres
+from streameval.service.store.postgres import is_postgres, read_postgres
 from streameval.service.store.quarantine import listed, reasons
+from streameval.service.store.sqlite import inbox_of, read_sqlite, translating_errors, verify
 from streameval.service.store.state_rows import merged_windows
-from streameval.service.store.store import (
-    Store,
-    commits_noted,
-    decoded,
-    each_unit,
-    inbox_of,
-    read_store,
-    verify,
-    worded,
-)
+from streameval.service.store.store import Store, each_unit
+from streameval.service.store.valid_from import ValidFrom, read_valid_from
 
 _TRIES = 20
 
@@ -50,26 +44,16 @@ class Checked:
 
 
 def check_store(path: str) -> Checked:
-    """Verify a store and the inbox beside it, also while a run writes to them.
-
-    Args:
-        path: Of the store; nothing is written. An inbox that is not beside a file is not verified.
-
-    Raises:
-        StoreError: A run would refuse it, or a row or a post is damaged or missing.
-
-    Cost:
-        Reads all data and merges all states.
-    """
+    """Verify a store and the inbox beside it, also while a run writes to them."""
     if is_postgres(path):
-        with closing(read_store(path)) as store, store.reading() as connection:
-            has_checksums = cast("PostgresStore", store).verify()
-            found = summed([checked_unit(store, connection) for _ in each_unit(store)])
+        with closing(read_postgres(path)) as shared, shared.reading() as connection:
+            has_checksums = shared.verify()
+            found = summed([checked_unit(shared, connection) for _ in each_unit(shared)])
             return replace(found, has_checksums=has_checksums)
     for tries in range(_TRIES, 0, -1):
         # Before the store is read: a commit between the two is then not reported as lost.
         commits = commits_noted(path)
-        with closing(read_store(path)) as store, store.reading() as connection:
+        with closing(read_sqlite(path)) as store, store.reading() as connection:
             has_checksums = verify(store.connection, path, commits)
             checked = replace(checked_unit(store, connection), has_checksums=has_checksums)
             positions = Positions(connection).next_to_read
@@ -91,29 +75,17 @@ def check_store(path: str) -> Checked:
 def summed(found: Sequence[Checked]) -> Checked:
     """The content of several units, or files, as that of one store."""
     entries = [one.entries for one in found if one.entries is not None]
+    added = ("events", "checkpoints", "states", "state_bytes", "partitions", "quarantined")
     return Checked(
-        events=sum(one.events for one in found),
-        checkpoints=sum(one.checkpoints for one in found),
-        states=sum(one.states for one in found),
-        state_bytes=sum(one.state_bytes for one in found),
-        partitions=sum(one.partitions for one in found),
+        **{name: sum(getattr(one, name) for one in found) for name in added},
         entries=sum(entries) if entries else None,
-        quarantined=sum(one.quarantined for one in found),
         has_checksums=all(one.has_checksums for one in found),
     )
 
 
 def checked_unit(store: Store, connection: Connection) -> Checked:
-    """Decode every row of the unit that a store shows, and compare its counts.
-
-    Args:
-        store: Any; of a file the rows are compared with their checksums by others.
-        connection: Inside :meth:`Store.reading`.
-
-    Raises:
-        StoreError: A row is damaged, or the counts contradict each other.
-    """
-    with worded(store.path, "cannot be read"):
+    """Decode every row of the unit that a store shows, and compare its counts."""
+    with translating_errors(store.path, "cannot be read"):
         windows = merged_windows(connection)
         partitions = read_positions(connection)
         counters = store.counters()
@@ -142,13 +114,10 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
         fault = (
             books.imbalance()
             or _unread(placed - partitions.keys())
-            or _window_fault(windows, books, store.meta(), read_begins(connection))
+            or _window_fault(windows, books, store.meta(), read_valid_from(connection))
         )
         if fault:
-            raise StoreError(
-                f"{store.path}: the counts are inconsistent: {fault}; restore a backup, or begin a "
-                "new store"
-            )
+            raise StoreError(f"{store.path}: the counts are inconsistent: {fault}; {RESTORE}")
     return Checked(
         events=counters.get("events", 0),
         checkpoints=counters.get("checkpoints", 0),
@@ -163,12 +132,11 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Books:
-    """The sums of the records of a unit.
+    """The sums of the records of a unit."""
 
-    Without a join each record is an event or was refused. With one it is a prediction, a label or
-    both; joined events that an evaluator refuses are added to the refused records; and a store
-    may have counted events before it had a join.
-    """
+    # Without a join each record is an event or was refused. With one it is a prediction, a label or
+    # both; joined events that an evaluator refuses are added to the refused records; and a store
+    # may have counted events before it had a join.
 
     read: int
     events: int
@@ -187,8 +155,7 @@ class _Books:
                     f"{self.refused:,} refused"
                 )
             return ""
-        parts = ("joined", "duplicate_labels", "corrected", "too_late", "labels_waiting", "orphans")
-        if join["labels"] != sum(join[part] for part in parts):
+        if join["labels"] != sum(join[name] for name in OUTCOMES_OF_LABELS):
             return f"{join['labels']:,} labels are not the sum of their outcomes"
         if join["joined"] > join["predictions"]:
             return f"{join['joined']:,} of {join['predictions']:,} predictions have labels"
@@ -228,7 +195,7 @@ def _unread(partitions: Set[str]) -> str:
 
 
 def _window_fault(
-    windows: Mapping[str, Evaluation], books: _Books, meta: Mapping[str, str], begins: Begins
+    windows: Mapping[str, Evaluation], books: _Books, meta: Mapping[str, str], valid_from: ValidFrom
 ) -> str:
     """A window with other events than were counted (one that was begun later has fewer)."""
     kept = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
@@ -239,8 +206,8 @@ def _window_fault(
         seen = 0 if evaluator is None else sum(evaluator.arrivals.values())
         if seen > books.events:
             return f"window {name!r} has seen {seen:,} events of {books.events:,}"
-        later = name in begins.windows or name in begins.panes
-        if later or not are_whole or begins.labels is not None or begins.scores is not None:
+        later = name in valid_from.windows or name in valid_from.panes
+        if later or not are_whole or valid_from.labels is not None or valid_from.scores is not None:
             continue
         kind = kept.get(name, {}).get("kind")
         most, least = books.events, books.events
