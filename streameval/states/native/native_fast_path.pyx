@@ -487,15 +487,13 @@ cdef class LastFastPath(WindowFastPath):
         return self._states.ready(event) and not self._states._by_methods
 
     cdef int add(self, Event* event) except -1:
-        if self._ring is not None and self._window._ring is self._ring:
-            return self._add_to_ring(event)
-        return self._add_to_deque(event)
-
-    cdef int _add_to_ring(self, Event* event) except -1:
         cdef NativeEventRing ring = self._ring
-        cdef bint full = ring._ring.size() >= self._most
         cdef Event old
         cdef uint8_t flags
+        cdef bint full, same = False
+        if ring is None or self._window._ring is not ring:
+            return self._add_to_deque(event)
+        full = ring._ring.size() >= self._most
         ring._ring.reserve(1)
         if full:
             flags = ring._ring.flags(0)
@@ -504,7 +502,8 @@ cdef class LastFastPath(WindowFastPath):
             old.scored = flags & SCORED != 0
             old.score = ring._ring.score(0)
             old.weight, old.given = 1, <PyObject*>_ONE
-        self._count(event, &old if full else NULL)
+            same = old.positive == event.positive and old.predicted == event.predicted
+        self._count(event, &old if full else NULL, same)
         if full:
             ring._ring.drop(1)
         ring._ring.push(
@@ -517,6 +516,8 @@ cdef class LastFastPath(WindowFastPath):
 
     cdef int _add_to_deque(self, Event* event) except -1:
         cdef Event old
+        cdef bint same
+        cdef tuple added
         cdef StateFastPath states = self._states
         events = self._window._ring
         if self._binary:
@@ -526,7 +527,7 @@ cdef class LastFastPath(WindowFastPath):
             score = <object>event.proba if event.scored else None
             added = (<object>event.y_true, <object>event.y_pred, score, <object>event.given)
         if <size_t>len(events) < self._most:
-            self._count(event, NULL)
+            self._count(event, NULL, False)
             events.append(added)
             return 0
         true, predicted, score, weight = events[0]
@@ -539,33 +540,24 @@ cdef class LastFastPath(WindowFastPath):
         else:
             old.y_true, old.y_pred, old.proba = <PyObject*>true, <PyObject*>predicted, <PyObject*>score
         old.weight, old.given = weight, <PyObject*>weight
-        self._count(event, &old)
+        same = old.weight == event.weight and (true is added[0] or true == added[0]) and (
+            predicted is added[1] or predicted == added[1]
+        )
+        self._count(event, &old, same)
         events.append(added)
         events.popleft()
         if states.takes_order():
             states.forget_oldest(true, events[0][0])
         return 0
 
-    cdef int _count(self, Event* event, Event* old) except -1:
-        """Count an event, and the one less that it replaces."""
+    cdef int _count(self, Event* event, Event* old, bint same) except -1:
+        """Count an event, and the one less that it replaces; often one of the same labels."""
         cdef StateFastPath states = self._states
-        cdef bint same
         if event.scored:
             states.add_scores(event)
         if old is not NULL and old.scored:
             states.evict_scores(old)
-        # The new event's labels often equal the old one's.
-        if self._binary:
-            same = old is not NULL and (
-                old.positive == event.positive and old.predicted == event.predicted
-            )
-        else:
-            same = (
-                old is not NULL
-                and (old.y_true == event.y_true or <object>old.y_true == <object>event.y_true)
-                and (old.y_pred == event.y_pred or <object>old.y_pred == <object>event.y_pred)
-            )
-        if same and not states._more_labels and old.weight == event.weight:
+        if same and not states._more_labels:
             return 0
         states.add_labels(event)
         if old is not NULL:
