@@ -383,7 +383,7 @@ class Publisher:
         self._current: Snapshot | None = None
         self._changed = threading.Condition()
         self.open_slice: OpenSlice | None = None
-        """Of the run that publishes; None where nothing but snapshots can be read."""
+        """Reads a slice of the run that publishes; None where only snapshots can be read."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the newest snapshot and wake the waiting threads."""

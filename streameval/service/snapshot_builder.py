@@ -65,7 +65,7 @@ from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
 log = logging.getLogger(__name__)
 
 _LEVEL = 0.95
-"""Of the differences of models in a run whose intervals are off."""
+"""The level of differences of models in a run whose intervals are off."""
 
 _CURVE_POINTS = 500
 
@@ -420,7 +420,7 @@ class SnapshotBuilder:
         return _Panes([mark.end for mark in marks], series)
 
     def _by_formula(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Those whose intervals have a formula, and those that are resampled."""
+        """The names whose intervals have a formula, and the names that are resampled."""
         task = self._settings.evaluator.task
         resampled = [name for name in names if is_resampled(name, task)]
         return [name for name in names if name not in resampled], resampled

@@ -1,4 +1,4 @@
-"""What alerts look at: a value for each, out of the snapshot, the evaluators and the run's counts.
+"""The inputs of alerts: a value for each, from the snapshot, the evaluators and the run's counts.
 
 A value that is published is taken from the snapshot. Intervals of an alert's own level, windows
 one length earlier and reference files are read from the evaluators, when these have changed and
@@ -65,11 +65,11 @@ MOST_SLICES = 100
 
 
 class AlertInput(NamedTuple):
-    """What an alert looks at."""
+    """What an alert compares with its bound."""
 
     value: Value
     slices: tuple[str, ...] = ()
-    """Of an alert on any slice: those that are beyond the bound, the most certain first."""
+    """The slices beyond the bound of an alert on any slice, the most certain first."""
 
 
 class _Sample(NamedTuple):
@@ -116,7 +116,7 @@ class AlertInputs:
             return str(error)
 
     def observe(self, snapshot: Snapshot, now: int) -> dict[str, AlertInput]:
-        """What each alert looks at, by its name."""
+        """The input of each alert, by its name."""
         if snapshot.checkpoint.sequence != self._checkpoint:
             self._checkpoint = snapshot.checkpoint.sequence
             for part in self._read.values():

@@ -35,7 +35,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
     method: str = ""
     slices: list[str] = []
-    """Of an alert on any slice: those beyond the bound."""
+    """The slices beyond the bound of an alert on any slice."""
 
     @classmethod
     def of(

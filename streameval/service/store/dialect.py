@@ -1,4 +1,4 @@
-"""What a store's tables are reached by, whichever database holds them.
+"""The connection to the tables of a store, whichever database holds them.
 
 The statements of a run are written once, in SQL that SQLite and PostgreSQL have in common: ``?``
 or ``:name`` for a value, ``ON CONFLICT`` for an upsert, ``"window"`` in quotes. The few

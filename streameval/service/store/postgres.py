@@ -279,11 +279,11 @@ class _Session:
         self.address = address
         self.users = 0
         self.number = 0
-        """Of the connection: it is increased when a lost one is replaced."""
+        """The number of the connection, increased when a lost one is replaced."""
         self.unit: str | None = None
         """The unit that the views show."""
         self.reader: _Session | None = None
-        """Of another thread, for the same stores."""
+        """The session of another thread, for the same stores."""
         self.open()
 
     def open(self) -> None:
@@ -349,7 +349,7 @@ class PostgresStore:
         self.unit = unit
         self.connection = Tables(self)
         self.generation: int | None = None
-        """Of the claim on the unit; None for a store that is only read."""
+        """The generation of the claim on the unit; None for a store that is only read."""
         self._held = 0
         """The number of the connection that the claim names."""
         self._commits = 0
@@ -776,7 +776,7 @@ _SILENCE = "10s"
 """After so much silence the server ends a session that holds an advisory lock."""
 
 _LOST = ("08", "57P")
-"""Of the SQL states, those of a connection or server that has gone."""
+"""The beginnings of the SQL states that say that a connection or server has gone."""
 _LOST_STATES = ("25P03", "25P04")
 
 

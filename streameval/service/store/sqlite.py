@@ -1,4 +1,4 @@
-"""A store in a SQLite file: its connection, its transactions, and what a damaged one is told by.
+"""A store in a SQLite file: connection, transactions, the signs of damage, a begun restore.
 
 The file is in write-ahead mode with ``synchronous=FULL``: a commit returns when it is on the disk,
 so not even a power cut loses records that a source no longer keeps.

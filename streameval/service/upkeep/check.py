@@ -37,7 +37,7 @@ class Checked:
     state_bytes: int
     partitions: int
     entries: int | None
-    """Of the join; None without one."""
+    """Entries of the join; None without one."""
     quarantined: int
     has_checksums: bool
     """False for a store of version 1, of which less can be verified."""

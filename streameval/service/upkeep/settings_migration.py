@@ -200,7 +200,7 @@ class _Comparison:
         self._merged: dict[str, Evaluator] = {}
         self._fresh: set[str] = set()
         self._scores_begin = valid_from.scores
-        """Of the scores that are in the store, whether they are kept or not."""
+        """Since when the store holds scores, whether they are kept from now on or not."""
         self._derives = False
 
     def compare(self) -> SettingsMigration:
@@ -494,7 +494,7 @@ class _Comparison:
         self._report(f"{key}: {most:,} instead of {was:,}")
 
     def _compare_only_windows(self) -> None:
-        """Of a run of several models, compare windows and metrics, all that may change."""
+        """Compare windows and metrics, the only settings of several models that may change."""
         new = self._new_evaluator()
         free = {"window", KEPT}
         old = comparison_of(self._old_evaluator(), self._settings)
