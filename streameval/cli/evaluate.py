@@ -30,13 +30,13 @@ from streameval.errors import InputError, OptionError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.cut_points import CutPoint
-from streameval.records.chunk import Chunk, Wanted
+from streameval.records.chunk import Chunk, FieldRequest
 from streameval.records.csv_table import LabelTypes
-from streameval.records.feed import BadRecordError, Feed
+from streameval.records.input_files import InputFile, column_names, read_source
 from streameval.records.parts import counted_in_parts, processes
+from streameval.records.record_counter import BadRecordError, RecordCounter
 from streameval.records.remote import is_remote
 from streameval.records.request import MAX_SLICES, Request
-from streameval.records.sources import Source, column_names, read_source
 from streameval.state_files.provenance import Shard
 from streameval.states.backend import slow_because
 
@@ -149,7 +149,7 @@ def evaluate(
     _say_slow(sources)
     count = processes(workers, request, sources)
 
-    def begun(request: Request) -> tuple[Feed, Iterable[Chunk]]:
+    def begun(request: Request) -> tuple[RecordCounter, Iterable[Chunk]]:
         types = reading.label_types()
         return _begun(request, sources, types, skip=skip, workers=count, progress=not no_progress)
 
@@ -176,7 +176,7 @@ def evaluate(
     count_and_report(feed, chunks, sources, write, save=save, shard=named, max_bad=max_bad)
 
 
-def _say_slow(sources: Sequence[Source]) -> None:
+def _say_slow(sources: Sequence[InputFile]) -> None:
     """Print how to be faster where large files are read without compiled parts."""
     slow = slow_because()
     if slow:
@@ -186,7 +186,7 @@ def _say_slow(sources: Sequence[Source]) -> None:
             say(slow)
 
 
-def _usual_fields(source: Source, *, scores_only: bool) -> tuple[str | None, ...]:
+def _usual_fields(source: InputFile, *, scores_only: bool) -> tuple[str | None, ...]:
     """The fields y_pred, score and proba, each None where the source has no field of that name.
 
     Args:
@@ -219,13 +219,13 @@ def _chosen_cut(evaluator: Evaluator, text: str, rule: tuple[str, dict[str, floa
 
 def _begun(
     request: Request,
-    sources: Sequence[Source],
+    sources: Sequence[InputFile],
     types: LabelTypes,
     *,
     skip: bool,
     workers: int,
     progress: bool,
-) -> tuple[Feed, Iterable[Chunk]]:
+) -> tuple[RecordCounter, Iterable[Chunk]]:
     """The feed of the files' records, and the chunks that it has not counted yet."""
     if workers > 1:
         with _byte_bar(sources, wanted=progress) as begin:
@@ -242,11 +242,15 @@ def _begun(
         if feed is not None:
             return feed, ()
     chunks = read_chunks(sources, request.wanted(), types, progress=progress)
-    return Feed(request, skip=skip), chunks
+    return RecordCounter(request, skip=skip), chunks
 
 
 def read_chunks(
-    sources: Sequence[Source], wanted: Sequence[Wanted], types: LabelTypes, *, progress: bool
+    sources: Sequence[InputFile],
+    wanted: Sequence[FieldRequest],
+    types: LabelTypes,
+    *,
+    progress: bool,
 ) -> Iterator[Chunk]:
     """The chunks of some sources, one source after another, with a progress bar."""
     with _byte_bar(sources, wanted=progress) as begin:
@@ -255,9 +259,9 @@ def read_chunks(
 
 
 def count_and_report(
-    feed: Feed,
+    feed: RecordCounter,
     chunks: Iterable[Chunk],
-    sources: Sequence[Source],
+    sources: Sequence[InputFile],
     write: Callable[[Evaluator | Comparison], bool],
     *,
     save: str | None,
@@ -305,7 +309,7 @@ def count_and_report(
         raise typer.Exit(FAILURE)
 
 
-def counted(feed: Feed, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
+def counted(feed: RecordCounter, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
     """What counted the chunks' events; a bad record that stops the run is printed."""
     try:
         for chunk in chunks:
@@ -330,8 +334,8 @@ def saved(evaluator: Evaluator | Comparison, path: str, shard: Shard | None = No
 
 @contextmanager
 def _byte_bar(
-    sources: Sequence[Source], *, wanted: bool
-) -> Iterator[Callable[[Source], Callable[[int], None]]]:
+    sources: Sequence[InputFile], *, wanted: bool
+) -> Iterator[Callable[[InputFile], Callable[[int], None]]]:
     """A progress bar of the bytes read; nothing where the standard error is not a terminal.
 
     A call begins a file, and returns the callback that takes the position in it.
@@ -355,7 +359,7 @@ def _byte_bar(
     ) as bar:
         task = bar.add_task("", total=sum(sizes) if all(sizes) else None)
 
-        def begin(source: Source) -> Callable[[int], None]:
+        def begin(source: InputFile) -> Callable[[int], None]:
             bar.update(task, description=os.path.basename(source.name))
             return lambda position: bar.update(
                 task,

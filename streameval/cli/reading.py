@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from streameval.cli import options
 from streameval.cli.option_group import option_group
 from streameval.records.csv_table import LabelTypes
+from streameval.records.input_files import InputFile, check_layout, find_sources
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.layout import FORMATS, text_layout
 from streameval.records.request import COMMAND
-from streameval.records.sources import Source, check_layout, find_sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Reading:
     na_values: options.NaValuesOption = None
     utc: options.UtcOption = False
 
-    def sources(self, files: Sequence[str]) -> list[Source]:
+    def sources(self, files: Sequence[str]) -> list[InputFile]:
         """The files that paths, patterns and directories name.
 
         Raises:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from streameval.errors import InputError, shown
-from streameval.events.values import BoolArray, FloatArray
+from streameval.events.values import BoolArray, FloatArray, LabelColumn, factorised
 from streameval.records.blocks import Readable, line_blocks
 from streameval.records.chunk import (
     EXPECTED,
     MISSING,
-    BadRecord,
     BadRecords,
     Chunk,
-    Wanted,
+    FieldRequest,
+    RecordError,
     checked_chunk,
     no_column,
 )
@@ -31,7 +31,7 @@ from streameval.records.event_columns import (
     RecordPlaces,
     probability_columns,
 )
-from streameval.records.json_record import CANNOT_DECODE, Fault, fault_in_text, value_decoder
+from streameval.records.json_records import CANNOT_DECODE, error_in_text, value_decoder
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.layout import Layout
 from streameval.records.times import number_or_text
@@ -112,7 +112,7 @@ class LabelTypes:
 def read_csv(
     stream: Readable,
     source: str,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
     layout: Layout = _NO_LAYOUT,
     *,
@@ -129,7 +129,7 @@ def read_csv(
     Args:
         stream: Read from where it is.
         source: Its name in errors.
-        wanted: The columns.
+        fields: The columns.
         label_types: Types of the labels' columns; those not known yet are inferred.
         layout: How the file is written.
         columns: The names in the header, where the stream begins behind it.
@@ -147,12 +147,12 @@ def read_csv(
 
     >>> import io
     >>> table = io.BytesIO(b"label,score\\n1,0.5\\n")
-    >>> wanted = [Wanted("label", "label"), Wanted("score", "number")]
-    >>> [chunk.events.columns["label"] for chunk in read_csv(table, "a.csv", wanted, LabelTypes())]
+    >>> fields = [FieldRequest("label", "label"), FieldRequest("score", "number")]
+    >>> [chunk.events.columns["label"] for chunk in read_csv(table, "a.csv", fields, LabelTypes())]
     [array([1])]
     """
     table = _CsvRows(stream, source, layout, columns, first_line=first_line, cut=cut)
-    indices = {want.path: _index(table, want.path, source) for want in wanted}
+    indices = {one.column: _index(table, one.path, source) for one in fields}
     while not table.at_end:
         bad = BadRecords()
         rows = table.read(bad)
@@ -160,8 +160,8 @@ def read_csv(
             # In a function of its own, which frees the cells before the next are read.
             yield text_chunk(
                 source,
-                wanted,
-                {path: rows.cells(index) for path, index in indices.items()},
+                fields,
+                {column: rows.cells(index) for column, index in indices.items()},
                 rows.lines,
                 label_types,
                 layout,
@@ -190,7 +190,7 @@ class Cells(Protocol):
         ...
 
     def mapped(self, values: Mapping[str, Any], dtype: Any = None) -> Column:
-        """The value of each cell's text: an array of a type, or a list."""
+        """The value of each cell's text: an array of a type, or distinct values with codes."""
         ...
 
     def numbers(self) -> tuple[FloatArray, list[int]]:
@@ -220,8 +220,10 @@ class TextCells:
 
     def mapped(self, values: Mapping[str, Any], dtype: Any = None) -> Column:
         """The value of each cell's text: an array of a type, or a list."""
-        found = map(values.__getitem__, self._cells)
-        return list(found) if dtype is None else np.fromiter(found, dtype, len(self._cells))
+        if dtype is None:
+            distinct, codes = factorised(self._cells)
+            return LabelColumn([values[text] for text in distinct], codes)
+        return np.fromiter(map(values.__getitem__, self._cells), dtype, len(self._cells))
 
     def numbers(self) -> tuple[FloatArray, list[int]]:
         """The numbers, and the rows of cells that are not numbers (they become 1)."""
@@ -265,11 +267,9 @@ class _NativeCells:
     def mapped(self, values: Mapping[str, Any], dtype: Any = None) -> Column:
         texts, codes = self._codes()
         found = [values[text] for text in texts]
-        if dtype is not None:
-            return np.array(found, dtype)[codes]  # type: ignore[no-any-return]
-        objects = np.empty(len(found), dtype=object)
-        objects[:] = found
-        return objects[codes].tolist()  # type: ignore[no-any-return]
+        if dtype is None:
+            return LabelColumn(found, codes.astype(np.int64))
+        return np.array(found, dtype)[codes]  # type: ignore[no-any-return]
 
     def numbers(self) -> tuple[FloatArray, list[int]]:
         numbers, others = self._table.numbers(self._column)
@@ -294,7 +294,7 @@ def _parse_each(
 
 def text_chunk(
     source: str,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     texts: Mapping[str, Cells],
     lines: RecordPlaces,
     label_types: LabelTypes,
@@ -304,36 +304,36 @@ def text_chunk(
     """The chunk of columns of text, one for each wanted path."""
     label_types.infer(
         source,
-        {w.path: texts[w.path].distinct() for w in wanted if w.kind == "label"},
+        {one.path: texts[one.column].distinct() for one in fields if one.kind == "label"},
         layout.missing_labels,
     )
     columns: dict[str, Column] = {}
     keep: BoolArray = np.ones(len(lines), dtype=np.bool_)
     gone = layout.missing or frozenset()
-    for want in wanted:
-        cells = texts[want.path]
-        if gone and want.kind != "label":
+    for one in fields:
+        cells = texts[one.column]
+        if gone and one.kind != "label":
             cells = TextCells(["" if text in gone else text for text in cells.texts()])
-        faults = BadRecords()
-        if want.kind == "label":
-            column, wrong = _labels(cells, label_types.of(want.path), layout.missing_labels)
-        elif want.kind == "slice":
+        errors = BadRecords()
+        if one.kind == "label":
+            column, wrong = _labels(cells, label_types.of(one.path), layout.missing_labels)
+        elif one.kind == "slice":
             column, wrong = cells.mapped({text: text or None for text in cells.distinct()}), []
-        elif want.kind == "time":
+        elif one.kind == "time":
             column, wrong = list(map(number_or_text, cells.texts())), []
-        elif want.kind in ("probability", "probabilities"):
-            column, wrong = _probabilities(cells, want)
+        elif one.kind in ("probability", "probabilities"):
+            column, wrong = _probabilities(cells, one)
         else:
             column, wrong = cells.numbers()
         for position in wrong:
             if keep[position]:
-                line, text = int(lines[position]), texts[want.path].text(position)
-                fault = _fault(want, text, cells.text(position), label_types, layout)
-                faults.add(BadRecord(source, line, *fault))
+                line, text = int(lines[position]), texts[one.column].text(position)
+                error = _cell_error(one, text, cells.text(position), label_types, layout)
+                errors.add(error.at(source, line))
                 keep[position] = False
-        bad.add_all(faults)
-        columns[want.path] = column
-    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
+        bad.add_all(errors)
+        columns[one.column] = column
+    return checked_chunk(source, fields, EventColumns(columns, lines), bad, keep)
 
 
 def _index(table: _CsvRows, path: str, source: str) -> int:
@@ -396,12 +396,12 @@ def _labels(
         return cells.mapped(kept), wrong
 
 
-def _probabilities(cells: Cells, want: Wanted) -> tuple[Column, list[int]]:
+def _probabilities(cells: Cells, one: FieldRequest) -> tuple[Column, list[int]]:
     """The probabilities of JSON texts or numbers, and the positions of cells that are neither."""
     texts = cells.texts()
-    if want.kind == "probability" and not {"[", "{"} & set("".join(texts)):
+    if one.kind == "probability" and not {"[", "{"} & set("".join(texts)):
         return cells.numbers()
-    decoder = value_decoder(want)
+    decoder = value_decoder(one)
     values: list[Any] = []
     wrong: list[int] = []
     for position, text in enumerate(texts):
@@ -417,35 +417,37 @@ def _probabilities(cells: Cells, want: Wanted) -> tuple[Column, list[int]]:
     return probability_columns(values), wrong
 
 
-def _fault(want: Wanted, text: str, cell: str, label_types: LabelTypes, layout: Layout) -> Fault:
-    """The fault of a cell.
+def _cell_error(
+    one: FieldRequest, text: str, cell: str, label_types: LabelTypes, layout: Layout
+) -> RecordError:
+    """The error of a cell.
 
     Args:
-        want: What was to be read.
+        one: What was to be read.
         text: The cell as it is written.
         cell: The same, or nothing where that is a missing value.
         label_types: The types of labels.
         layout: The texts of missing values.
     """
-    if text and (not cell or (want.kind == "label" and text in layout.missing_labels)):
-        remedy, code = MISSING.get(want.kind, ""), ""
-        if want.kind == "label" and layout.missing is None:
+    if text and (not cell or (one.kind == "label" and text in layout.missing_labels)):
+        remedy, code = MISSING.get(one.kind, ""), ""
+        if one.kind == "label" and layout.missing is None:
             remedy = "leave this event out; or, if it is a class, pass na_values=[]"
             code = "na_values"
-        return Fault(want.path, EXPECTED[want.kind], f"{text}, a missing value", remedy, code)
-    if want.kind in ("probability", "probabilities"):
-        fault = fault_in_text(text, want)
-        if fault.remedy_code == "probability":
+        return RecordError(one.path, EXPECTED[one.kind], f"{text}, a missing value", remedy, code)
+    if one.kind in ("probability", "probabilities"):
+        error = error_in_text(text, one)
+        if error.remedy_code == "probability":
             remedy = "give proba={label: column, ...}, or positive= where the column is that "
-            return fault._replace(remedy=remedy + "label's probability", remedy_code="proba_text")
-        return fault
-    if want.kind != "label":
+            return error._replace(remedy=remedy + "label's probability", remedy_code="proba_text")
+        return error
+    if one.kind != "label":
         got = f"the text {shown(text)}" if text else "nothing"
-        return Fault(want.path, EXPECTED[want.kind], got)
+        return RecordError(one.path, EXPECTED[one.kind], got)
     try:
-        label_from_text(text, label_types.of(want.path))
+        label_from_text(text, label_types.of(one.path))
     except InputError as error:
-        return Fault(want.path, error.expected, error.got, error.remedy, error.remedy_code)
+        return RecordError.of(error, one.path)
     raise AssertionError("a cell that reads is not bad")
 
 
@@ -604,7 +606,7 @@ class _CsvRows:
         if error is not None:
             expected, got, remedy = self._why(error)
             line = first + sum(map(_physical_lines, rows))
-            bad.add(BadRecord(self._source, line, "record", expected, got, remedy))
+            bad.add(RecordError("record", expected, got, remedy).at(self._source, line))
         return _Rows(lambda index: TextCells(list(map(itemgetter(index), good))), lines)
 
     def _good_rows(
@@ -623,7 +625,7 @@ class _CsvRows:
             if row and not mark and len(row) != width:
                 mark = f"{width} fields, as the header has", str(len(row))
             if mark:
-                bad.add(BadRecord(self._source, line, "record", *mark))
+                bad.add(RecordError("record", *mark).at(self._source, line))
             elif row:
                 good.append(row)
                 lines.append(line)

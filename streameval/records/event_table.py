@@ -24,12 +24,18 @@ from streameval.errors import InputError, OptionError, did_you_mean, listed, sho
 from streameval.evaluator.evaluator import Evaluator, from_bytes
 from streameval.evaluator.slices import Slicer
 from streameval.events.time import event_times
-from streameval.events.values import column_array
-from streameval.records.chunk import Kind, Wanted
+from streameval.events.values import LabelColumn, column_array
+from streameval.records.chunk import FieldRequest, Kind
 from streameval.records.csv_table import LabelTypes
-from streameval.records.event_columns import SLICE, ColumnPattern, EventColumns, arguments
-from streameval.records.json_record import split_path
-from streameval.records.sources import find_sources, read_source
+from streameval.records.event_columns import (
+    SLICE,
+    ColumnPattern,
+    EventColumns,
+    arguments,
+    plain_values,
+)
+from streameval.records.input_files import find_sources, read_source
+from streameval.records.json_records import split_path
 from streameval.tasks.registry import TASKS, TaskName, likely_task
 
 Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
@@ -388,7 +394,7 @@ class PartCounter:
                 expected="a field, or a mapping from labels to fields, for files",
                 got=shown(self.columns.proba),
             )
-        wanted: dict[str, Wanted] = {}
+        wanted: dict[str, FieldRequest] = {}
         unit = self.evaluator().options["time_unit"]
         held = TASKS[self.evaluator().task].fields
         for use, field in self.columns.paths.items():
@@ -397,19 +403,23 @@ class PartCounter:
                 kind = "number"
             elif use == "event_time":
                 kind = "time"
-            wanted.setdefault(field, Wanted(field, kind, unit if kind == "time" else None))
+            used = unit if kind == "time" else None
+            wanted.setdefault(field, FieldRequest(field, kind, unit=used))
         for source in find_sources([path]):
             for chunk in read_source(
                 source, [*wanted.values()], LabelTypes(None), sys.stdin.buffer
             ):
                 for bad in chunk.bad.first:
                     raise InputError(
-                        f"{bad.source}:{bad.line}: {bad.field}",
+                        f"{bad.source}:{bad.place}: {bad.field}",
                         expected=bad.expected,
                         got=bad.got,
                         remedy=bad.remedy,
                     )
-                yield chunk.events.columns
+                yield {
+                    name: plain_values(column) if isinstance(column, LabelColumn) else column
+                    for name, column in chunk.events.columns.items()
+                }
 
 
 def _rows(table: Any) -> int:

@@ -38,7 +38,7 @@ def remote_files(url: str, *, directories: bool = False) -> list[str]:
     Args:
         url: The URL or pattern.
         directories: A directory stands for the files in it and below, as of
-            :func:`~streameval.records.sources.find_paths`.
+            :func:`~streameval.records.input_files.find_paths`.
 
     Raises:
         InputError: No such file, a directory, or a scheme that cannot be read.

@@ -19,7 +19,7 @@ from streameval.errors import (
 from streameval.evaluator.comparison import checked_models
 from streameval.events.time import duration, duration_text
 from streameval.metrics.registry import find
-from streameval.records.json_record import split_path
+from streameval.records.json_records import split_path
 from streameval.service.config.address import parse_address
 from streameval.service.config.evaluators import (
     ahead_limit,

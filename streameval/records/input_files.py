@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from streameval.errors import InputError, OptionError, shown
 from streameval.records.arrow import arrow_columns, parquet_columns, read_arrow, read_parquet
 from streameval.records.blocks import BLOCK_BYTES, LinesWithin, Readable
-from streameval.records.chunk import BadRecords, Chunk, Wanted
+from streameval.records.chunk import BadRecords, Chunk, FieldRequest
 from streameval.records.compression import (
     Codec,
     Rejoined,
@@ -26,7 +26,7 @@ from streameval.records.compression import (
 )
 from streameval.records.csv_table import LabelTypes, TextCells, csv_columns, read_csv, text_chunk
 from streameval.records.event_columns import EventColumns
-from streameval.records.jsonl import jsonl_fields, read_jsonl
+from streameval.records.json_records import jsonl_fields, read_jsonl
 from streameval.records.layout import Format, Layout, Recoded
 from streameval.records.remote import is_remote, open_remote, remote_files, remote_size
 from streameval.records.request import Wording
@@ -51,7 +51,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputFile:
     """One file, or the standard input."""
 
     path: str
@@ -82,7 +82,7 @@ class Source:
     def partitions(self) -> dict[str, str]:
         """From field to text, of directories named ``field=text`` on its path.
 
-        >>> Source("events/country=SE/day=1/a.parquet", "parquet").partitions
+        >>> InputFile("events/country=SE/day=1/a.parquet", "parquet").partitions
         {'country': 'SE', 'day': '1'}
         """
         found = {}
@@ -110,7 +110,7 @@ class Span:
     """Of CSV: the names in the header, where the span does not begin with it."""
 
 
-def can_be_cut(source: Source) -> bool:
+def can_be_cut(source: InputFile) -> bool:
     """Whether parts of the file can be read by themselves: see :class:`Span`."""
     if source.format == "arrow" or source.compression or source.layout.encoding:
         return False
@@ -121,7 +121,7 @@ def can_be_cut(source: Source) -> bool:
         return head is not None and codec_of_bytes(head) is None
 
 
-def lines_of(source: Source, begin: int, end: int) -> int:
+def lines_of(source: InputFile, begin: int, end: int) -> int:
     """How many lines of a text file begin within a range of its bytes."""
     with _opened(source.path) as file:
         lines = LinesWithin(file, begin, end)
@@ -130,7 +130,7 @@ def lines_of(source: Source, begin: int, end: int) -> int:
 
 def find_sources(
     arguments: Sequence[str], format: Format | None = None, layout: Layout | None = None
-) -> list[Source]:
+) -> list[InputFile]:
     """The sources that paths, patterns and directories name.
 
     Args:
@@ -145,7 +145,7 @@ def find_sources(
     return [_source(path, format, layout or Layout()) for path in paths]
 
 
-def check_layout(sources: Iterable[Source], layout: Layout, wording: Wording) -> None:
+def check_layout(sources: Iterable[InputFile], layout: Layout, wording: Wording) -> None:
     """Raise OptionError for an option of text files where no source is one."""
     formats = {source.format for source in sources}
     of_csv = {
@@ -220,9 +220,9 @@ def _files_below(folder: str) -> list[str]:
     return sorted(paths)
 
 
-def _source(path: str, format: Format | None, layout: Layout) -> Source:
+def _source(path: str, format: Format | None, layout: Layout) -> InputFile:
     if path == "-":
-        return _of_format(Source(path, format or "jsonl", None, layout))
+        return _of_format(InputFile(path, format or "jsonl", None, layout))
     codec, name = codec_of_name(path)
     ending = os.path.splitext(name)[1].lower()
     chosen = format or _ENDINGS.get(ending)
@@ -241,17 +241,17 @@ def _source(path: str, format: Format | None, layout: Layout) -> Source:
             got=f"it in {codec}",
             remedy=f"{chosen.capitalize()} is compressed inside; decompress the file first",
         )
-    return _of_format(Source(path, chosen, codec, layout))
+    return _of_format(InputFile(path, chosen, codec, layout))
 
 
-def _of_format(source: Source) -> Source:
+def _of_format(source: InputFile) -> InputFile:
     """The source with the delimiter of tab-separated values, where none is declared."""
     if source.format != "tsv" or source.layout.delimiter is not None:
         return source
     return replace(source, layout=replace(source.layout, delimiter="\t"))
 
 
-def column_names(source: Source) -> list[str] | None:
+def column_names(source: InputFile) -> list[str] | None:
     """The columns of a file, in JSONL of its first record; None of the standard input.
 
     Raises:
@@ -271,8 +271,8 @@ def column_names(source: Source) -> list[str] | None:
 
 
 def read_source(
-    source: Source,
-    wanted: Sequence[Wanted],
+    source: InputFile,
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
     stdin: BinaryIO,
     progress: Callable[[int], None] = lambda position: None,
@@ -282,7 +282,7 @@ def read_source(
 
     Args:
         source: The file, or the standard input.
-        wanted: The fields.
+        fields: The fields.
         label_types: Of CSV.
         stdin: The standard input.
         progress: See above.
@@ -293,19 +293,19 @@ def read_source(
         MissingExtraError: Parquet, Arrow or zstd without pyarrow.
     """
     sized = bool(source.size)
-    of_path = _of_path(source, wanted)
-    inside = [want for want in wanted if want.path not in of_path]
+    of_path = _of_path(source, fields)
+    inside = [one for one in fields if one.path not in of_path]
     with nullcontext(stdin) if source.path == "-" else _opened(source.path) as file:
         for chunk in _chunks(source, file, inside, label_types, span):
             if of_path:
-                chunk = _with_path(chunk, of_path, wanted, label_types, source)
+                chunk = _with_path(chunk, of_path, fields, label_types, source)
             yield chunk
             progress(file.tell() if sized else 0)
 
 
-def _of_path(source: Source, wanted: Sequence[Wanted]) -> dict[str, str]:
-    """The wanted fields that are in the path; a column of the file comes first."""
-    paths = {want.path for want in wanted}
+def _of_path(source: InputFile, fields: Sequence[FieldRequest]) -> dict[str, str]:
+    """The fields fields that are in the path; a column of the file comes first."""
+    paths = {one.path for one in fields}
     found = {name: text for name, text in source.partitions.items() if name in paths}
     if found and source.format != "jsonl":
         for name in column_names(source) or ():
@@ -316,20 +316,21 @@ def _of_path(source: Source, wanted: Sequence[Wanted]) -> dict[str, str]:
 def _with_path(
     chunk: Chunk,
     of_path: dict[str, str],
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
-    source: Source,
+    source: InputFile,
 ) -> Chunk:
     """The chunk with the fields of the path, which are read as cells of CSV."""
     events = chunk.events
-    more = [want for want in wanted if want.path in of_path]
-    texts = {path: TextCells([text] * events.rows) for path, text in of_path.items()}
+    more = [one for one in fields if one.path in of_path]
+    texts = {one.column: TextCells([of_path[one.path]] * events.rows) for one in more}
     bad = BadRecords()
     added = text_chunk(source.name, more, texts, events.places, label_types, source.layout, bad)
     chunk.bad.add_all(added.bad)
     if added.events.rows < events.rows:  # all are bad, for the same text
         events = events.take(slice(0, 0))
-    columns = {want.path: (events.columns | added.events.columns)[want.path] for want in wanted}
+    both = events.columns | added.events.columns
+    columns = {name: both[name] for one in fields for name in (one.column, *one.also)}
     return Chunk(chunk.source, EventColumns(columns, events.places), chunk.bad)
 
 
@@ -344,46 +345,46 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _chunks(
-    source: Source,
+    source: InputFile,
     file: BinaryIO,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
     span: Span | None,
 ) -> Iterator[Chunk]:
     if span is not None:
-        yield from _chunks_within(span, source, file, wanted, label_types)
+        yield from _chunks_within(span, source, file, fields, label_types)
     elif source.format in ("parquet", "arrow"):
         read = read_parquet if source.format == "parquet" else read_arrow
         with _seekable(source, file) as whole:
-            yield from read(whole, source.name, wanted)
+            yield from read(whole, source.name, fields)
     elif source.format == "jsonl":
-        yield from read_jsonl(_stream(source, file), source.name, wanted)
+        yield from read_jsonl(_stream(source, file), source.name, fields)
     else:
         stream = _stream(source, file)
-        yield from read_csv(stream, source.name, wanted, label_types, source.layout)
+        yield from read_csv(stream, source.name, fields, label_types, source.layout)
 
 
 def _chunks_within(
     span: Span,
-    source: Source,
+    source: InputFile,
     file: BinaryIO,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
 ) -> Iterator[Chunk]:
     if source.format == "parquet":
         within = span.begin / span.size, span.end / span.size
-        yield from read_parquet(file, source.name, wanted, within)
+        yield from read_parquet(file, source.name, fields, within)
         return
     lines = LinesWithin(file, span.begin, span.end)
     if source.format == "jsonl":
-        yield from read_jsonl(lines, source.name, wanted, first_line=span.begin + 1)
+        yield from read_jsonl(lines, source.name, fields, first_line=span.begin + 1)
     else:
         columns = span.columns if span.begin else None
         cut = (span.begin, span.end) != (0, span.size)
         yield from read_csv(
             lines,
             source.name,
-            wanted,
+            fields,
             label_types,
             source.layout,
             columns=columns,
@@ -393,7 +394,7 @@ def _chunks_within(
 
 
 @contextmanager
-def _seekable(source: Source, file: BinaryIO) -> Iterator[Any]:
+def _seekable(source: InputFile, file: BinaryIO) -> Iterator[Any]:
     """The file, or a copy of a pipe: Parquet and Arrow files are read from their end."""
     if file.seekable():
         yield file
@@ -408,7 +409,7 @@ def _seekable(source: Source, file: BinaryIO) -> Iterator[Any]:
         yield copy
 
 
-def _stream(source: Source, file: BinaryIO) -> Readable:
+def _stream(source: InputFile, file: BinaryIO) -> Readable:
     stream = decompressed(file, source.name, source.compression)
     encoding = source.layout.encoding
     return stream if encoding is None else Recoded(stream, encoding, source.name)
