@@ -53,7 +53,9 @@ def parts(decoded: Decoded) -> dict[str, list[int]]:
 
 def rows(decoded: Decoded) -> dict[int, Any]:
     """Everything by place, whatever came beside it."""
-    found: dict[int, Any] = {event.place: event._replace(place=0, source="") for event in decoded.bad}
+    found: dict[int, Any] = {
+        event.place: event._replace(place=0, source="") for event in decoded.bad
+    }
     for event in decoded.bad:
         event.detail.encode()  # no half of a surrogate pair in it
         assert len(event.detail) <= 500

@@ -27,6 +27,7 @@ from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.errors import InputError, StoreError, shown
+from streameval.service.private_files import private_directory, private_file
 from streameval.service.sources.raw import (
     Kind,
     LagUnit,
@@ -36,7 +37,6 @@ from streameval.service.sources.raw import (
     RawBatch,
     Source,
 )
-from streameval.service.store.private_files import private_directory, private_file
 from streameval.state_files.disk import sync
 
 InboxKind: TypeAlias = Literal["predictions", "labels"]
