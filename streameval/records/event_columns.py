@@ -178,7 +178,8 @@ def count_events(
     """
     start = 0
     step = events.rows
-    given = partial(arguments, probabilities=evaluator.takes_probabilities)
+    probabilities = "proba" not in events.columns or evaluator.takes_probabilities
+    given = partial(arguments, probabilities=probabilities)
     while start < events.rows:
         part = events.take(slice(start, start + step))
         try:
@@ -258,19 +259,24 @@ def _canonical(column: Column, name: str) -> Column:
     """Codes of distinct values as codes of labels; as values where one is no label."""
     if not isinstance(column, LabelColumn):
         return column
-    try:
-        found = (slice_column if name.startswith(SLICE) else label_column)(column.labels, name)
-    except InputError:  # which the evaluator raises, with the position
+    labels, codes = column
+    of_slices = name.startswith(SLICE)
+    if not of_slices and name.partition(":")[0] not in ("y_true", "y_pred"):
         return plain_values(column)
-    codes = found.codes[column.codes]
+    if of_slices or set(map(type, labels)) != {str}:
+        try:
+            found = (slice_column if of_slices else label_column)(labels, name)
+        except InputError:  # which the evaluator raises, with the position
+            return plain_values(column)
+        labels, codes = found.labels, found.codes[codes]
     # The labels of these events only, in the order of their first occurrence.
-    first = np.full(len(found.labels), len(codes))
+    first = np.full(len(labels), len(codes))
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     order = np.argsort(first, kind="stable")
     order = order[first[order] < len(codes)]
     rank = np.zeros(len(first), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return LabelColumn([found.labels[n] for n in order], rank[codes])
+    return LabelColumn([labels[n] for n in order.tolist()], rank[codes])
 
 
 def _joined(columns: Sequence[Column]) -> Column:

@@ -63,7 +63,9 @@ class RecordCounter:
         self._evaluator: Evaluator | Comparison | None = None
         self._read_label: Any = None
         self._sample: Any = None
-        self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
+        compared = request.predicted and request.labels is None
+        compared = compared and request.task_fields["y_true"] == "label"
+        self._apart: tuple[set[Any], set[Any]] | None = (set(), set()) if compared else None
         self.slices_without_value = list(request.slice_fields)
         """Slice fields without a value in any record so far."""
         self.rows = 0
@@ -187,10 +189,7 @@ class RecordCounter:
 
     def _note_labels(self, columns: dict[str, Column]) -> None:
         """Collect the true and the predicted labels until one is in both."""
-        request = self.request
-        if self._apart is None or not request.predicted or request.labels is not None:
-            return
-        if request.task_fields["y_true"] != "label":
+        if self._apart is None:
             return
         true, predicted = self._apart
         for name, column in columns.items():
