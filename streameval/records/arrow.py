@@ -37,24 +37,7 @@ def read_parquet(
     fields: Sequence[FieldRequest],
     within: tuple[float, float] = (0.0, 1.0),
 ) -> Iterator[Chunk]:
-    """Chunks of 65,536 rows; a record's line is the number of its row, from 1.
-
-    Only the pages of the wanted columns are read. A dot in a path selects a
-    field of a struct, unless a column has exactly that name. Probabilities may be a struct
-    (one field for each label), a map, or one column for each label.
-
-    Args:
-        file: Seekable.
-        source: Its name in errors.
-        fields: The columns.
-        within: The row groups that begin in this part of the file are read, as shares of its
-            bytes.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-        InputError: The file is not Parquet or is damaged, lacks a column, or
-            a column has a type that its kind cannot have.
-    """
+    """Chunks of 65,536 rows of the row groups that begin within these shares of the bytes."""
     with _parquet(file, source) as table:
         schema = table.schema_arrow
         _check_zones(schema, source, fields)
@@ -91,12 +74,7 @@ def parquet_columns(file: BinaryIO, source: str) -> list[str]:
 
 
 def read_arrow(file: Any, source: str, fields: Sequence[FieldRequest]) -> Iterator[Chunk]:
-    """Chunks as of :func:`read_parquet`, of Arrow's IPC: a file (Feather, version 2) or a stream.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-        InputError: As :func:`read_parquet`.
-    """
+    """Chunks as of :func:`read_parquet`, of an Arrow file (Feather, version 2) or stream."""
     with _ipc(file, source) as (open_reader, schema):
         _check_zones(schema, source, fields)
         names = {_names(schema, field, source)[0] for field in fields}
@@ -157,11 +135,7 @@ def _ipc(file: Any, source: str) -> Iterator[tuple[Callable[[list[int]], Iterato
 
 
 def zstd_stream(file: Any) -> Any:
-    """The bytes of a file in zstd, decompressed a part at a time.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-    """
+    """The bytes of a file in zstd, decompressed a part at a time."""
     try:
         import pyarrow
     except ImportError:
@@ -195,11 +169,7 @@ class Table(NamedTuple):
 
 
 def arrow_table(data: Any) -> Table | None:
-    """What implements Arrow's C interface, or a data set of pyarrow; None for anything else.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-    """
+    """What implements Arrow's C interface, or a data set of pyarrow; None for anything else."""
     streams = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     if not streams and not hasattr(data, "to_batches"):
         return None
@@ -222,12 +192,7 @@ def arrow_table(data: Any) -> Table | None:
 
 
 def read_table(table: Table, source: str, fields: Sequence[FieldRequest]) -> Iterator[Chunk]:
-    """Chunks of 65,536 rows at most, as :func:`read_parquet`; rows are numbered from 0.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-        InputError: The table lacks a column, or a column has a type that its kind cannot have.
-    """
+    """Chunks of 65,536 rows at most, as :func:`read_parquet`; rows are numbered from 0."""
     arrow = _arrow()
     columns: list[str] = []
     for field in fields:

@@ -105,11 +105,7 @@ MAX_REASONS = 100
 
 
 def remedy_text(remedy: str, code: str) -> str:
-    """A remedy in the options of the command line.
-
-    >>> remedy_text('declare its unit with time_unit="s" or "ms"', "time_unit")
-    'declare the unit with --time-unit s, ms, us or ns'
-    """
+    """A remedy in the options of the command line."""
     return _worded(remedy, code, _COMMAND)
 
 
@@ -125,14 +121,7 @@ def missing_value(field: FieldRequest, got: str) -> RecordError:
 def no_column(
     source: str, path: str, columns: Sequence[str], paths: Sequence[str] | None = None
 ) -> InputError:
-    """The error of a column that the source lacks, or has twice.
-
-    Args:
-        source: Its name.
-        path: The column.
-        columns: The names that it has.
-        paths: Names like which the column may be meant; None: the columns.
-    """
+    """The error of a column that the source lacks, or has twice."""
     count = columns.count(path)
     listed = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
     remedy, code = did_you_mean(path, columns if paths is None else paths), ""
@@ -251,11 +240,7 @@ class RecordError(NamedTuple):
 
 @dataclass(slots=True)
 class BadRecords:
-    """Bad records: all counted by their reason, the first ten kept.
-
-    A file may be bad from its first line to its last, so a list of all of them
-    would not be bounded.
-    """
+    """Bad records: all counted by their reason, the first ten kept."""
 
     first: list[RecordError] = field(default_factory=list)
     reasons: Counter[Reason] = field(default_factory=Counter)

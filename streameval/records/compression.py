@@ -22,6 +22,7 @@ HEAD_BYTES = 10
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, ValueError, OSError)
 """Errors of reading an archive; an OSError with an ``errno`` is of the disk."""
 
+
 def is_cut_short(error: BaseException) -> bool:
     """Whether an archive ends too early, and may still be written."""
     return isinstance(error, EOFError) or "Truncated compressed stream" in str(error)
@@ -42,11 +43,7 @@ class _Format(NamedTuple):
 
 
 def decompressed(file: Readable, source: str, named: Codec | None) -> Readable:
-    """A file's bytes, decompressed a part at a time if they are compressed.
-
-    Memory: a few megabytes, or what a zstd or xz file declares, up to 256 MiB. A codec that the
-    name says is required.
-    """
+    """A file's bytes, decompressed in bounded memory; raises InputError if not as named."""
     whole = Rejoined(file)
     found = codec_of_bytes(whole.head)
     if named is not None and found != named:
@@ -179,11 +176,7 @@ _BZ2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
 
 
 def codec_of_name(path: str) -> tuple[Codec | None, str]:
-    """The codec that a name's ending says, and the name without it.
-
-    >>> codec_of_name("day.csv.gz"), codec_of_name("day.csv")
-    (('gzip', 'day.csv'), (None, 'day.csv'))
-    """
+    """The codec that a name's ending says, and the name without it."""
     for ending, codec in ENDINGS.items():
         if path.lower().endswith(ending):
             return codec, path[: -len(ending)]
@@ -191,11 +184,7 @@ def codec_of_name(path: str) -> tuple[Codec | None, str]:
 
 
 def codec_of_bytes(head: bytes) -> Codec | None:
-    """The codec of a file by its first ten bytes.
-
-    >>> codec_of_bytes(b"\\x1f\\x8b\\x08"), codec_of_bytes(b"BZhello,x\\n")
-    ('gzip', None)
-    """
+    """The codec of a file by its first ten bytes."""
     for codec, one in _FORMATS.items():
         if head.startswith(one.magic) and (codec != "bz2" or head[4:10] in _BZ2_BLOCKS):
             return codec

@@ -61,14 +61,7 @@ _cut: Callable[[str, int, str, int], NativeTable | None] | None = getattr(
 
 
 class LabelTypes:
-    """Type of the label columns in the CSV files of one command.
-
-    A CSV cell is text: whether ``1`` is a number is decided once, from the
-    first rows that hold labels, and holds for every later file.
-
-    Args:
-        chosen: The type, or None to infer it.
-    """
+    """Types of the label columns in the CSV files of one command."""
 
     def __init__(self, chosen: LabelType | None = None) -> None:
         self._chosen = chosen
@@ -80,11 +73,7 @@ class LabelTypes:
         columns: Mapping[str, Collection[str]],
         missing: frozenset[str] = frozenset(),
     ) -> None:
-        """Infer the types of columns that have none yet, without cells that are missing.
-
-        Raises:
-            InputError: One column holds text and another numbers.
-        """
+        """Infer the types of columns that have none; raises InputError for text beside numbers."""
         if self._chosen is not None:
             return
         for path, texts in columns.items():
@@ -118,39 +107,9 @@ def read_csv(
     *,
     columns: list[str] | None = None,
     first_line: int = 1,
-    cut: bool = False,
+    cut: bool = False,  # whether the stream is a part of a file, cut behind newlines
 ) -> Iterator[Chunk]:
-    """Chunks of some thousand rows each; the first line names the columns, or they are numbers.
-
-    Quoted fields may hold delimiters, quotes and newlines. A row with too few or
-    too many fields, an open quote or a field beyond ``csv.field_size_limit()``
-    is a bad record. A cell of probabilities holds a JSON array or object.
-
-    Args:
-        stream: Read from where it is.
-        source: Its name in errors.
-        fields: The columns.
-        label_types: Types of the labels' columns; those not known yet are inferred.
-        layout: How the file is written.
-        columns: The names in the header, where the stream begins behind it.
-        first_line: The number of the first line; of a part of a file, above 1.
-        cut: Whether the stream is a part of a file, cut behind newlines. A row may then be cut
-            inside its quotes: a stream that begins with a row and ends without an open quote
-            ends with a row, so that the next part begins with one. Any other is refused.
-
-    Cost:
-        About 0.4 µs for a row of five fields, 0.9 where some are quoted.
-
-    Raises:
-        InputError: There is no header, or it lacks a wanted column, or a part may be cut
-            inside a row.
-
-    >>> import io
-    >>> table = io.BytesIO(b"label,score\\n1,0.5\\n")
-    >>> fields = [FieldRequest("label", "label"), FieldRequest("score", "number")]
-    >>> [chunk.events.columns["label"] for chunk in read_csv(table, "a.csv", fields, LabelTypes())]
-    [array([1])]
-    """
+    """Chunks of some thousand rows each; the first line names the columns, or they are numbers."""
     table = _CsvRows(stream, source, layout, columns, first_line=first_line, cut=cut)
     indices = {one.column: _index(table, one.path, source) for one in fields}
     while not table.at_end:
@@ -420,15 +379,7 @@ def _probabilities(cells: Cells, one: FieldRequest) -> tuple[Column, list[int]]:
 def _cell_error(
     one: FieldRequest, text: str, cell: str, label_types: LabelTypes, layout: Layout
 ) -> RecordError:
-    """The error of a cell.
-
-    Args:
-        one: What was to be read.
-        text: The cell as it is written.
-        cell: The same, or nothing where that is a missing value.
-        label_types: The types of labels.
-        layout: The texts of missing values.
-    """
+    """The error of a cell: ``text`` as it is written, ``cell`` empty where that is missing."""
     if text and (not cell or (one.kind == "label" and text in layout.missing_labels)):
         remedy, code = MISSING.get(one.kind, ""), ""
         if one.kind == "label" and layout.missing is None:
@@ -506,15 +457,7 @@ class _Rows(NamedTuple):
 
 
 class _CsvRows:
-    """The rows of a stream under their header.
-
-    Blocks without quotes are cut at their commas, three times faster than
-    ``csv`` does it. From the first block that has a quote, or a row of another
-    width, or any other exception, ``csv`` reads the rest.
-
-    Raises:
-        InputError: There is no header.
-    """
+    """The rows of a stream under their header; raises InputError where there is none."""
 
     def __init__(
         self,
@@ -549,23 +492,28 @@ class _CsvRows:
                 lines = io.StringIO(text, newline="\n")
                 width = len(next((row for row in self._csv(lines) if row), []))
                 if not width:
-                    raise self._no_header("an empty file")
+                    raise self._no_header(_EMPTY)
                 return [str(number + 1) for number in range(width)]
             header: list[str] = next((row for row in self._reader if row), [])
         except csv.Error as error:
             # A file in another encoding may be no CSV either.
             mark = _mark([self._lines.text]) if self._lines.marked else None
-            raise self._no_header(*(mark[1:] if mark else self._why(error)[1:2])) from None
+            raise self._no_header(mark or self._why(error)._replace(remedy="")) from None
         mark = _mark(header) if self._lines.marked else None
         if mark or not header:
-            raise self._no_header(*(mark[1:] if mark else ["an empty file"]))
+            raise self._no_header(mark or _EMPTY)
         return header
 
-    def _no_header(self, got: str, remedy: str = "", code: str = "") -> InputError:
-        expected = "a header line that names the columns" if self.named else "rows"
-        return InputError(self._source, expected=expected, got=got, remedy=remedy, remedy_code=code)
+    def _no_header(self, error: RecordError) -> InputError:
+        return InputError(
+            self._source,
+            expected="a header line that names the columns" if self.named else "rows",
+            got=error.got,
+            remedy=error.remedy,
+            remedy_code=error.remedy_code,
+        )
 
-    def _why(self, error: csv.Error) -> tuple[str, str, str]:
+    def _why(self, error: csv.Error) -> RecordError:
         return _why(error, "a comma" if self._delimiter == "," else shown(self._delimiter))
 
     @property
@@ -574,6 +522,8 @@ class _CsvRows:
 
     def read(self, bad: BadRecords) -> _Rows:
         """The next rows that are as wide as the header, and their lines."""
+        # Cut at delimiters three times faster than csv does it, up to the first block that has a
+        # quote, a row of another width, or any other exception.
         if self._plain:
             text = self._lines.take()
             plain = None
@@ -599,14 +549,15 @@ class _CsvRows:
             self.at_end = len(rows) < _ROWS
         except csv.Error as caught:
             if self._cut:
+                # A row may be cut inside its quotes. A part that begins with a row and ends
+                # without an open quote ends with a row, so that the next one begins with one.
                 got = str(caught)
                 raise InputError(self._source, expected="a part of whole rows", got=got) from None
             error = caught
         good, lines = self._good_rows(rows, first, error is not None, bad)
         if error is not None:
-            expected, got, remedy = self._why(error)
             line = first + sum(map(_physical_lines, rows))
-            bad.add(RecordError("record", expected, got, remedy).at(self._source, line))
+            bad.add(self._why(error).at(self._source, line))
         return _Rows(lambda index: TextCells(list(map(itemgetter(index), good))), lines)
 
     def _good_rows(
@@ -623,9 +574,9 @@ class _CsvRows:
         for row in rows:
             mark = _mark(row) if self._lines.marked else None
             if row and not mark and len(row) != width:
-                mark = f"{width} fields, as the header has", str(len(row))
+                mark = RecordError("record", f"{width} fields, as the header has", str(len(row)))
             if mark:
-                bad.add(RecordError("record", *mark).at(self._source, line))
+                bad.add(mark.at(self._source, line))
             elif row:
                 good.append(row)
                 lines.append(line)
@@ -646,11 +597,7 @@ def _plain_rows(text: str, width: int, delimiter: str) -> tuple[int, Callable[[i
 
 
 def _plain_cells(text: str, width: int, delimiter: str = ",") -> list[str] | None:
-    """The cells of all lines, a newline after each line's; None if ``csv`` must parse them.
-
-    >>> _plain_cells("1,a\\n2,b\\n", 2)
-    ['1', 'a', '\\n', '2', 'b', '\\n', '']
-    """
+    """The cells of all lines, a newline after each line's; None if ``csv`` must parse them."""
     if '"' in text:
         return None
     if "\r" in text:
@@ -676,29 +623,34 @@ def _physical_lines(row: list[str]) -> int:
     return 1 + sum(field.count("\n") for field in row)
 
 
-def _why(error: csv.Error, delimiter: str) -> tuple[str, str, str]:
-    """Expected, got and remedy of an error of ``csv``."""
+def _why(error: csv.Error, delimiter: str) -> RecordError:
+    """The error of a record that ``csv`` rejects."""
     text = str(error)
+    expected, got, remedy = "comma-separated values", text, ""
     if "field limit" in text:
-        limit = f"a field of at most {csv.field_size_limit():,} characters"
-        return limit, "a longer one", "is a quote left open?"
-    if "end of data" in text:
-        return "a closing quote", "the end of the file", "is a quote left open?"
-    if "expected after" in text:
-        return f"{delimiter} after the closing quote", "other text", "double a quote inside quotes"
-    if "new-line character" in text:
-        return "lines that end with a newline", "a carriage return inside a field", ""
-    return "comma-separated values", text, ""
+        expected = f"a field of at most {csv.field_size_limit():,} characters"
+        got, remedy = "a longer one", "is a quote left open?"
+    elif "end of data" in text:
+        expected, got, remedy = "a closing quote", "the end of the file", "is a quote left open?"
+    elif "expected after" in text:
+        expected, got = f"{delimiter} after the closing quote", "other text"
+        remedy = "double a quote inside quotes"
+    elif "new-line character" in text:
+        expected, got = "lines that end with a newline", "a carriage return inside a field"
+    return RecordError("record", expected, got, remedy)
 
 
-def _mark(row: list[str]) -> tuple[str, ...] | None:
-    """Expected, got and remedy if a row holds a marker of a line that could not be decoded."""
+def _mark(row: list[str]) -> RecordError | None:
+    """The error if a row holds a marker of a line that could not be decoded."""
     text = "".join(row)
     if _OVERLONG in text:
-        return "a line of at most 4 MiB", "a longer one"
+        return RecordError("record", "a line of at most 4 MiB", "a longer one")
     for character in text:
         if _FIRST_ESCAPED <= character <= _LAST_ESCAPED:
             got = f"byte 0x{ord(character) - 0xDC00:02x}"
             remedy = 'declare the encoding of the file, such as encoding="cp1252"'
-            return "UTF-8 text", got, remedy, "encoding"
+            return RecordError("record", "UTF-8 text", got, remedy, "encoding")
     return None
+
+
+_EMPTY = RecordError("record", "rows", "an empty file")

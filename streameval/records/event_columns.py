@@ -67,16 +67,7 @@ class ColumnPattern:
 
 @dataclass(slots=True)
 class EventColumns:
-    """Events of one source or of several, column by column.
-
-    Attributes:
-        columns: One value an event in each.
-        places: Where each event stands in its source.
-
-    >>> events = EventColumns({"y_true": ["a", "b"], "slice:country": ["PT", None]}, range(1, 3))
-    >>> list(events.take(slice(1, 2)).events())
-    [{'y_true': 'b', 'slice:country': None}]
-    """
+    """Events of one source or of several: one value an event in each column, and their places."""
 
     columns: dict[str, Column]
     places: RecordPlaces
@@ -97,10 +88,7 @@ class EventColumns:
         return EventColumns(columns, places[chosen])
 
     def coded(self) -> EventColumns:
-        """The events with labels and slices' values as codes, once for several evaluators.
-
-        A column that cannot be coded stays as it is; an evaluator rejects it.
-        """
+        """The events with labels and slices' values as codes, once for several evaluators."""
         made = dict(self.columns)
         for name, column in self.columns.items():
             with suppress(InputError):
@@ -122,11 +110,7 @@ class EventColumns:
 
 
 def joined(parts: Sequence[EventColumns]) -> EventColumns:
-    """The events of several parts, one part after another, in the columns that all have.
-
-    Columns of different type become a list, so that ``"1"`` and ``1`` stay distinct;
-    probabilities must name the same labels in the same order.
-    """
+    """The events of several parts, one part after another, in the columns that all have."""
     parts = [part for part in parts if part.rows] or parts[:1]
     if len(parts) == 1:
         return parts[0]
@@ -141,19 +125,12 @@ def joined(parts: Sequence[EventColumns]) -> EventColumns:
 
 
 def arguments(values: Mapping[str, Any], *, probabilities: bool = True) -> dict[str, Any]:
-    """Keyword arguments of ``update_many`` out of columns, or of ``update`` out of an event.
-
-    Times become ``datetime64``: as a number, the first of a stream would have its
-    unit checked again, which the reader has done. What an event has of each label is its
-    ``proba``, or its ``score`` where it is no probability.
-
-    >>> arguments({"id": "a", "y_true": 1, "score": 0.5, "slice:country": "PT"})
-    {'y_true': 1, 'score': 0.5, 'slices': {'country': 'PT'}}
-    """
+    """Keyword arguments of ``update_many`` out of columns, or of ``update`` out of an event."""
     given = {name: values[name] for name in _SAME if values.get(name) is not None}
     if not probabilities and "proba" in given:
         given["score"] = given.pop("proba")
     if values.get("time") is not None:
+        # As a number, the first time of a stream would have its unit checked again.
         given["event_time"] = np.asarray(values["time"], np.int64).view("datetime64[us]")[()]
     slices = {name[len(SLICE) :]: v for name, v in values.items() if name.startswith(SLICE)}
     if slices:
@@ -169,13 +146,10 @@ def arguments(values: Mapping[str, Any], *, probabilities: bool = True) -> dict[
 def count_events(
     evaluator: Evaluator | Comparison, events: EventColumns
 ) -> Iterator[tuple[int, InputError]]:
-    """Count the events, and yield the row and the error of each that the evaluator rejects.
-
-    A rejected call counted nothing, and its error names one bad row. Those
-    before it are counted first, alone. From there some rows are counted one by one,
-    for bad ones often stand together; then in growing steps again. Events after a
-    yielded one are counted when the next is requested.
-    """
+    """Count the events, and yield the row and the error of each that the evaluator rejects."""
+    # A rejected call counted nothing, and its error names one bad row. The rows before it are
+    # counted first, alone. From there some are counted one by one, for bad ones often stand
+    # together; then in growing steps again.
     start = 0
     step = events.rows
     probabilities = "proba" not in events.columns or evaluator.takes_probabilities
@@ -220,11 +194,7 @@ def distinct_values(column: Any) -> Iterable[Any]:
 
 
 def probability_columns(values: list[Any]) -> Column:
-    """Records' probabilities in one column.
-
-    Label -> column where all are mappings that name the same labels, an array where all are
-    numbers, its rows where all are lists; otherwise the values as they are.
-    """
+    """Probabilities as label -> column, an array or its rows; as they are where forms differ."""
     kinds = set(map(type, values))
     if kinds == {float} or kinds == {list}:
         return np.array(values, dtype=np.float64)
@@ -284,7 +254,7 @@ def _joined(columns: Sequence[Column]) -> Column:
     if all(isinstance(column, LabelColumn) for column in columns):
         known: dict[Any, int] = {}
         codes = []
-        for labels, own in columns:  # type: ignore[misc]
+        for labels, own in columns:
             new = [known.setdefault(label, len(known)) for label in labels]
             codes.append(np.array(new, dtype=np.int64)[own])
         return LabelColumn(list(known), np.concatenate(codes))
@@ -296,6 +266,7 @@ def _joined(columns: Sequence[Column]) -> Column:
     arrays = [column for column in columns if isinstance(column, np.ndarray)]
     if len(arrays) == len(columns):
         return np.concatenate(arrays)
+    # A list, so that "1" and 1 stay distinct.
     return [value for column in columns for value in plain_values(column)]
 
 

@@ -80,11 +80,7 @@ class InputFile:
 
     @property
     def partitions(self) -> dict[str, str]:
-        """From field to text, of directories named ``field=text`` on its path.
-
-        >>> InputFile("events/country=SE/day=1/a.parquet", "parquet").partitions
-        {'country': 'SE', 'day': '1'}
-        """
+        """From field to text, of directories named ``field=text`` on its path."""
         found = {}
         for part in self.path.replace(os.sep, "/").split("/")[:-1]:
             name, equals, text = part.partition("=")
@@ -95,13 +91,10 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of a file's bytes: the lines, or row groups, that begin within it.
+    """A range of a file's bytes: the lines, or row groups, that begin within it."""
 
-    :func:`can_be_cut` says which files have such parts. A record's line is the position where the
-    span begins plus the number of the line inside it, from 1: above ``begin``, at most ``end``, and
-    in the order of the file. Its number in the file takes the lines before, see :func:`lines_of`.
-    """
-
+    # A record's line is ``begin`` plus the number of the line inside the span, from 1, which is in
+    # the order of the file. Its number in the file takes the lines before, see lines_of().
     begin: int
     end: int
     size: int
@@ -131,16 +124,7 @@ def lines_of(source: InputFile, begin: int, end: int) -> int:
 def find_sources(
     arguments: Sequence[str], format: Format | None = None, layout: Layout | None = None
 ) -> list[InputFile]:
-    """The sources that paths, patterns and directories name.
-
-    Args:
-        arguments: As for :func:`find_paths`, or ``-``.
-        format: None infers it from the name's ending; the standard input is JSONL.
-        layout: How text files are written.
-
-    Raises:
-        InputError: As :func:`find_paths`, or an unknown ending.
-    """
+    """The files that paths, patterns, directories and ``-`` name; raises InputError."""
     paths = find_paths(arguments, directories=True)
     return [_source(path, format, layout or Layout()) for path in paths]
 
@@ -161,18 +145,7 @@ def check_layout(sources: Iterable[InputFile], layout: Layout, wording: Wording)
 
 
 def find_paths(arguments: Sequence[str], *, directories: bool = False) -> list[str]:
-    """The files that paths and patterns name, in their order; a pattern's files sorted.
-
-    Args:
-        arguments: Paths or URLs, or patterns with ``*``, ``?``, ``[…]`` or ``**`` (a
-            file of exactly that name comes first).
-        directories: A directory stands for all files in it and below, sorted, without those
-            whose names, or whose directories' names, begin with ``.`` or ``_``.
-
-    Raises:
-        InputError: No such file, a directory without files, or a file that is named twice,
-            whose events would count twice.
-    """
+    """The files that paths and patterns name, in their order; raises InputError."""
     paths: list[str] = []
     seen: set[str] = set()
     for argument in arguments:
@@ -252,12 +225,7 @@ def _of_format(source: InputFile) -> InputFile:
 
 
 def column_names(source: InputFile) -> list[str] | None:
-    """The columns of a file, in JSONL of its first record; None of the standard input.
-
-    Raises:
-        InputError: The file cannot be read.
-        MissingExtraError: Parquet or Arrow without pyarrow.
-    """
+    """The columns of a file, in JSONL of its first record; None of the standard input."""
     if source.path == "-":
         return None
     with _opened(source.path) as file:
@@ -278,20 +246,7 @@ def read_source(
     progress: Callable[[int], None] = lambda position: None,
     span: Span | None = None,
 ) -> Iterator[Chunk]:
-    """The chunks of one source; ``progress`` is called with the position in the file after each.
-
-    Args:
-        source: The file, or the standard input.
-        fields: The fields.
-        label_types: Of CSV.
-        stdin: The standard input.
-        progress: See above.
-        span: The part of the file that is read; None: all of it.
-
-    Raises:
-        InputError: The file as a whole cannot be read.
-        MissingExtraError: Parquet, Arrow or zstd without pyarrow.
-    """
+    """The chunks of a file or of its span; ``progress`` is called with the position after each."""
     sized = bool(source.size)
     of_path = _of_path(source, fields)
     inside = [one for one in fields if one.path not in of_path]

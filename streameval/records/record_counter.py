@@ -46,13 +46,7 @@ class BadRecordError(StreamevalError):
 
 
 class RecordCounter:
-    """Counts the records of chunks with one evaluator.
-
-    Args:
-        request: What to read, and how to evaluate it.
-        skip: Skip and count bad records; otherwise the first one raises
-            BadRecordError.
-    """
+    """Counts the records of chunks with one evaluator; skips bad ones, or raises BadRecordError."""
 
     def __init__(self, request: Request, *, skip: bool) -> None:
         self.request = request
@@ -108,11 +102,7 @@ class RecordCounter:
         self._know_label(self._sample)
 
     def part(self) -> RecordCounter:
-        """A feed of other records of the same stream, for :meth:`add_part`.
-
-        It counts and refuses the same records as this one, which has counted some: labels,
-        their types and slices are those that this one knows.
-        """
+        """A counter of other records of the stream, for :meth:`add_part`, with the same labels."""
         assert isinstance(self._evaluator, Evaluator)
         new = RecordCounter(self.request, skip=self._skip)
         new._evaluator = self._evaluator.delta()
@@ -120,11 +110,7 @@ class RecordCounter:
         return new
 
     def add_part(self, part: RecordCounter) -> None:
-        """Add the records that a part has counted; bad ones of several parts are in no order.
-
-        Raises:
-            StateError: Both have labels that do not belong together.
-        """
+        """Add the records that a part has counted; bad ones of several parts are in no order."""
         assert isinstance(self._evaluator, Evaluator)
         assert isinstance(part._evaluator, Evaluator)
         self._evaluator.add_events(part._evaluator)
@@ -363,13 +349,7 @@ def _width(column: Column) -> int:
 
 
 def _label_reader(sample: object) -> Callable[[Any], Label]:
-    """Reads text of the command line, or a JSON key, as a label of the type of ``sample``.
-
-    What is no text is returned as it is: the evaluator checks it.
-
-    >>> _label_reader(0)("1"), _label_reader("ham")("1")
-    (1, '1')
-    """
+    """Reads a text as a label of the type of ``sample``, and returns other values as they are."""
     if isinstance(sample, str):
         return lambda text: text
 
@@ -384,11 +364,7 @@ def _label_reader(sample: object) -> Callable[[Any], Label]:
 
 
 def _check_time_unit(request: Request, times: Any) -> None:
-    """Reject a unit of times by which half of the first records are in early 1970.
-
-    Raises:
-        InputError: By another unit they are between 1990 and 2100.
-    """
+    """Reject a unit of times by which half of the first records are in early 1970."""
     if request.time_unit is None:
         return
     middle = len(times) // 2
@@ -404,16 +380,7 @@ def _check_time_unit(request: Request, times: Any) -> None:
 
 
 def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Comparison:
-    """The evaluator for a request; a comparison where it names models.
-
-    Args:
-        request: What to read, and how to evaluate it.
-        first: True labels of the first records; None where there are none.
-
-    Raises:
-        InputError: The positive label is not known.
-        MetricError: A metric that the task does not have.
-    """
+    """The evaluator for a request and the first true labels; a comparison if it names models."""
     options = request.arguments
     if request.labels is not None:
         options["labels"] = _labels(request.labels, first, request)

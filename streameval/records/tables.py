@@ -39,11 +39,7 @@ _STREAMS = ("collect_batches", "to_arrow_reader", "fetch_arrow_reader", "to_pyar
 
 
 def find_table(data: Any) -> Table | None:
-    """A data frame, a query, or an object of Arrow; None where ``data`` is none of them.
-
-    Raises:
-        MissingExtraError: narwhals or pyarrow is not installed.
-    """
+    """A data frame, a query, or an object of Arrow; None where ``data`` is none of them."""
     if type(data).__module__.partition(".")[0] == "pyarrow":
         return arrow_table(data)
     try:
@@ -96,18 +92,7 @@ def _narrowed(frame: Any) -> Any:
 def read_columns(
     columns: Mapping[Any, Any], source: str, fields: Sequence[FieldRequest], rows: int
 ) -> Iterator[Chunk]:
-    """Chunks of columns by name, each of what :meth:`Evaluator.update_many` takes.
-
-    Args:
-        columns: Arrays, lists and series of one length; probabilities also an (n, K) array, a
-            data frame, or a mapping label -> column.
-        source: Its name in errors.
-        fields: The columns to read.
-        rows: Rows of a chunk.
-
-    Raises:
-        InputError: A column is missing, or has another length.
-    """
+    """Chunks of columns by name, each of what :meth:`Evaluator.update_many` takes."""
     read: dict[str, Column] = {}
     length: int | None = None
     for field in fields:

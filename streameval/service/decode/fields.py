@@ -48,11 +48,7 @@ class RecordFields:
 
 
 def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: bool) -> RecordFields:
-    """The fields of each kind of record by the settings.
-
-    Raises:
-        InputError: A path is malformed, lies inside another, or has two kinds.
-    """
+    """The fields of each kind of record by the settings; raises InputError."""
 
     def field(
         column: str, path: str | None, kind: Kind, unit: str | None = None

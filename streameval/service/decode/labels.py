@@ -33,11 +33,7 @@ def listed(values: Values) -> list[Any]:
 
 
 def plain_value(value: object, expected: str) -> Label | RecordError:
-    """A str or int that can be stored, or the error of the value.
-
-    >>> plain_value(True, "a label"), plain_value(2.0, "a label")
-    (1, 2)
-    """
+    """A str or int that can be stored, or the error of the value."""
     try:
         label = canonical_label(value)
     except InputError as error:
@@ -59,13 +55,7 @@ def plain_value(value: object, expected: str) -> Label | RecordError:
 def checked_values(
     values: list[Any], short: bool, expected: str
 ) -> tuple[list[Any], dict[int, RecordError]]:
-    """Values to slice by, each a str, an int or None; and the errors by their index.
-
-    Args:
-        values: As decoded.
-        short: No text among them can be too long.
-        expected: Description of the accepted values.
-    """
+    """Values to slice by, each a str, an int or None; and the errors by their index."""
     kinds = set(map(type, values))
     if short and kinds <= {str, NoneType} and MISSING not in values:
         return values, {}
@@ -144,10 +134,7 @@ class RecordLabels:
         self._expected = f"one of the labels {listed}{more}" if self._closed else "a label"
 
     def column(self, values: Values, short: bool) -> tuple[Column, dict[int, RecordError]]:
-        """The labels as str or int, and the errors by their index.
-
-        Booleans become an array of 0 and 1: the most common labels need no list.
-        """
+        """The labels as str or int, and the errors by their index; booleans become 0 and 1."""
         if isinstance(values, np.ndarray) and {0, 1} <= self._known:
             return values.astype(np.int64), {}
         values = listed(values)

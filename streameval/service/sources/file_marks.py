@@ -14,7 +14,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -252,7 +251,8 @@ class LogFile:
             content = tempfile.TemporaryFile()  # noqa: SIM115 -- closed by close()
             try:
                 with self._decompressed() as data:
-                    shutil.copyfileobj(data, content, _BLOCK)
+                    while block := data.read(_BLOCK):
+                        content.write(block)
                 # Its size is read by fstat, which sees only what is written.
                 content.flush()
             except BaseException:
