@@ -91,12 +91,10 @@ def arrow_columns(file: Any, source: str) -> list[str]:
 @contextmanager
 def _ipc(file: Any, source: str) -> Iterator[tuple[Callable[[list[int]], Iterator[Any]], Any]]:
     """A function of the record batches with some columns, and the schema."""
-    try:
-        import pyarrow as arrow
-        from pyarrow import ipc
-    except ImportError:
-        raise MissingExtraError("reading Arrow files", package="pyarrow", extra="files") from None
-    try:
+    _arrow("reading Arrow files", "files")
+    from pyarrow import ipc
+
+    with _whole("Arrow", source):
         start = file.tell() if file.seekable() else 0
         magic = file.read(6) if file.seekable() else b""
         if magic.startswith(b"FEA1"):
@@ -128,35 +126,41 @@ def _ipc(file: Any, source: str) -> Iterator[tuple[Callable[[list[int]], Iterato
                 yield batch
 
         yield batches, reader.schema
-    except (arrow.ArrowException, OSError) as error:
-        raise InputError(
-            source, expected="a whole Arrow file", got=f"damage: {' '.join(str(error).split())}"
-        ) from None
 
 
 def zstd_stream(file: Any) -> Any:
     """The bytes of a file in zstd, decompressed a part at a time."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError("reading zstd", package="pyarrow", extra="files") from None
-    return pyarrow.CompressedInputStream(file, "zstd")
+    return _arrow("reading zstd", "files").CompressedInputStream(file, "zstd")
 
 
 @contextmanager
 def _parquet(file: BinaryIO, source: str) -> Iterator[Any]:
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise MissingExtraError("reading Parquet", package="pyarrow", extra="files") from None
-    try:
+    _arrow("reading Parquet", "files")
+    from pyarrow import parquet
+
+    with _whole("Parquet", source):
         # buffer_size: read a column in steps instead of a row group at once.
         yield parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-    except (arrow.ArrowException, OSError) as error:
-        raise InputError(
-            source, expected="a whole Parquet file", got=f"damage: {' '.join(str(error).split())}"
-        ) from None
+
+
+@contextmanager
+def _whole(kind: str, source: str) -> Iterator[None]:
+    """Errors of reading a file as InputError."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        got = f"damage: {' '.join(str(error).split())}"
+        raise InputError(source, expected=f"a whole {kind} file", got=got) from None
+
+
+def _arrow(purpose: str = "evaluating tables", extra: str = "tables") -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError(purpose, package="pyarrow", extra=extra) from None
+    return pyarrow
 
 
 class Table(NamedTuple):
@@ -211,14 +215,6 @@ def read_table(table: Table, source: str, fields: Sequence[FieldRequest]) -> Ite
             got=" ".join(" ".join(map(str, error.args)).split()),
             remedy="convert such a column to one type: text, numbers, true/false or timestamps",
         ) from None
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError("evaluating tables", package="pyarrow", extra="tables") from None
-    return pyarrow
 
 
 def _names(schema: Any, field: FieldRequest, source: str) -> tuple[str, ...]:

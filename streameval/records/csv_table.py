@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -133,30 +133,6 @@ def csv_columns(stream: Readable, source: str, layout: Layout = _NO_LAYOUT) -> l
     return _CsvRows(stream, source, layout).header
 
 
-class Cells(Protocol):
-    """The cells of one column."""
-
-    def text(self, row: int) -> str:
-        """The cell of a row."""
-        ...
-
-    def texts(self) -> list[str]:
-        """All of them."""
-        ...
-
-    def distinct(self) -> Collection[str]:
-        """Each text once."""
-        ...
-
-    def mapped(self, values: Mapping[str, Any], dtype: Any = None) -> Column:
-        """The value of each cell's text: an array of a type, or distinct values with codes."""
-        ...
-
-    def numbers(self) -> tuple[FloatArray, list[int]]:
-        """The numbers, and the rows of cells that are not numbers (they become 1)."""
-        ...
-
-
 class TextCells:
     """The cells of one column as a list of texts."""
 
@@ -178,7 +154,7 @@ class TextCells:
         return set(self._cells)
 
     def mapped(self, values: Mapping[str, Any], dtype: Any = None) -> Column:
-        """The value of each cell's text: an array of a type, or a list."""
+        """The value of each cell's text: an array of a type, or distinct values with codes."""
         if dtype is None:
             distinct, codes = factorised(self._cells)
             return LabelColumn([values[text] for text in distinct], codes)
@@ -233,6 +209,10 @@ class _NativeCells:
     def numbers(self) -> tuple[FloatArray, list[int]]:
         numbers, others = self._table.numbers(self._column)
         return numbers, _parse_each(numbers, others, self.text)
+
+
+Cells: TypeAlias = TextCells | _NativeCells
+"""The cells of one column."""
 
 
 def _parse_each(

@@ -259,7 +259,7 @@ def read_source(
 
 
 def _of_path(source: InputFile, fields: Sequence[FieldRequest]) -> dict[str, str]:
-    """The fields fields that are in the path; a column of the file comes first."""
+    """The requested fields that are in the path; a column of the file comes first."""
     paths = {one.path for one in fields}
     found = {name: text for name, text in source.partitions.items() if name in paths}
     if found and source.format != "jsonl":
@@ -306,36 +306,25 @@ def _chunks(
     label_types: LabelTypes,
     span: Span | None,
 ) -> Iterator[Chunk]:
-    if span is not None:
-        yield from _chunks_within(span, source, file, fields, label_types)
-    elif source.format in ("parquet", "arrow"):
-        read = read_parquet if source.format == "parquet" else read_arrow
-        with _seekable(source, file) as whole:
-            yield from read(whole, source.name, fields)
-    elif source.format == "jsonl":
-        yield from read_jsonl(_stream(source, file), source.name, fields)
-    else:
-        stream = _stream(source, file)
-        yield from read_csv(stream, source.name, fields, label_types, source.layout)
-
-
-def _chunks_within(
-    span: Span,
-    source: InputFile,
-    file: BinaryIO,
-    fields: Sequence[FieldRequest],
-    label_types: LabelTypes,
-) -> Iterator[Chunk]:
     if source.format == "parquet":
-        within = span.begin / span.size, span.end / span.size
-        yield from read_parquet(file, source.name, fields, within)
+        within = (0.0, 1.0) if span is None else (span.begin / span.size, span.end / span.size)
+        with _seekable(source, file) as whole:
+            yield from read_parquet(whole, source.name, fields, within)
         return
-    lines = LinesWithin(file, span.begin, span.end)
-    if source.format == "jsonl":
-        yield from read_jsonl(lines, source.name, fields, first_line=span.begin + 1)
+    if source.format == "arrow":
+        with _seekable(source, file) as whole:
+            yield from read_arrow(whole, source.name, fields)
+        return
+    columns, first_line, cut = None, 1, False
+    if span is None:
+        lines = _stream(source, file)
     else:
-        columns = span.columns if span.begin else None
+        lines = LinesWithin(file, span.begin, span.end)
+        columns, first_line = span.columns if span.begin else None, span.begin + 1
         cut = (span.begin, span.end) != (0, span.size)
+    if source.format == "jsonl":
+        yield from read_jsonl(lines, source.name, fields, first_line=first_line)
+    else:
         yield from read_csv(
             lines,
             source.name,
@@ -343,7 +332,7 @@ def _chunks_within(
             label_types,
             source.layout,
             columns=columns,
-            first_line=span.begin + 1,
+            first_line=first_line,
             cut=cut,
         )
 

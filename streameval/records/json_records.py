@@ -202,7 +202,7 @@ class JsonDecoder:
                 continue
             error = error_in_field(record, one)
             if error is not None:
-                return error._replace(column=one.column)
+                return RecordError(*error[:7], one.column)
         try:
             return msgspec.convert(plain_fields(record, self.fields), self._type)
         except msgspec.ValidationError:

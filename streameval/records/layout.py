@@ -43,20 +43,16 @@ _UTF8 = ("utf-8", "utf-8-sig")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the text files of one call are written; of :func:`text_layout`.
-
-    Attributes:
-        delimiter: Between the fields of CSV; None: by the format.
-        encoding: Of CSV and JSONL; None is UTF-8.
-        header: Whether the first line of CSV names the columns; otherwise they are 1, 2, 3 …
-        missing: Cells of CSV that are missing values, beside the empty one; None: the usual
-            ones in the columns of labels.
-    """
+    """How the text files of one call are written; of :func:`text_layout`."""
 
     delimiter: str | None = None
+    """Between the fields of CSV; None: by the format."""
     encoding: str | None = None
+    """Of CSV and JSONL; None is UTF-8."""
     header: bool = True
+    """Whether the first line of CSV names the columns; otherwise they are 1, 2, 3 …"""
     missing: frozenset[str] | None = None
+    """Missing values of CSV, beside the empty cell; None: the usual ones, in labels only."""
 
     @property
     def missing_labels(self) -> frozenset[str]:

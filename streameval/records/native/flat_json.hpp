@@ -194,7 +194,7 @@ class FlatJson {
             if (!next(':')) return false;
             blank();
             size_t n = 0, count = values == nullptr ? 0 : fields_.size();
-            while (n < count && (fields_[n].inside != inside || fields_[n].name != name)) ++n;
+            while (n < count && (fields_[n].name != name || fields_[n].inside != inside)) ++n;
             if (n < count) {
                 // Of a field that is there twice the last one counts, also for its type.
                 if (seen_ >> n & 1) return false;
