@@ -172,7 +172,7 @@ def event_time(
                 remedy='declare its unit with time_unit="s" or "ms"',
                 remedy_code="time_unit",
             )
-        if math.isfinite(value):
+        if isinstance(value, int) or math.isfinite(value):  # an int may exceed the floats
             moment = _from_number(value, unit)
             if first or not EARLIEST <= moment <= LATEST:
                 remedy = unit_remedy(value, unit)

@@ -29,11 +29,12 @@ from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.time import TIME_UNITS, event_time, iso_time
 from streameval.events.values import IntArray
+from streameval.records.chunk import RecordError
 from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
-from streameval.records.json_record import split_path
+from streameval.records.json_records import split_path
 from streameval.service.config.settings import FieldSettings
 from streameval.service.lateness import LateShare
-from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.sources.raw import RawBatch
 from streameval.service.store.state_rows import (
     PART,
     Event,
@@ -51,7 +52,7 @@ class Refused(NamedTuple):
     partition: str
     kind: str
     time: int | None
-    event: BadEvent
+    event: RecordError
     cut: bool
     """Whether its own record is not available, so that it cannot be replayed."""
 
@@ -252,12 +253,12 @@ class Counting:
     ) -> Refused:
         (event,) = one.events()
         place = int(one.places[0])
-        reason, detail = error.field, str(error.at(None))
+        bad = RecordError.of(error).at(partition, place)
         if batch is None:
-            bad = BadEvent(place, reason, detail, _as_record(event, self._fields))
+            bad = bad._replace(raw=_as_record(event, self._fields))
             return Refused(partition, "records", event.get("time"), bad, cut=True)
         at = bisect_left(batch.places, place)
-        bad = BadEvent(place, reason, detail, batch.messages[at])
+        bad = bad._replace(raw=batch.messages[at])
         time = None if batch.times is None else int(batch.times[at])
         return Refused(partition, batch.kind, time, bad, cut=False)
 

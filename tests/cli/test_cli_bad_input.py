@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import streameval as se
-from streameval.records import chunk, feed
+from streameval.records import chunk, record_counter
 from tests.cli.test_cli_evaluate import write_jsonl, written
 from tests.support.command_runs import COMMAND, Command, own_process
 
@@ -227,7 +227,7 @@ def test_probabilities(run: Command, tmp_path: Path, shares: str, message: str) 
 def test_many_bad_records_of_all_kinds_are_reported_in_the_order_of_the_files(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
+    monkeypatch.setattr(record_counter, "BATCH_ROWS", rows)
     good = ['{"label": 1, "score": 0.5}\n', '{"label": 0, "score": 0.5}\n']
     kinds = ['{"label": "x", "score": 1}\n', '{"label": 1, "score": NaN}\n', "{\n"]
     for name in ("a.jsonl", "b.jsonl"):
@@ -477,7 +477,7 @@ def test_the_share_of_bad_records_of_one_reason(
 def test_reasons_are_counted_in_full(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, ending: str
 ) -> None:
-    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
+    monkeypatch.setattr(record_counter, "BATCH_ROWS", rows)
     events: list[dict[str, Any]] = []
     for n in range(120):
         event: dict[str, Any] = {"label": n % 2, "score": 0.5, "w": 2.0}

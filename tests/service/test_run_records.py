@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from streameval import Evaluator
 from streameval.errors import InputError
+from streameval.records.chunk import RecordError
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings, LabelFieldSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LONGEST_NAME
-from streameval.service.sources.raw import BadEvent, Decoded, Kind, RawBatch
+from streameval.service.sources.raw import Decoded, Kind, RawBatch
 from tests.support.hostile import hostile
 
 pytestmark = pytest.mark.backend_independent
@@ -52,7 +53,9 @@ def parts(decoded: Decoded) -> dict[str, list[int]]:
 
 def rows(decoded: Decoded) -> dict[int, Any]:
     """Everything by place, whatever came beside it."""
-    found: dict[int, Any] = {event.place: event[1:] for event in decoded.bad}
+    found: dict[int, Any] = {
+        event.place: event._replace(place=0, source="") for event in decoded.bad
+    }
     for event in decoded.bad:
         event.detail.encode()  # no half of a surrogate pair in it
         assert len(event.detail) <= 500
@@ -70,7 +73,7 @@ def rows(decoded: Decoded) -> dict[int, Any]:
     return found
 
 
-def the_bad(decoded: Decoded) -> BadEvent:
+def the_bad(decoded: Decoded) -> RecordError:
     assert (decoded.predictions, decoded.labels, decoded.complete) == (None, None, None)
     (event,) = decoded.bad
     return event
@@ -268,7 +271,7 @@ def test_a_bad_record_is_reported_and_costs_nothing_beside_it(
 
 
 def test_what_the_source_refused_is_among_the_bad() -> None:
-    bad = [BadEvent(90, "too long", "a line of 9 MiB", b"...")]
+    bad = [RecordError("", "a line", "9 MiB", column="too long", place=90, raw=b"...")]
     decoded = decode(decoder(), {"id": 1}, bad=bad)
     assert [event.place for event in decoded.bad] == [90, 100]
     assert len(bad) == 1
