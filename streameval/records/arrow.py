@@ -300,15 +300,11 @@ def _chunk(
         missing = _truths(values.is_null())
         if field.shares is not None and _is_list(values.type):
             wrong = ~missing & (_lengths(values) != field.shares)
-            errors = BadRecords()
-            errors.add_column(
-                np.flatnonzero(wrong & keep).tolist(),
-                lambda n, w=field, v=values: wrong_length(  # type: ignore[misc]
-                    w.path, w.shares, len(v[n])
-                ).at(source, lines[n]),
+            bad.reject(
+                keep,
+                wrong,
+                lambda n, f=field, v=values: wrong_length(f, len(v[n])).at(source, lines[n]),  # type: ignore[misc]
             )
-            bad.add_all(errors)
-            keep &= ~wrong
             column: Column = _block(values, ~(wrong | missing), field.shares)
         else:
             column = _column(values, field, source)
@@ -317,13 +313,11 @@ def _chunk(
             column = _with_gaps(column, missing)
             missing[:] = False
         columns[field.column] = column
-        new = missing & keep
-        if new.any():
-            bad.add_column(
-                np.flatnonzero(new).tolist(),
-                lambda n, w=field: missing_value(w, "null").at(source, lines[n]),  # type: ignore[misc]
-            )
-            keep &= ~missing
+        bad.reject(
+            keep,
+            missing,
+            lambda n, f=field: missing_value(f, "null").at(source, lines[n]),  # type: ignore[misc]
+        )
     return checked_chunk(source, fields, EventColumns(columns, lines), bad, keep)
 
 

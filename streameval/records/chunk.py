@@ -272,12 +272,16 @@ class BadRecords:
         self.count_only(other.reasons)
         self.first = sorted(self.first + other.first, key=lambda record: record.place)[:KEPT]
 
-    def add_column(self, positions: Sequence[int], describe: Callable[[int], RecordError]) -> None:
-        """Count records at these positions, all for the reason of the first."""
-        if positions:
-            found = BadRecords([describe(position) for position in positions[:KEPT]])
-            found.count_only({found.first[0].counted_as: len(positions)})
+    def reject(
+        self, keep: BoolArray, wrong: BoolArray, error: Callable[[int], RecordError]
+    ) -> None:
+        """Take wrong rows out of those to keep, and count them for the reason of the first."""
+        rows = np.flatnonzero(wrong & keep).tolist()
+        if rows:
+            found = BadRecords([error(row) for row in rows[:KEPT]])
+            found.count_only({found.first[0].counted_as: len(rows)})
             self.add_all(found)
+            keep &= ~wrong
 
 
 @dataclass(slots=True)
@@ -303,10 +307,8 @@ def checked_chunk(
     keep: BoolArray | None = None,
 ) -> Chunk:
     """A chunk of the events to keep, without those whose numbers, weights or times are invalid."""
-    if keep is not None and not keep.all():
-        events = events.take(keep)
-    columns = events.columns
-    rejected: BoolArray | None = None
+    columns, places = events.columns, events.places
+    keep = np.ones(events.rows, dtype=np.bool_) if keep is None else keep
     for one in fields:
         values: Any = columns[one.column]
         wrong = None
@@ -316,17 +318,15 @@ def checked_chunk(
             wrong = ~np.isfinite(values)
         elif one.kind == "weight":
             wrong = ~((values >= 0) & (values <= MAX_WEIGHT))
-        if wrong is None or not wrong.any():
-            continue
         # A record with two bad fields is one bad record, counted for the first field.
-        new = wrong if rejected is None else wrong & ~rejected
-        rejected = wrong if rejected is None else wrong | rejected
-        bad.add_column(
-            np.flatnonzero(new).tolist(),
-            lambda n, f=one, v=values: _value_error(f, v[n]).at(source, int(events.places[n])),  # type: ignore[misc]
-        )
-    if rejected is not None:
-        events = events.take(~rejected)
+        if wrong is not None and wrong.any():
+            bad.reject(
+                keep,
+                wrong,
+                lambda n, f=one, v=values: _value_error(f, v[n]).at(source, int(places[n])),  # type: ignore[misc]
+            )
+    if not keep.all():
+        events = events.take(keep)
     for one in fields:
         events.columns |= dict.fromkeys(one.also, events.columns[one.column])
     return Chunk(source, events, bad)

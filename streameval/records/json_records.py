@@ -337,22 +337,23 @@ def error_in_text(text: str, field: FieldRequest) -> RecordError:
     except (ValueError, RecursionError):
         value = text
     if not isinstance(value, str):
-        error = _error_in_value(value, field.path, field.kind, field.shares)
+        error = _error_in_value(value, field)
         if error is not None:
             return error
     remedy = "write it as JSON, with commas: [0.25, 0.75]" if text.startswith("[") else ""
     got = f"the text {shown(text)}" if text else "nothing"
-    return RecordError(field.path, _expected(field.kind, field.shares), got, remedy)
+    return RecordError(field.path, _expected(field), got, remedy)
 
 
-def _expected(kind: Kind, shares: int | None) -> str:
-    also = f", or a list of {shares}" if shares else ""
-    return EXPECTED[kind] + also
+def _expected(field: FieldRequest) -> str:
+    also = f", or a list of {field.shares}" if field.shares else ""
+    return EXPECTED[field.kind] + also
 
 
-def wrong_length(path: str, shares: int | None, length: int) -> RecordError:
+def wrong_length(field: FieldRequest, length: int) -> RecordError:
     """The error of a list of so many probabilities."""
-    return RecordError(path, f"a list of {shares} probabilities, one for each label", str(length))
+    expected = f"a list of {field.shares} probabilities, one for each label"
+    return RecordError(field.path, expected, str(length))
 
 
 def _only_slices(tree: dict[str, Any]) -> bool:
@@ -429,7 +430,7 @@ def error_in_field(record: dict[str, Any], field: FieldRequest) -> RecordError |
             return RecordError(field.path, EXPECTED[field.kind], *_missing(name, list(value), seen))
         value = value[name]
         seen.append(name)
-    return _error_in_value(value, field.path, field.kind, field.shares)
+    return _error_in_value(value, field)
 
 
 def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
@@ -439,10 +440,8 @@ def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
     return got, did_you_mean(name, names)
 
 
-def _error_in_value(
-    value: Any, path: str, kind: Kind, shares: int | None = None
-) -> RecordError | None:
-    expected = _expected(kind, shares)
+def _error_in_value(value: Any, field: FieldRequest) -> RecordError | None:
+    path, kind, expected = field.path, field.kind, _expected(field)
     if kind == "slice" and is_missing(value):
         return None
     if value is None:
@@ -460,14 +459,11 @@ def _error_in_value(
     elif kind in ("label", "slice"):
         good = isinstance(value, int) or (number and _is_finite(value))
     elif kind in ("probability", "probabilities") and isinstance(value, dict):
-        named = ((f"{path}.{label}", share) for label, share in value.items())
-        errors = (_error_in_value(share, name, "number") for name, share in named)
-        return next(filter(None, errors), None)
-    elif shares is not None and isinstance(value, list):
-        if len(value) != shares:
-            return wrong_length(path, shares, len(value))
-        errors = (_error_in_value(share, f"{path}[{n}]", "number") for n, share in enumerate(value))
-        return next(filter(None, errors), None)
+        return _error_in_shares({f"{path}.{label}": share for label, share in value.items()})
+    elif field.shares is not None and isinstance(value, list):
+        if len(value) != field.shares:
+            return wrong_length(field, len(value))
+        return _error_in_shares({f"{path}[{n}]": share for n, share in enumerate(value)})
     elif kind == "probabilities":
         good = False
         code = "probability" if number else "labels_of_list" if isinstance(value, list) else ""
@@ -477,6 +473,11 @@ def _error_in_value(
         good = number and _is_finite(value)
         remedy = "write numbers without quotes" if isinstance(value, str) else ""
     return None if good else RecordError(path, expected, _shown_json(value), remedy, code)
+
+
+def _error_in_shares(shares: dict[str, Any]) -> RecordError | None:
+    errors = (_error_in_value(one, FieldRequest(path, "number")) for path, one in shares.items())
+    return next(filter(None, errors), None)
 
 
 def _is_finite(number: float) -> bool:

@@ -116,15 +116,13 @@ def _chunk(source: str, events: EventColumns, fields: Sequence[FieldRequest]) ->
         column = events.columns[field.column]
         if field.kind == "slice" or not isinstance(column, list):
             continue
-        missing = np.fromiter(map(is_missing, column), np.bool_, len(column))
-        new = missing & keep
-        bad.add_column(
-            np.flatnonzero(new).tolist(),
-            lambda n, w=field, c=column: missing_value(w, shown(c[n])).at(  # type: ignore[misc]
+        bad.reject(
+            keep,
+            np.fromiter(map(is_missing, column), np.bool_, len(column)),
+            lambda n, f=field, c=column: missing_value(f, shown(c[n])).at(  # type: ignore[misc]
                 source, int(events.places[n])
             ),
         )
-        keep &= ~missing
     return Chunk(source, events if keep.all() else events.take(keep), bad)
 
 

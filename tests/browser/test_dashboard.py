@@ -35,7 +35,8 @@ from streameval.service.config.settings import (
 )
 from streameval.service.http.server import Server
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import Checkpoint, SnapshotBuilder
+from streameval.service.snapshot import Checkpoint
+from streameval.service.snapshot_builder import SnapshotBuilder
 from streameval.service.sources.inbox import HttpSettings
 from streameval.service.store.valid_from import ValidFrom
 from tests.support import published_sample
