@@ -128,7 +128,7 @@ def compare(
         return pictures.draw(comparison, result, files, feed.bad)
 
     if join is None:
-        chunks = read_chunks(sources, spec.wanted(), types, progress=progress)
+        chunks = read_chunks(sources, spec.field_requests(), types, progress=progress)
     else:
         chunks = join.chunks(types, feed.bad, skip=skip, progress=progress)
     count_and_report(feed, chunks, sources, show, counting, shard)
@@ -150,7 +150,7 @@ class _Join:
         self._sources = sources
         first, *others = models
         self._wanted = [
-            [*replace(spec, models={first: models[first]}).wanted(), _id(on)],
+            [*replace(spec, models={first: models[first]}).field_requests(), _id(on)],
             *[
                 [
                     *(
@@ -215,7 +215,7 @@ class _Join:
         if any(self.unmatched.values()):
             say(f"--on {self._on}: compared {len(ids):,} events; not in every file: {lacking}")
         held = [
-            table.take(np.array([found[one] for one in ids], dtype=np.int64))
+            table.select(np.array([found[one] for one in ids], dtype=np.int64))
             for table, found in zip(tables, rows, strict=True)
         ]
         columns = {name: column for part in reversed(held) for name, column in part.columns.items()}

@@ -224,7 +224,7 @@ def begun_in_parts(
             )
         if feed is not None:
             return feed, ()
-    chunks = read_chunks(sources, spec.wanted(), types, progress=progress)
+    chunks = read_chunks(sources, spec.field_requests(), types, progress=progress)
     return RecordCounter(spec, skip=skip), chunks
 
 

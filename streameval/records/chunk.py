@@ -326,7 +326,7 @@ def checked_chunk(
                 lambda n, f=one, v=values: _value_error(f, v[n]).at(source, int(places[n])),  # type: ignore[misc]
             )
     if not keep.all():
-        events = events.take(keep)
+        events = events.select(keep)
     for one in fields:
         events.columns |= dict.fromkeys(one.also, events.columns[one.column])
     return Chunk(source, events, bad)

@@ -311,7 +311,7 @@ def _of_files(
     feed = counted_in_parts(spec, sources, types, skip=False, workers=count)
     if feed is not None:
         return _counted(spec, (), feed)
-    wanted = spec.wanted()
+    wanted = spec.field_requests()
 
     def chunks() -> Iterator[Chunk]:
         for source in sources:
@@ -321,7 +321,7 @@ def _of_files(
 
 
 def _wanted(spec: Spec, block: Any) -> list[FieldRequest]:
-    return [want for want in spec.wanted() if block is None or want.path != _BLOCK]
+    return [want for want in spec.field_requests() if block is None or want.path != _BLOCK]
 
 
 def _with_block(chunks: Iterator[Chunk], block: Any) -> Iterator[Chunk]:
@@ -491,7 +491,7 @@ def from_counts(
         }
     )
     try:
-        return _counted(spec, read_columns(table, _DATA, spec.wanted(), BATCH_ROWS))
+        return _counted(spec, read_columns(table, _DATA, spec.field_requests(), BATCH_ROWS))
     except InputError as error:
         if error.position is None:
             raise

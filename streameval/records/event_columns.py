@@ -77,14 +77,14 @@ class EventColumns:
         """Number of events."""
         return len(self.places)
 
-    def take(self, rows: slice | BoolArray | IntArray) -> EventColumns:
+    def select(self, rows: slice | BoolArray | IntArray) -> EventColumns:
         """These events: a slice, the true ones of a mask, or indices in their order."""
         chosen: Any = rows
         places: Any = self.places
         if not isinstance(rows, slice):
             chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
             places = _place_array(places)
-        columns = {name: _taken(column, chosen) for name, column in self.columns.items()}
+        columns = {name: _selected(column, chosen) for name, column in self.columns.items()}
         return EventColumns(columns, places[chosen])
 
     def coded(self) -> EventColumns:
@@ -155,7 +155,7 @@ def count_events(
     probabilities = "proba" not in events.columns or evaluator.takes_probabilities
     given = partial(arguments, probabilities=probabilities)
     while start < events.rows:
-        part = events.take(slice(start, start + step))
+        part = events.select(slice(start, start + step))
         try:
             evaluator.update_many(**given(part.columns))
         except InputError as error:
@@ -168,7 +168,7 @@ def count_events(
             step *= 2
             continue
         step = _ONE_BY_ONE
-        for row, event in enumerate(events.take(slice(start, start + step)).events(), start):
+        for row, event in enumerate(events.select(slice(start, start + step)).events(), start):
             try:
                 evaluator.update(**given(event))
             except InputError as error:
@@ -214,7 +214,7 @@ def _place_array(places: RecordPlaces) -> IntArray:
     return places
 
 
-def _taken(column: Column, rows: slice | IntArray) -> Column:
+def _selected(column: Column, rows: slice | IntArray) -> Column:
     if isinstance(column, LabelColumn):
         return LabelColumn(column.labels, column.codes[rows])
     if isinstance(column, dict):

@@ -101,7 +101,7 @@ class TableColumns:
             return EventColumns(columns, places)
         # The order of rows is not that of arrival. In the order of time no event is late.
         arrays = {name: _arrays(column, name) for name, column in columns.items()}
-        return EventColumns(arrays, places).take(np.argsort(times, kind="stable"))
+        return EventColumns(arrays, places).select(np.argsort(times, kind="stable"))
 
 
 def _arrays(column: Any, name: str) -> Any:

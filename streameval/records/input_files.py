@@ -283,7 +283,7 @@ def _with_path(
     added = text_chunk(source.name, more, texts, events.places, label_types, source.layout, bad)
     chunk.bad.add_all(added.bad)
     if added.events.rows < events.rows:  # all are bad, for the same text
-        events = events.take(slice(0, 0))
+        events = events.select(slice(0, 0))
     both = events.columns | added.events.columns
     columns = {name: both[name] for one in fields for name in (one.column, *one.also)}
     return Chunk(chunk.source, EventColumns(columns, events.places), chunk.bad)

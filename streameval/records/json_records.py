@@ -134,7 +134,7 @@ class JsonDecoder:
         if not whole.rows:
             return rest
         events = joined([whole, rest])
-        return events.take(np.argsort(np.asarray(events.places)))
+        return events.select(np.argsort(np.asarray(events.places)))
 
     def _events(self, records: list[Any], lines: Any) -> EventColumns:
         columns: dict[str, Column] = {}

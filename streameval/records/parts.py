@@ -156,7 +156,7 @@ def _tasks(sources: Sequence[InputFile], workers: int) -> list[list[Piece]]:
 
 def _count(feed: RecordCounter, types: LabelTypes, task: Sequence[Piece]) -> None:
     """Add the records of a task; raises what stops the run."""
-    wanted = feed.request.wanted()
+    wanted = feed.request.field_requests()
     for source, span in task:
         for chunk in read_source(source, wanted, types, BytesIO(), span=span):
             feed.add(chunk)
@@ -251,7 +251,7 @@ class _Run:
 
     def _can_be_shared(self) -> bool:
         """Whether what has been counted says all that the other processes need to know."""
-        labels = {want.path for want in self._spec.wanted() if want.kind == "label"}
+        labels = {want.path for want in self._spec.field_requests() if want.kind == "label"}
         of_text = any(
             piece.source.format in ("csv", "tsv") or piece.source.partitions
             for task in self._left

@@ -222,7 +222,7 @@ class Spec:
             )
         return replace(self, proba=found)
 
-    def wanted(self) -> list[FieldRequest]:
+    def field_requests(self) -> list[FieldRequest]:
         """The fields to read, each once."""
         fields: list[FieldRequest] = []
         for name, kind in KINDS.items():

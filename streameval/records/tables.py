@@ -105,7 +105,7 @@ def read_columns(
         check_same_length(length, own, field.path)
     events = EventColumns(read, range(length or 0))
     for start in range(0, events.rows, rows):
-        yield _chunk(source, events.take(slice(start, start + rows)), fields)
+        yield _chunk(source, events.select(slice(start, start + rows)), fields)
 
 
 def _chunk(source: str, events: EventColumns, fields: Sequence[FieldRequest]) -> Chunk:
@@ -123,7 +123,7 @@ def _chunk(source: str, events: EventColumns, fields: Sequence[FieldRequest]) ->
                 source, int(events.places[n])
             ),
         )
-    return Chunk(source, events if keep.all() else events.take(keep), bad)
+    return Chunk(source, events if keep.all() else events.select(keep), bad)
 
 
 def _column(values: Any, field: FieldRequest) -> Column:

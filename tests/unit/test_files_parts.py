@@ -118,7 +118,7 @@ def in_parts(request: Spec, paths: list[str], *, skip: bool = False) -> RecordCo
 def by_one(request: Spec, paths: list[str], *, skip: bool = False) -> RecordCounter:
     feed, types = RecordCounter(request, skip=skip), LabelTypes()
     for source in find_sources(paths):
-        for chunk in read_source(source, request.wanted(), types, io.BytesIO()):
+        for chunk in read_source(source, request.field_requests(), types, io.BytesIO()):
             feed.add(chunk)
     feed.finish()
     return feed

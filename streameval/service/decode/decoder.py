@@ -249,7 +249,7 @@ class _Reading:
             keep[list(errors)] = False
             if not keep.any():
                 return None
-            events = events.take(keep)
+            events = events.select(keep)
         return events
 
     def _checked(self, field: FieldRequest, values: Values) -> _Checked:
