@@ -29,14 +29,17 @@ from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import slice_value
 from streameval.events.values import Label, canonical_label, is_missing
-from streameval.records.chunk import KEPT, BadRecords, Chunk, Wanted
+from streameval.records.chunk import KEPT, BadRecords, Chunk, FieldRequest
 from streameval.records.csv_table import LabelTypes
-from streameval.records.event_columns import Column, EventColumns, joined
-from streameval.records.feed import BadRecordError, Feed
-from streameval.records.sources import Source
+from streameval.records.event_columns import EventColumns, joined, plain_values
+from streameval.records.input_files import InputFile
+from streameval.records.record_counter import BadRecordError, RecordCounter
 from streameval.records.spec import Spec
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level
+
+_ID = "id"
+"""The column that files are joined by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,7 @@ def compare(
     if given.on is not None:
         join = _Join(spec, given.on, sources)
         spec = join.spec
-    feed = Feed(spec, skip=skip)
+    feed = RecordCounter(spec, skip=skip)
 
     def show(comparison: Evaluator | Comparison) -> bool:
         assert isinstance(comparison, Comparison)
@@ -125,7 +128,7 @@ def compare(
         return pictures.draw(comparison, result, files, feed.bad)
 
     if join is None:
-        chunks = read_chunks(sources, spec.wanted(), types, progress=progress)
+        chunks = read_chunks(sources, spec.field_requests(), types, progress=progress)
     else:
         chunks = join.chunks(types, feed.bad, skip=skip, progress=progress)
     count_and_report(feed, chunks, sources, show, counting, shard)
@@ -134,7 +137,7 @@ def compare(
 class _Join:
     """Files of one model each, joined by an id."""
 
-    def __init__(self, spec: Spec, on: str, sources: Sequence[Source]) -> None:
+    def __init__(self, spec: Spec, on: str, sources: Sequence[InputFile]) -> None:
         models = spec.models
         if len(sources) != len(models):
             raise InputError(
@@ -146,17 +149,14 @@ class _Join:
         self._on = on
         self._sources = sources
         first, *others = models
-        # Fields of one name in several files need names of their own once they are joined.
-        self._renamed = {
-            model: {path: f"{path} of {model}" for path in fields.values()}
-            for model, fields in models.items()
-        }
         self._wanted = [
-            [*replace(spec, models={first: models[first]}).wanted(), _id(on)],
+            [*replace(spec, models={first: models[first]}).field_requests(), _id(on)],
             *[
                 [
                     *(
-                        Wanted(path, "number" if name == "score" else "label")
+                        FieldRequest(
+                            path, "number" if name == "score" else "label", f"{name}:{model}"
+                        )
                         for name, path in models[model].items()
                     ),
                     _id(on),
@@ -164,10 +164,11 @@ class _Join:
                 for model in others
             ],
         ]
+        # Errors say of which file a field of one name is.
         self.spec = replace(
             spec,
             models={
-                model: {name: self._renamed[model][path] for name, path in fields.items()}
+                model: {name: f"{path} of {model}" for name, path in fields.items()}
                 for model, fields in models.items()
             },
         )
@@ -213,19 +214,18 @@ class _Join:
             return
         if any(self.unmatched.values()):
             say(f"--on {self._on}: compared {len(ids):,} events; not in every file: {lacking}")
-        columns: dict[str, Column] = {}
-        for table, found, (model, names) in zip(tables, rows, self._renamed.items(), strict=True):
-            held = table.take(np.array([found[one] for one in ids], dtype=np.int64))
-            if not columns:
-                columns = dict(held.columns)
-                places = held.places
-            columns |= {names[path]: held.columns[path] for path in self._renamed[model]}
-        yield Chunk(self._sources[0].name, EventColumns(columns, places), BadRecords())
+        held = [
+            table.select(np.array([found[one] for one in ids], dtype=np.int64))
+            for table, found in zip(tables, rows, strict=True)
+        ]
+        columns = {name: column for part in reversed(held) for name, column in part.columns.items()}
+        del columns[_ID]
+        yield Chunk(self._sources[0].name, EventColumns(columns, held[0].places), BadRecords())
 
 
-def _id(path: str) -> Wanted:
+def _id(path: str) -> FieldRequest:
     # Read as a slice's value, so that 7 and "7" are one id in every format.
-    return Wanted(path, "slice")
+    return FieldRequest(path, "slice", _ID)
 
 
 def _rows_by_id(table: EventColumns, on: str, source: str) -> dict[Label, int]:
@@ -233,8 +233,7 @@ def _rows_by_id(table: EventColumns, on: str, source: str) -> dict[Label, int]:
     if not table.rows:
         return {}
     rows: dict[Label, int] = {}
-    for row, event in enumerate(EventColumns({on: table.columns[on]}, table.places).events()):
-        value = event[on]
+    for row, value in enumerate(plain_values(table.columns[_ID])):
         if is_missing(value):
             place = f"{source}:{table.places[row]}"
             raise InputError(place, expected=f"an id in {on!r}", got="none")

@@ -42,14 +42,14 @@ from streameval.cli.output import (
 from streameval.errors import OptionError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
-from streameval.records.chunk import Chunk, Wanted
+from streameval.records.chunk import Chunk, FieldRequest
 from streameval.records.csv_table import LabelTypes
-from streameval.records.feed import BadRecordError, Feed
+from streameval.records.input_files import InputFile, check_layout, find_sources, read_source
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.layout import FORMATS, text_layout
 from streameval.records.parts import counted_in_parts
+from streameval.records.record_counter import BadRecordError, RecordCounter
 from streameval.records.rules import check_spec
-from streameval.records.sources import Source, check_layout, find_sources, read_source
 from streameval.records.spec import MAX_SLICES, Spec
 from streameval.records.wording import COMMAND
 from streameval.state_files.provenance import Shard
@@ -82,7 +82,7 @@ class Reading:
     )
     utc: bool = of_file("Take times without a zone as UTC.", "--utc", default=False)
 
-    def sources(self, files: Sequence[str]) -> list[Source]:
+    def sources(self, files: Sequence[str]) -> list[InputFile]:
         """The files that paths, patterns and directories name; raises InputError."""
         layout = text_layout(
             COMMAND,
@@ -188,7 +188,11 @@ class Counting:
 
 
 def read_chunks(
-    sources: Sequence[Source], wanted: Sequence[Wanted], types: LabelTypes, *, progress: bool
+    sources: Sequence[InputFile],
+    wanted: Sequence[FieldRequest],
+    types: LabelTypes,
+    *,
+    progress: bool,
 ) -> Iterator[Chunk]:
     """The chunks of some sources, one source after another, with a progress bar."""
     with _byte_bar(sources, wanted=progress) as begin:
@@ -198,13 +202,13 @@ def read_chunks(
 
 def begun_in_parts(
     spec: Spec,
-    sources: Sequence[Source],
+    sources: Sequence[InputFile],
     types: LabelTypes,
     *,
     skip: bool,
     workers: int,
     progress: bool,
-) -> tuple[Feed, Iterable[Chunk]]:
+) -> tuple[RecordCounter, Iterable[Chunk]]:
     """The feed of the files' records, and the chunks that it has not counted yet."""
     if workers > 1:
         with _byte_bar(sources, wanted=progress) as begin:
@@ -220,14 +224,14 @@ def begun_in_parts(
             )
         if feed is not None:
             return feed, ()
-    chunks = read_chunks(sources, spec.wanted(), types, progress=progress)
-    return Feed(spec, skip=skip), chunks
+    chunks = read_chunks(sources, spec.field_requests(), types, progress=progress)
+    return RecordCounter(spec, skip=skip), chunks
 
 
 def count_and_report(
-    feed: Feed,
+    feed: RecordCounter,
     chunks: Iterable[Chunk],
-    sources: Sequence[Source],
+    sources: Sequence[InputFile],
     write: Callable[[Evaluator | Comparison], bool],
     counting: Counting,
     shard: Shard | None,
@@ -261,7 +265,7 @@ def count_and_report(
         raise typer.Exit(FAILURE)
 
 
-def counted(feed: Feed, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
+def counted(feed: RecordCounter, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
     """What counted the chunks' events; a bad record that stops the run is printed."""
     try:
         for chunk in chunks:
@@ -286,8 +290,8 @@ def saved(evaluator: Evaluator | Comparison, path: str, shard: Shard | None = No
 
 @contextmanager
 def _byte_bar(
-    sources: Sequence[Source], *, wanted: bool
-) -> Iterator[Callable[[Source], Callable[[int], None]]]:
+    sources: Sequence[InputFile], *, wanted: bool
+) -> Iterator[Callable[[InputFile], Callable[[int], None]]]:
     """A progress bar of the bytes read; nothing where the standard error is not a terminal."""
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield lambda source: lambda position: None
@@ -308,7 +312,7 @@ def _byte_bar(
     ) as bar:
         task = bar.add_task("", total=sum(sizes) if all(sizes) else None)
 
-        def begin(source: Source) -> Callable[[int], None]:
+        def begin(source: InputFile) -> Callable[[int], None]:
             bar.update(task, description=os.path.basename(source.name))
             return lambda position: bar.update(
                 task,

@@ -32,10 +32,10 @@ from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.metrics.cut_points import CutPoint
 from streameval.records.chunk import Chunk
-from streameval.records.feed import Feed
+from streameval.records.input_files import InputFile, column_names
 from streameval.records.parts import processes
+from streameval.records.record_counter import RecordCounter
 from streameval.records.remote import is_remote
-from streameval.records.sources import Source, column_names
 from streameval.records.spec import Spec
 from streameval.states.backend import slow_because
 from streameval.states.ranking.coarse_score import LEAST_SCORES
@@ -139,7 +139,7 @@ def evaluate(
     _say_slow(sources)
     count = processes(given.workers, spec, sources)
 
-    def begun(spec: Spec) -> tuple[Feed, Iterable[Chunk]]:
+    def begun(spec: Spec) -> tuple[RecordCounter, Iterable[Chunk]]:
         types, progress = reading.label_types(), not counting.no_progress
         return begun_in_parts(spec, sources, types, skip=skip, workers=count, progress=progress)
 
@@ -166,7 +166,7 @@ def evaluate(
     count_and_report(feed, chunks, sources, write, counting, shard)
 
 
-def _say_slow(sources: Sequence[Source]) -> None:
+def _say_slow(sources: Sequence[InputFile]) -> None:
     """Print how to be faster where large files are read without compiled parts."""
     slow = slow_because()
     if slow:
@@ -176,7 +176,7 @@ def _say_slow(sources: Sequence[Source]) -> None:
             say(slow)
 
 
-def _usual_fields(source: Source, *, scores_only: bool) -> dict[str, str | None]:
+def _usual_fields(source: InputFile, *, scores_only: bool) -> dict[str, str | None]:
     """The fields y_pred, score and proba, each None where the source has no field of that name.
 
     Args:

@@ -25,7 +25,7 @@ from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison, load_any, provenances_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.merging import merged
-from streameval.records.sources import find_paths
+from streameval.records.input_files import find_paths
 from streameval.records.spec import Dimensions
 from streameval.state_files.provenance import ON_COMMAND_LINE, Collection, Shard
 

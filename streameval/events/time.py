@@ -159,7 +159,7 @@ def event_time(
         if unit is None:
             got, code = f"the number {shown(value)}", "time_unit"
             remedy = 'declare its unit with time_unit="s" or "ms"'
-        elif math.isfinite(value):
+        elif isinstance(value, int) or math.isfinite(value):  # an int may exceed the floats
             moment = _from_number(value, unit)
             if first or not EARLIEST <= moment <= LATEST:
                 remedy = unit_remedy(value, unit)

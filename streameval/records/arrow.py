@@ -13,19 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError, MissingExtraError
-from streameval.events.values import BoolArray
+from streameval.events.values import BoolArray, LabelColumn
 from streameval.records.chunk import (
     EXPECTED,
-    MISSING,
-    BadRecord,
     BadRecords,
     Chunk,
-    Wanted,
+    FieldRequest,
     checked_chunk,
+    missing_value,
     no_column,
 )
-from streameval.records.event_columns import Column, EventColumns, probability_columns
-from streameval.records.json_record import split_path, wrong_length
+from streameval.records.event_columns import Column, EventColumns, plain_values, probability_columns
+from streameval.records.json_records import split_path, wrong_length
 from streameval.records.times import NAIVE, NAIVE_REMEDY
 
 _ROWS = 1 << 16
@@ -35,31 +34,14 @@ _BUFFER_BYTES = 1 << 20
 def read_parquet(
     file: BinaryIO,
     source: str,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     within: tuple[float, float] = (0.0, 1.0),
 ) -> Iterator[Chunk]:
-    """Chunks of 65,536 rows; a record's line is the number of its row, from 1.
-
-    Only the pages of the wanted columns are read. A dot in a path selects a
-    field of a struct, unless a column has exactly that name. Probabilities may be a struct
-    (one field for each label), a map, or one column for each label.
-
-    Args:
-        file: Seekable.
-        source: Its name in errors.
-        wanted: The columns.
-        within: The row groups that begin in this part of the file are read, as shares of its
-            bytes.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-        InputError: The file is not Parquet or is damaged, lacks a column, or
-            a column has a type that its kind cannot have.
-    """
+    """Chunks of 65,536 rows of the row groups that begin within these shares of the bytes."""
     with _parquet(file, source) as table:
         schema = table.schema_arrow
-        _check_zones(schema, source, wanted)
-        paths = [_names(schema, want, source) for want in wanted]
+        _check_zones(schema, source, fields)
+        paths = [_names(schema, field, source) for field in fields]
         groups, first = _row_groups(table.metadata, *within)
         batches = table.iter_batches(
             batch_size=_ROWS,
@@ -67,7 +49,7 @@ def read_parquet(
             columns=list(dict.fromkeys(".".join(names) for names in paths)),
             use_threads=False,
         )
-        yield from _chunks(batches, first, source, wanted)
+        yield from _chunks(batches, first, source, fields)
 
 
 def _row_groups(metadata: Any, begin: float, end: float) -> tuple[list[int], int]:
@@ -91,18 +73,13 @@ def parquet_columns(file: BinaryIO, source: str) -> list[str]:
         return list(table.schema_arrow.names)
 
 
-def read_arrow(file: Any, source: str, wanted: Sequence[Wanted]) -> Iterator[Chunk]:
-    """Chunks as of :func:`read_parquet`, of Arrow's IPC: a file (Feather, version 2) or a stream.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-        InputError: As :func:`read_parquet`.
-    """
+def read_arrow(file: Any, source: str, fields: Sequence[FieldRequest]) -> Iterator[Chunk]:
+    """Chunks as of :func:`read_parquet`, of an Arrow file (Feather, version 2) or stream."""
     with _ipc(file, source) as (open_reader, schema):
-        _check_zones(schema, source, wanted)
-        names = {_names(schema, want, source)[0] for want in wanted}
+        _check_zones(schema, source, fields)
+        names = {_names(schema, field, source)[0] for field in fields}
         indices = [n for n, name in enumerate(schema.names) if name in names]
-        yield from _chunks(open_reader(indices), 1, source, wanted)
+        yield from _chunks(open_reader(indices), 1, source, fields)
 
 
 def arrow_columns(file: Any, source: str) -> list[str]:
@@ -114,12 +91,10 @@ def arrow_columns(file: Any, source: str) -> list[str]:
 @contextmanager
 def _ipc(file: Any, source: str) -> Iterator[tuple[Callable[[list[int]], Iterator[Any]], Any]]:
     """A function of the record batches with some columns, and the schema."""
-    try:
-        import pyarrow as arrow
-        from pyarrow import ipc
-    except ImportError:
-        raise MissingExtraError("reading Arrow files", package="pyarrow", extra="files") from None
-    try:
+    _arrow("reading Arrow files", "files")
+    from pyarrow import ipc
+
+    with _whole("Arrow", source):
         start = file.tell() if file.seekable() else 0
         magic = file.read(6) if file.seekable() else b""
         if magic.startswith(b"FEA1"):
@@ -151,39 +126,41 @@ def _ipc(file: Any, source: str) -> Iterator[tuple[Callable[[list[int]], Iterato
                 yield batch
 
         yield batches, reader.schema
-    except (arrow.ArrowException, OSError) as error:
-        raise InputError(
-            source, expected="a whole Arrow file", got=f"damage: {' '.join(str(error).split())}"
-        ) from None
 
 
 def zstd_stream(file: Any) -> Any:
-    """The bytes of a file in zstd, decompressed a part at a time.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-    """
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError("reading zstd", package="pyarrow", extra="files") from None
-    return pyarrow.CompressedInputStream(file, "zstd")
+    """The bytes of a file in zstd, decompressed a part at a time."""
+    return _arrow("reading zstd", "files").CompressedInputStream(file, "zstd")
 
 
 @contextmanager
 def _parquet(file: BinaryIO, source: str) -> Iterator[Any]:
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise MissingExtraError("reading Parquet", package="pyarrow", extra="files") from None
-    try:
+    _arrow("reading Parquet", "files")
+    from pyarrow import parquet
+
+    with _whole("Parquet", source):
         # buffer_size: read a column in steps instead of a row group at once.
         yield parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-    except (arrow.ArrowException, OSError) as error:
-        raise InputError(
-            source, expected="a whole Parquet file", got=f"damage: {' '.join(str(error).split())}"
-        ) from None
+
+
+@contextmanager
+def _whole(kind: str, source: str) -> Iterator[None]:
+    """Errors of reading a file as InputError."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        got = f"damage: {' '.join(str(error).split())}"
+        raise InputError(source, expected=f"a whole {kind} file", got=got) from None
+
+
+def _arrow(purpose: str = "evaluating tables", extra: str = "tables") -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError(purpose, package="pyarrow", extra=extra) from None
+    return pyarrow
 
 
 class Table(NamedTuple):
@@ -196,11 +173,7 @@ class Table(NamedTuple):
 
 
 def arrow_table(data: Any) -> Table | None:
-    """What implements Arrow's C interface, or a data set of pyarrow; None for anything else.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-    """
+    """What implements Arrow's C interface, or a data set of pyarrow; None for anything else."""
     streams = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     if not streams and not hasattr(data, "to_batches"):
         return None
@@ -222,24 +195,19 @@ def arrow_table(data: Any) -> Table | None:
     return Table(list(reader.schema.names), lambda names: iter(reader))
 
 
-def read_table(table: Table, source: str, wanted: Sequence[Wanted]) -> Iterator[Chunk]:
-    """Chunks of 65,536 rows at most, as :func:`read_parquet`; rows are numbered from 0.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-        InputError: The table lacks a column, or a column has a type that its kind cannot have.
-    """
+def read_table(table: Table, source: str, fields: Sequence[FieldRequest]) -> Iterator[Chunk]:
+    """Chunks of 65,536 rows at most, as :func:`read_parquet`; rows are numbered from 0."""
     arrow = _arrow()
     columns: list[str] = []
-    for want in wanted:
-        name = want.path if want.path in table.names else split_path(want.path)[0]
+    for field in fields:
+        name = field.path if field.path in table.names else split_path(field.path)[0]
         if table.names.count(name) != 1:
             raise no_column(source, name, table.names)
         columns.append(name)
     pieces = table.batches(list(dict.fromkeys(columns)))
     batches = (batch for piece in pieces for batch in arrow.table(piece).to_batches())
     try:
-        yield from _chunks(batches, 0, source, wanted)
+        yield from _chunks(batches, 0, source, fields)
     except arrow.ArrowException as error:
         raise InputError(
             source,
@@ -249,19 +217,11 @@ def read_table(table: Table, source: str, wanted: Sequence[Wanted]) -> Iterator[
         ) from None
 
 
-def _arrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError("evaluating tables", package="pyarrow", extra="tables") from None
-    return pyarrow
-
-
-def _names(schema: Any, want: Wanted, source: str) -> tuple[str, ...]:
+def _names(schema: Any, field: FieldRequest, source: str) -> tuple[str, ...]:
     """The column and the struct fields below it that a path names."""
-    if want.path in schema.names:
-        return (want.path,)
-    names = split_path(want.path)
+    if field.path in schema.names:
+        return (field.path,)
+    names = split_path(field.path)
     if names[0] in schema.names:
         kind = schema.field(names[0]).type
         for name in names[1:]:
@@ -271,7 +231,7 @@ def _names(schema: Any, want: Wanted, source: str) -> tuple[str, ...]:
             kind = inner[name]
         else:
             return names
-    raise no_column(source, want.path, schema.names, _paths(schema))
+    raise no_column(source, field.path, schema.names, _paths(schema))
 
 
 def _paths(fields: Any, before: str = "") -> list[str]:
@@ -285,21 +245,21 @@ def _paths(fields: Any, before: str = "") -> list[str]:
     return found
 
 
-def _check_zones(schema: Any, source: str, wanted: Sequence[Wanted]) -> None:
+def _check_zones(schema: Any, source: str, fields: Sequence[FieldRequest]) -> None:
     """Raise InputError for a column of a file whose times have no zone and are not declared UTC."""
     from pyarrow import types
 
-    for want in wanted:
-        if want.kind != "time" or want.utc:
+    for field in fields:
+        if field.kind != "time" or field.utc:
             continue
-        first, *names = _names(schema, want, source)
+        first, *names = _names(schema, field, source)
         kind = schema.field(first).type
         for name in names:
             kind = kind.field(name).type
         if types.is_date(kind) or (types.is_timestamp(kind) and kind.tz is None):
             raise InputError(
                 source,
-                expected=f"times with a zone in column {want.path!r}",
+                expected=f"times with a zone in column {field.path!r}",
                 got=f"a column of type {kind}",
                 remedy=NAIVE_REMEDY,
                 remedy_code=NAIVE,
@@ -307,14 +267,14 @@ def _check_zones(schema: Any, source: str, wanted: Sequence[Wanted]) -> None:
 
 
 def _chunks(
-    batches: Iterator[Any], first: int, source: str, wanted: Sequence[Wanted]
+    batches: Iterator[Any], first: int, source: str, fields: Sequence[FieldRequest]
 ) -> Iterator[Chunk]:
     """Chunks of 65,536 rows at most; the number of the first row is ``first``."""
     for batch in batches:
-        paths = {want.path: _names(batch.schema, want, source) for want in wanted}
+        paths = {field.path: _names(batch.schema, field, source) for field in fields}
         for start in range(0, batch.num_rows, _ROWS):
             part = batch.slice(start, _ROWS)
-            yield _chunk(part, first, source, wanted, paths)
+            yield _chunk(part, first, source, fields, paths)
             first += part.num_rows
 
 
@@ -322,7 +282,7 @@ def _chunk(
     batch: Any,
     first: int,
     source: str,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     paths: dict[str, tuple[str, ...]],
 ) -> Chunk:
     import pyarrow.compute as compute
@@ -331,46 +291,47 @@ def _chunk(
     bad = BadRecords()
     keep = np.ones(batch.num_rows, dtype=np.bool_)
     columns: dict[str, Column] = {}
-    for want in wanted:
-        names = paths[want.path]
+    for field in fields:
+        names = paths[field.path]
         values = batch.column(names[0])
         for name in names[1:]:
             # Unlike .field(), this keeps the nulls of the struct.
             values = compute.struct_field(values, name)
         missing = _truths(values.is_null())
-        if want.shares is not None and _is_list(values.type):
-            wrong = ~missing & (_lengths(values) != want.shares)
-            faults = BadRecords()
-            faults.add_column(
-                np.flatnonzero(wrong & keep).tolist(),
-                lambda n, w=want, v=values: BadRecord(  # type: ignore[misc]
-                    source, lines[n], *wrong_length(w.path, w.shares, len(v[n]))
-                ),
+        if field.shares is not None and _is_list(values.type):
+            wrong = ~missing & (_lengths(values) != field.shares)
+            bad.reject(
+                keep,
+                wrong,
+                lambda n, f=field, v=values: wrong_length(f, len(v[n])).at(source, lines[n]),  # type: ignore[misc]
             )
-            bad.add_all(faults)
-            keep &= ~wrong
-            column: Column = _block(values, ~(wrong | missing), want.shares)
+            column: Column = _block(values, ~(wrong | missing), field.shares)
         else:
-            column = _column(values, want, source)
-        if want.kind == "slice" and missing.any():
+            column = _column(values, field, source)
+        if field.kind == "slice" and missing.any():
             assert not isinstance(column, dict)
-            gaps = missing.tolist()
-            column = [None if gap else v for v, gap in zip(list(column), gaps, strict=True)]
+            column = _with_gaps(column, missing)
             missing[:] = False
-        columns[want.path] = column
-        new = missing & keep
-        if new.any():
-            bad.add_column(
-                np.flatnonzero(new).tolist(),
-                lambda n, w=want: BadRecord(  # type: ignore[misc]
-                    source, lines[n], w.path, EXPECTED[w.kind], "null", MISSING.get(w.kind, "")
-                ),
-            )
-            keep &= ~missing
-    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
+        columns[field.column] = column
+        bad.reject(
+            keep,
+            missing,
+            lambda n, f=field: missing_value(f, "null").at(source, lines[n]),  # type: ignore[misc]
+        )
+    return checked_chunk(source, fields, EventColumns(columns, lines), bad, keep)
 
 
-def _column(values: Any, want: Wanted, source: str) -> Column:
+def _with_gaps(column: Any, missing: BoolArray) -> Column:
+    """A column of slices with None where values are missing."""
+    if isinstance(column, LabelColumn):
+        codes = np.where(missing, len(column.labels), column.codes)
+        return LabelColumn([*column.labels, None], codes)  # type: ignore[list-item]
+    return [
+        None if gap else value for value, gap in zip(list(column), missing.tolist(), strict=True)
+    ]
+
+
+def _column(values: Any, field: FieldRequest, source: str) -> Column:
     """The column as an array or list; values at nulls are undefined."""
     from pyarrow import types
 
@@ -384,30 +345,31 @@ def _column(values: Any, want: Wanted, source: str) -> Column:
     if types.is_null(kind):  # no value at all: each is missing, whatever its type
         values = values.cast("int64")
         kind = values.type
-    if str(kind) == "string_view" or (want.kind == "slice" and types.is_date(kind)):
+    if str(kind) == "string_view" or (field.kind == "slice" and types.is_date(kind)):
         values = values.cast("string")
         kind = values.type
-    if want.kind == "time" and types.is_date(kind):
+    if field.kind == "time" and types.is_date(kind):
         values = values.cast("timestamp[us]" if types.is_date32(kind) else "timestamp[ms]")
         kind = values.type
-    if want.kind == "probabilities" or (
-        want.kind == "probability"
+    if field.kind == "probabilities" or (
+        field.kind == "probability"
         and (types.is_struct(kind) or types.is_map(kind) or _is_list(kind))
     ):
-        return _probabilities(values, want, source)
-    if want.kind == "time" and types.is_timestamp(kind):
+        return _probabilities(values, field, source)
+    if field.kind == "time" and types.is_timestamp(kind):
         ticks = _as_numpy(_filled(values.cast("int64"), 0))
         return ticks.view(f"datetime64[{kind.unit}]")
-    if want.kind in ("label", "slice", "time"):
+    if field.kind in ("label", "slice", "time"):
         if types.is_string(kind) or types.is_large_string(kind):
             # One str for each distinct text.
             encoded = _filled(values, "").dictionary_encode()
-            distinct = np.asarray(encoded.dictionary.to_pylist(), dtype=object)
-            texts: list[Any] = distinct[_as_numpy(encoded.indices)].tolist()
-            return texts
-        if types.is_boolean(kind) and want.kind != "time":
+            texts = LabelColumn(
+                encoded.dictionary.to_pylist(), _as_numpy(encoded.indices).astype(np.int64)
+            )
+            return texts if field.kind != "time" else plain_values(texts)
+        if types.is_boolean(kind) and field.kind != "time":
             return _truths(values)
-        if types.is_decimal(kind) and kind.scale == 0 and want.kind != "time":
+        if types.is_decimal(kind) and kind.scale == 0 and field.kind != "time":
             with suppress(ValueError):  # whole numbers, such as DuckDB's SUM, that fit
                 values = values.cast("int64")
                 kind = values.type
@@ -418,7 +380,7 @@ def _column(values: Any, want: Wanted, source: str) -> Column:
         return _as_numpy(_filled(values.cast("float64", safe=False), 1.0))
     raise InputError(
         source,
-        expected=f"{EXPECTED[want.kind]} in column {want.path!r}",
+        expected=f"{EXPECTED[field.kind]} in column {field.path!r}",
         got=f"a column of type {kind}",
         remedy="convert the column, or name another one",
     )
@@ -443,7 +405,7 @@ def _truths(values: Any) -> BoolArray:
     return _as_numpy(_filled(values, False).cast("uint8")).astype(np.bool_)
 
 
-def _probabilities(values: Any, want: Wanted, source: str) -> Column:
+def _probabilities(values: Any, field: FieldRequest, source: str) -> Column:
     from pyarrow import compute, types
 
     kind = values.type
@@ -456,12 +418,12 @@ def _probabilities(values: Any, want: Wanted, source: str) -> Column:
             columns[name] = _as_numpy(_filled(shares, np.nan))
         return columns
     if _is_list(kind):
-        return _of_one_length(values, want, source)
+        return _of_one_length(values, field, source)
     if types.is_map(kind):
         return probability_columns([dict(pairs or ()) for pairs in values.to_pylist()])
     raise InputError(
         source,
-        expected=f"a struct or map label -> probability in column {want.path!r}",
+        expected=f"a struct or map label -> probability in column {field.path!r}",
         got=f"a column of type {kind}",
         remedy="for one column a label give proba={label: column, ...}",
         remedy_code="proba_column",
@@ -481,12 +443,12 @@ def _lengths(values: Any) -> npt.NDArray[np.int64]:
     return _as_numpy(_filled(compute.list_value_length(values).cast("int64"), 0))
 
 
-def _of_one_length(values: Any, want: Wanted, source: str) -> Column:
+def _of_one_length(values: Any, field: FieldRequest, source: str) -> Column:
     lengths = np.unique(_lengths(values.drop_null()))
     if len(lengths) > 1:
         raise InputError(
             source,
-            expected=f"lists of one length in column {want.path!r}",
+            expected=f"lists of one length in column {field.path!r}",
             got=f"lists of {lengths[0]} and of {lengths[-1]}",
             remedy="give each list one probability for each of labels=, in their order",
         )

@@ -46,20 +46,7 @@ def line_blocks(
     line_limit: int = LINE_LIMIT,
     first_line: int = 1,
 ) -> Iterator[Block]:
-    """Cut a stream after newlines. A byte order mark at the start of a file is dropped.
-
-    Memory: ``line_limit + 3 * block_bytes`` at most, whatever the stream holds.
-
-    Args:
-        stream: Read from where it is.
-        block_bytes: Bytes per read.
-        line_limit: Longest line that is read.
-        first_line: The number of the first line; of a part of a file, above 1.
-
-    >>> import io
-    >>> [block.data for block in line_blocks(io.BytesIO(b"one\\ntwo"), block_bytes=5)]
-    [b'one\\n', b'two']
-    """
+    """Cut a stream after newlines; a byte order mark at the start of a file is dropped."""
     line = first_line
     for block in _cut(stream, min(block_bytes, line_limit), line_limit):
         if line == 1 and block.data.startswith(_BOM):
@@ -115,20 +102,7 @@ def _newlines(data: bytes) -> int:
 
 
 class LinesWithin:
-    """The lines of a file that begin within a range of its bytes.
-
-    Ranges that meet share no line and leave none out.
-
-    Args:
-        file: Seekable.
-        begin: First byte of the range.
-        end: The byte behind it.
-
-    >>> import io
-    >>> file = io.BytesIO(b"one\\ntwo\\nthree\\n")
-    >>> [LinesWithin(file, *span).read(100) for span in ((0, 1), (1, 5), (5, 14))]
-    [b'one\\n', b'two\\n', b'three\\n']
-    """
+    """The lines of a file that begin within a range of its bytes."""
 
     def __init__(self, file: BinaryIO, begin: int, end: int) -> None:
         first = _line_start(file, begin)

@@ -1,11 +1,11 @@
-"""The result of every reader: columns of the good records, and the bad records."""
+"""The result of every reader: columns of the good records, and the errors of the bad ones."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,11 +19,11 @@ Kind: TypeAlias = Literal[
 ]
 """Type that a field is read as.
 
-``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
-number above 0. ``probabilities``: an object label -> number, or a list of :attr:`Wanted.shares`
-numbers. ``probability``: the positive label's number, or one of these. ``time``: ISO 8601 with an
-offset, or a number where its unit is declared. ``slice``: as a label, or None where it is missing;
-in CSV text. ``id``: text or an integer.
+``label``: text, an integer or true/false. ``number``: finite. ``weight``: a number above 0.
+``probabilities``: an object label -> number, or a list of :attr:`FieldRequest.shares` numbers.
+``probability``: the positive label's number, or one of these. ``time``: ISO 8601 with an offset,
+or a number where its unit is declared. ``slice``: as a label, or None where it is missing; in CSV
+text. ``id``: text or an integer.
 """
 
 EXPECTED: Mapping[Kind, str] = {
@@ -40,34 +40,57 @@ EXPECTED: Mapping[Kind, str] = {
 MISSING: Mapping[Kind, str] = {"label": "this event has no label yet: leave it out"}
 """Remedies for an empty field."""
 
-_REMEDIES: Mapping[str, str] = {
-    "labels": "name both with --labels, or give --task multiclass for more than two labels",
-    "object": "write one object a line (jq -c '.[]')",
-    "one_line": "compact it (jq -c .)",
-    "positive": "give --positive, or --task multiclass for more than two labels",
-    "probability": "one number is a score: use --score",
-    "score": "a fraction is a score: name its field with --score",
-    "task": "give --task multiclass for more than two labels",
-    "naive_time": "add the offset, such as +00:00, or declare with --utc that such times are UTC",
-    "encoding": "give --encoding with the encoding that the file was written in, such as cp1252",
+_COMMAND, _SETTINGS = 0, 1
+
+_REMEDIES: Mapping[str, tuple[str, str]] = {
+    "labels": ("name both with --labels, or give --task multiclass for more than two labels", ""),
+    "object": ("write one object a line (jq -c '.[]')", "write one object a record"),
+    "one_line": ("compact it (jq -c .)", "write one object a record"),
+    "positive": ("give --positive, or --task multiclass for more than two labels", ""),
+    "probability": (
+        "one number is a score: use --score",
+        "one number is a score: name it in fields.score",
+    ),
+    "score": ("a fraction is a score: name its field with --score", ""),
+    "task": ("give --task multiclass for more than two labels", ""),
+    "naive_time": (
+        "add the offset, such as +00:00, or declare with --utc that such times are UTC",
+        "add the offset, such as +00:00",
+    ),
+    "encoding": (
+        "give --encoding with the encoding that the file was written in, such as cp1252",
+        "",
+    ),
     **{
-        f"delimiter {mark}": f"if {mark!r} is between the fields, give --delimiter {name}"
+        f"delimiter {mark}": (f"if {mark!r} is between the fields, give --delimiter {name}", "")
         for mark, name in ((",", "comma"), (";", "semicolon"), ("|", "pipe"), ("\t", "tab"))
     },
-    "header": "if the first line holds no names, give --no-header",
-    "na_values": "leave this event out; or, if it is a class, --na-values '' keeps all texts",
-    "labels_of_list": "name the labels of the list in their order with --labels",
-    "unit": "give --on-bad skip to leave such records out, or no --unit",
-    "time_unit": "declare the unit with --time-unit s, ms, us or ns",
-    "label_type": "choose the type with --label-type",
-    "label_types": "say which with --label-type str, int or bool",
-    "input_format": "say what it is with --input-format jsonl, csv, tsv, parquet or arrow",
-    "y_true": "name the field of the true labels with --y-true",
-    "proba_column": "for one column a label give --proba label=column,label=column",
-    "proba_text": "give --proba label=column,label=column, or --positive LABEL "
-    "where the column is that label's probability",
+    "header": ("if the first line holds no names, give --no-header", ""),
+    "na_values": (
+        "leave this event out; or, if it is a class, --na-values '' keeps all texts",
+        "",
+    ),
+    "labels_of_list": ("name the labels of the list in their order with --labels", ""),
+    "unit": ("give --on-bad skip to leave such records out, or no --unit", ""),
+    "time_unit": (
+        "declare the unit with --time-unit s, ms, us or ns",
+        "say in fields.time_unit what numbers are",
+    ),
+    "label_type": ("choose the type with --label-type", ""),
+    "label_types": ("say which with --label-type str, int or bool", ""),
+    "input_format": ("say what it is with --input-format jsonl, csv, tsv, parquet or arrow", ""),
+    "y_true": ("name the field of the true labels with --y-true", ""),
+    "proba_column": ("for one column a label give --proba label=column,label=column", ""),
+    "proba_text": (
+        "give --proba label=column,label=column, or --positive LABEL "
+        "where the column is that label's probability",
+        "",
+    ),
 }
-"""Remedies by code, in the options of the command line."""
+"""From a code to the remedy in options of the command line, and in keys of a run's configuration.
+
+An empty remedy is the one that the error has itself.
+"""
 
 KEPT = 10
 """How many bad records are kept in full; the others are counted."""
@@ -75,30 +98,30 @@ KEPT = 10
 Reason: TypeAlias = tuple[str, str]
 """Reason that records are bad: the field, and the value expected of it."""
 
+_LONGEST_DETAIL = 500
+
 MAX_REASONS = 100
 """Most reasons with a count of their own: a field's name may be part of the data."""
 
 
 def remedy_text(remedy: str, code: str) -> str:
-    """A remedy in the options of the command line.
+    """A remedy in the options of the command line."""
+    return _worded(remedy, code, _COMMAND)
 
-    >>> remedy_text('declare its unit with time_unit="s" or "ms"', "time_unit")
-    'declare the unit with --time-unit s, ms, us or ns'
-    """
-    return _REMEDIES.get(code, remedy)
+
+def _worded(remedy: str, code: str, style: int) -> str:
+    return _REMEDIES.get(code, ("", ""))[style] or remedy
+
+
+def missing_value(field: FieldRequest, got: str) -> RecordError:
+    """The error of a record without a value for a field."""
+    return RecordError(field.path, EXPECTED[field.kind], got, MISSING.get(field.kind, ""))
 
 
 def no_column(
     source: str, path: str, columns: Sequence[str], paths: Sequence[str] | None = None
 ) -> InputError:
-    """The error of a column that the source lacks, or has twice.
-
-    Args:
-        source: Its name.
-        path: The column.
-        columns: The names that it has.
-        paths: Names like which the column may be meant; None: the columns.
-    """
+    """The error of a column that the source lacks, or has twice."""
     count = columns.count(path)
     listed = ", ".join(columns[:12]) + (", …" if len(columns) > 12 else "")
     remedy, code = did_you_mean(path, columns if paths is None else paths), ""
@@ -116,74 +139,110 @@ def no_column(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A field to read, and its type.
-
-    Args:
-        path: A column's name; in JSONL and Parquet a dot separates levels
-            (``meta.label``), and ``\\.`` is a dot that belongs to the name.
-        kind: Type of its values.
-        unit: Of a time that is a number: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
-        utc: Whether a time without a zone is UTC; otherwise files must have the zone.
-        shares: Of probabilities in a list: how many; None: they are not read.
-    """
+class FieldRequest:
+    """A field to read, its type, and the column that it becomes."""
 
     path: str
+    """A column's name; in JSONL and Parquet a dot separates levels (``meta.label``), and ``\\.``
+    is a dot that belongs to the name."""
     kind: Kind
+    column: str = ""
+    """By what it is for, such as ``y_true``; by default its path."""
     unit: str | None = None
+    """Of a time that is a number: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``."""
     utc: bool = False
+    """Whether a time without a zone is UTC; otherwise files must have the zone."""
     shares: int | None = None
+    """Of probabilities in a list: how many; None: lists are not read."""
+    also: tuple[str, ...] = ()
+    """Other columns with the same values."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "column", self.column or self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class BadRecord:
-    """One record that cannot be counted.
+class RecordError(NamedTuple):
+    """Why one record cannot be counted.
 
-    >>> print(BadRecord("a.jsonl", 3, "score", "a finite number", "NaN"))
+    >>> print(RecordError("score", "a finite number", "NaN").at("a.jsonl", 3))
     a.jsonl:3: score: expected a finite number, got NaN
     """
 
-    source: str
-    line: int
-    """Counted from 1: the line where the record begins; in Parquet the row."""
     field: str
-    """The field's path, or ``record`` where the record as a whole is bad."""
+    """Its path, or ``record`` where the record as a whole is bad."""
     expected: str
     got: str
     remedy: str = ""
     remedy_code: str = ""
-    """Names a remedy that the command line words in its options, as texts of a record do."""
+    """Names a remedy that front ends word in their options."""
+    source: str = ""
+    place: int = 0
+    """In files the line where the record begins, or the row of Parquet, from 1; in a partition
+    its offset."""
+    column: str = ""
+    """What the field is for; also ``record`` and ``too long``."""
+    raw: bytes = b""
+    """The record itself, in a run."""
+
+    @classmethod
+    def of(cls, error: InputError, field: str = "", expected: str = "") -> RecordError:
+        """The error of a value, as one of its record."""
+        return cls(
+            field or error.field,
+            expected or error.expected,
+            error.got,
+            error.remedy,
+            error.remedy_code,
+        )
+
+    def at(self, source: str, place: int) -> RecordError:
+        """The same with the record's place."""
+        return self._replace(source=source, place=place)
 
     @property
-    def reason(self) -> Reason:
+    def counted_as(self) -> Reason:
         """Key that it is counted by; probabilities of all labels count under their field."""
         return self.field.partition("[")[0], self.expected
 
+    @property
+    def reason(self) -> str:
+        """Of a small set of words, to count by in a run."""
+        return self.column or self.field
+
+    @property
+    def detail(self) -> str:
+        """The error in the keys of a run's configuration, of 500 characters at most."""
+        text = self._text(_SETTINGS)
+        return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
+
+    def _text(self, style: int) -> str:
+        remedy = _worded(self.remedy, self.remedy_code, style)
+        tail = f"; {remedy}" if remedy else ""
+        where = f"{self.field}: " if self.field else ""
+        return f"{where}expected {self.expected}, got {self.got}{tail}"
+
     def __str__(self) -> str:
-        remedy = remedy_text(self.remedy, self.remedy_code)
-        remedy = f"; {remedy}" if remedy else ""
-        return (
-            f"{self.source}:{self.line}: {self.field}: "
-            f"expected {self.expected}, got {self.got}{remedy}"
-        )
+        return f"{self.source}:{self.place}: {self._text(_COMMAND)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: source, line, field, expected, got and, if any, remedy."""
-        values = asdict(self)
-        del values["remedy_code"]
-        values["remedy"] = remedy_text(self.remedy, self.remedy_code)
-        return values if self.remedy else {k: v for k, v in values.items() if k != "remedy"}
+        values = {
+            "source": self.source,
+            "line": self.place,
+            "field": self.field,
+            "expected": self.expected,
+            "got": self.got,
+        }
+        if self.remedy:
+            values["remedy"] = remedy_text(self.remedy, self.remedy_code)
+        return values
 
 
 @dataclass(slots=True)
 class BadRecords:
-    """Bad records: all counted by their reason, the first ten kept.
+    """Bad records: all counted by their reason, the first ten kept."""
 
-    A file may be bad from its first line to its last, so a list of all of them
-    would not be bounded.
-    """
-
-    first: list[BadRecord] = field(default_factory=list)
+    first: list[RecordError] = field(default_factory=list)
     reasons: Counter[Reason] = field(default_factory=Counter)
 
     @property
@@ -196,9 +255,9 @@ class BadRecords:
         counts = sorted(self.reasons.items(), key=lambda item: (-item[1], item[0]))
         return counts[:most]
 
-    def add(self, record: BadRecord, count: int = 1) -> None:
+    def add(self, record: RecordError, count: int = 1) -> None:
         """Add a record, and count `count` records of its reason."""
-        self.count_only({record.reason: count})
+        self.count_only({record.counted_as: count})
         if len(self.first) < KEPT:
             self.first.append(record)
 
@@ -211,24 +270,28 @@ class BadRecords:
     def add_all(self, other: BadRecords) -> None:
         """Add those of a later check of the same lines; the first ten lines are kept."""
         self.count_only(other.reasons)
-        self.first = sorted(self.first + other.first, key=lambda record: record.line)[:KEPT]
+        self.first = sorted(self.first + other.first, key=lambda record: record.place)[:KEPT]
 
-    def add_column(self, positions: Sequence[int], describe: Callable[[int], BadRecord]) -> None:
-        """Count records at these positions, all for the reason of the first."""
-        if positions:
-            found = BadRecords([describe(position) for position in positions[:KEPT]])
-            found.count_only({found.first[0].reason: len(positions)})
+    def reject(
+        self, keep: BoolArray, wrong: BoolArray, error: Callable[[int], RecordError]
+    ) -> None:
+        """Take wrong rows out of those to keep, and count them for the reason of the first."""
+        rows = np.flatnonzero(wrong & keep).tolist()
+        if rows:
+            found = BadRecords([error(row) for row in rows[:KEPT]])
+            found.count_only({found.first[0].counted_as: len(rows)})
             self.add_all(found)
+            keep &= ~wrong
 
 
 @dataclass(slots=True)
 class Chunk:
     """Some consecutive records of one source.
 
-    ``events.columns[path][n]`` is the value of record n, which began at line ``events.places[n]``.
-    Every number is finite and every weight 0 or more; every label is a str, an
-    int, a bool or a float, and a slice's value may be None as well; times are
-    numpy ``datetime64`` in UTC.
+    ``events.columns[column][n]`` is the value of record n, which began at line
+    ``events.places[n]``. Every number is finite and every weight 0 or more; every label is a str,
+    an int, a bool or a float, and a slice's value may be None as well; times are numpy
+    ``datetime64`` in UTC.
     """
 
     source: str
@@ -238,42 +301,40 @@ class Chunk:
 
 def checked_chunk(
     source: str,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     events: EventColumns,
     bad: BadRecords,
     keep: BoolArray | None = None,
 ) -> Chunk:
     """A chunk of the events to keep, without those whose numbers, weights or times are invalid."""
-    if keep is not None and not keep.all():
-        events = events.take(keep)
-    columns = events.columns
-    rejected: BoolArray | None = None
-    for want in wanted:
-        values: Any = columns[want.path]
+    columns, places = events.columns, events.places
+    keep = np.ones(events.rows, dtype=np.bool_) if keep is None else keep
+    for one in fields:
+        values: Any = columns[one.column]
         wrong = None
-        if want.kind == "time":
-            columns[want.path], wrong = time_column(values, want.unit, utc=want.utc)
-        elif want.kind == "number":
+        if one.kind == "time":
+            columns[one.column], wrong = time_column(values, one.unit, utc=one.utc)
+        elif one.kind == "number":
             wrong = ~np.isfinite(values)
-        elif want.kind == "weight":
+        elif one.kind == "weight":
             wrong = ~((values >= 0) & (values <= MAX_WEIGHT))
-        if wrong is None or not wrong.any():
-            continue
         # A record with two bad fields is one bad record, counted for the first field.
-        new = wrong if rejected is None else wrong & ~rejected
-        rejected = wrong if rejected is None else wrong | rejected
-        bad.add_column(
-            np.flatnonzero(new).tolist(),
-            lambda n, w=want, v=values: _bad_value(source, int(events.places[n]), w, v[n]),  # type: ignore[misc]
-        )
-    return Chunk(source, events if rejected is None else events.take(~rejected), bad)
+        if wrong is not None and wrong.any():
+            bad.reject(
+                keep,
+                wrong,
+                lambda n, f=one, v=values: _value_error(f, v[n]).at(source, int(places[n])),  # type: ignore[misc]
+            )
+    if not keep.all():
+        events = events.select(keep)
+    for one in fields:
+        events.columns |= dict.fromkeys(one.also, events.columns[one.column])
+    return Chunk(source, events, bad)
 
 
-def _bad_value(source: str, line: int, want: Wanted, value: Any) -> BadRecord:
-    if want.kind == "time":
-        error = time_error(value, want.unit)
-        expected, got = EXPECTED[want.kind], error.got
-        return BadRecord(source, line, want.path, expected, got, error.remedy, error.remedy_code)
+def _value_error(field: FieldRequest, value: Any) -> RecordError:
+    if field.kind == "time":
+        return RecordError.of(time_error(value, field.unit), field.path, EXPECTED[field.kind])
     number = float(value)
     got = str(int(number)) if number.is_integer() and abs(number) < 1e15 else shown(number)
-    return BadRecord(source, line, want.path, EXPECTED[want.kind], got)
+    return RecordError(field.path, EXPECTED[field.kind], got)

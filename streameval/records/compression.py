@@ -8,7 +8,7 @@ import lzma
 import zlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streameval.errors import InputError
 from streameval.records.arrow import zstd_stream
@@ -16,65 +16,34 @@ from streameval.records.blocks import BLOCK_BYTES, Readable
 
 Codec: TypeAlias = Literal["gzip", "zstd", "bz2", "xz"]
 
-_ENDINGS: dict[str, Codec] = {
-    ".gz": "gzip",
-    ".zst": "zstd",
-    ".zstd": "zstd",
-    ".bz2": "bz2",
-    ".xz": "xz",
-}
+HEAD_BYTES = 10
+"""First bytes of a file by which its codec is known."""
 
-_MAGIC: tuple[tuple[bytes, Codec], ...] = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\xfd7zXZ\0", "xz"),
-)
-# Text may begin with BZh, but not with a block of such an archive, or the end of an empty one.
-_BZ2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, ValueError, OSError)
+"""Errors of reading an archive; an OSError with an ``errno`` is of the disk."""
 
-_HEAD_BYTES = 10
+
+def is_cut_short(error: BaseException) -> bool:
+    """Whether an archive ends too early, and may still be written."""
+    return isinstance(error, EOFError) or "Truncated compressed stream" in str(error)
+
+
+NOT_READ = {b"\x04\x22\x4d\x18": "LZ4", b"PK\x03\x04": "ZIP", b"\x1f\x9d": "compress"}
+"""First bytes of archives that are not read, and their names."""
+
 _STEP = 1 << 16
 _XZ_MEMORY = 256 << 20
 """Most memory of a decoder of xz, whose files declare what they take; ``xz -9`` takes 65 MiB."""
 
 
-def codec_of_name(path: str) -> tuple[Codec | None, str]:
-    """The codec that a name's ending says, and the name without it.
-
-    >>> codec_of_name("day.csv.gz"), codec_of_name("day.csv")
-    (('gzip', 'day.csv'), (None, 'day.csv'))
-    """
-    for ending, codec in _ENDINGS.items():
-        if path.lower().endswith(ending):
-            return codec, path[: -len(ending)]
-    return None, path
-
-
-def codec_of_bytes(head: bytes) -> Codec | None:
-    """The codec of a file by its first ten bytes.
-
-    >>> codec_of_bytes(b"\\x1f\\x8b\\x08"), codec_of_bytes(b"BZhello,x\\n")
-    ('gzip', None)
-    """
-    if head[:3] == b"BZh" and head[4:10] in _BZ2_BLOCKS:
-        return "bz2"
-    return next((codec for magic, codec in _MAGIC if head.startswith(magic)), None)
+class _Format(NamedTuple):
+    endings: tuple[str, ...]
+    magic: bytes
+    opened: Callable[[Any], Readable]
 
 
 def decompressed(file: Readable, source: str, named: Codec | None) -> Readable:
-    """A file's bytes, decompressed a part at a time if they are compressed.
-
-    Memory: a few megabytes, or what a zstd or xz file declares, up to 256 MiB.
-
-    Args:
-        file: Read from where it is.
-        source: Its name in errors.
-        named: The codec that its name says.
-
-    Raises:
-        InputError: It is not what its name says; while reading, it is damaged or cut short.
-        MissingExtraError: zstd without pyarrow.
-    """
+    """A file's bytes, decompressed in bounded memory; raises InputError if not as named."""
     whole = Rejoined(file)
     found = codec_of_bytes(whole.head)
     if named is not None and found != named:
@@ -86,8 +55,13 @@ def decompressed(file: Readable, source: str, named: Codec | None) -> Readable:
             remedy="rename it" if whole.head else "write it again",
         )
     if found is None:
-        return whole
-    return _Archive(_OPENED[found](whole), source, found)
+        return whole.unread()
+    return _Archive(_FORMATS[found].opened(whole), source, found)
+
+
+def opened_archive(file: Readable, codec: Codec) -> Readable:
+    """The decompressed bytes of an archive; raises ``DAMAGE``, EOFError where it is cut short."""
+    return _FORMATS[codec].opened(Rejoined(file))
 
 
 class Rejoined:
@@ -98,9 +72,17 @@ class Rejoined:
     def __init__(self, file: Readable) -> None:
         self._file = file
         self.head = b""
-        while len(self.head) < _HEAD_BYTES and (more := file.read(_HEAD_BYTES - len(self.head))):
+        while len(self.head) < HEAD_BYTES and (more := file.read(HEAD_BYTES - len(self.head))):
             self.head += more
         self._unread = self.head
+
+    def unread(self) -> Readable:
+        """The file itself at its first byte, or this one where it is a pipe."""
+        file: Any = self._file
+        if not getattr(file, "seekable", bool)():
+            return self
+        file.seek(-len(self.head), 1)
+        return self._file
 
     def read(self, size: int = BLOCK_BYTES, /) -> bytes:
         """Up to ``size`` bytes; none at the end."""
@@ -129,7 +111,7 @@ class _Archive:
         """Up to ``size`` bytes; none at the end."""
         try:
             return self._stream.read(size)
-        except (EOFError, zlib.error, lzma.LZMAError, ValueError, OSError) as error:
+        except DAMAGE as error:
             if getattr(error, "errno", None) is not None:  # of the disk, not of the archive
                 raise
             raise InputError(
@@ -173,9 +155,37 @@ class _Decoded:
                 return data
 
 
-_OPENED: dict[Codec, Callable[[Any], Readable]] = {
-    "gzip": lambda file: gzip.GzipFile(fileobj=file),
-    "zstd": zstd_stream,
-    "bz2": partial(_Decoded, bz2.BZ2Decompressor),
-    "xz": partial(_Decoded, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _XZ_MEMORY)),
+_FORMATS: dict[Codec, _Format] = {
+    "gzip": _Format((".gz",), b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
+    "zstd": _Format((".zst", ".zstd"), b"\x28\xb5\x2f\xfd", zstd_stream),
+    "bz2": _Format((".bz2",), b"BZh", partial(_Decoded, bz2.BZ2Decompressor)),
+    "xz": _Format(
+        (".xz",),
+        b"\xfd7zXZ\0",
+        partial(_Decoded, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _XZ_MEMORY)),
+    ),
 }
+
+ENDINGS: dict[str, Codec] = {
+    ending: codec for codec, one in _FORMATS.items() for ending in one.endings
+}
+"""Endings of names that say a codec."""
+
+# Text may begin with BZh, but not with a block of such an archive, or the end of an empty one.
+_BZ2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
+
+
+def codec_of_name(path: str) -> tuple[Codec | None, str]:
+    """The codec that a name's ending says, and the name without it."""
+    for ending, codec in ENDINGS.items():
+        if path.lower().endswith(ending):
+            return codec, path[: -len(ending)]
+    return None, path
+
+
+def codec_of_bytes(head: bytes) -> Codec | None:
+    """The codec of a file by its first ten bytes."""
+    for codec, one in _FORMATS.items():
+        if head.startswith(one.magic) and (codec != "bz2" or head[4:10] in _BZ2_BLOCKS):
+            return codec
+    return None

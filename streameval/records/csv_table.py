@@ -8,20 +8,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from streameval.errors import InputError, shown
-from streameval.events.values import BoolArray, FloatArray
+from streameval.events.values import BoolArray, FloatArray, LabelColumn, factorised
 from streameval.records.blocks import Readable, line_blocks
 from streameval.records.chunk import (
     EXPECTED,
     MISSING,
-    BadRecord,
     BadRecords,
     Chunk,
-    Wanted,
+    FieldRequest,
+    RecordError,
     checked_chunk,
     no_column,
 )
@@ -31,7 +31,7 @@ from streameval.records.event_columns import (
     RecordPlaces,
     probability_columns,
 )
-from streameval.records.json_record import CANNOT_DECODE, Fault, fault_in_text, value_decoder
+from streameval.records.json_records import CANNOT_DECODE, error_in_text, value_decoder
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.layout import Layout
 from streameval.records.times import number_or_text
@@ -61,14 +61,7 @@ _cut: Callable[[str, int, str, int], NativeTable | None] | None = getattr(
 
 
 class LabelTypes:
-    """Type of the label columns in the CSV files of one command.
-
-    A CSV cell is text: whether ``1`` is a number is decided once, from the
-    first rows that hold labels, and holds for every later file.
-
-    Args:
-        chosen: The type, or None to infer it.
-    """
+    """Types of the label columns in the CSV files of one command."""
 
     def __init__(self, chosen: LabelType | None = None) -> None:
         self._chosen = chosen
@@ -80,11 +73,7 @@ class LabelTypes:
         columns: Mapping[str, Collection[str]],
         missing: frozenset[str] = frozenset(),
     ) -> None:
-        """Infer the types of columns that have none yet, without cells that are missing.
-
-        Raises:
-            InputError: One column holds text and another numbers.
-        """
+        """Infer the types of columns that have none; raises InputError for text beside numbers."""
         if self._chosen is not None:
             return
         for path, texts in columns.items():
@@ -112,47 +101,17 @@ class LabelTypes:
 def read_csv(
     stream: Readable,
     source: str,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
     layout: Layout = _NO_LAYOUT,
     *,
     columns: list[str] | None = None,
     first_line: int = 1,
-    cut: bool = False,
+    cut: bool = False,  # whether the stream is a part of a file, cut behind newlines
 ) -> Iterator[Chunk]:
-    """Chunks of some thousand rows each; the first line names the columns, or they are numbers.
-
-    Quoted fields may hold delimiters, quotes and newlines. A row with too few or
-    too many fields, an open quote or a field beyond ``csv.field_size_limit()``
-    is a bad record. A cell of probabilities holds a JSON array or object.
-
-    Args:
-        stream: Read from where it is.
-        source: Its name in errors.
-        wanted: The columns.
-        label_types: Types of the labels' columns; those not known yet are inferred.
-        layout: How the file is written.
-        columns: The names in the header, where the stream begins behind it.
-        first_line: The number of the first line; of a part of a file, above 1.
-        cut: Whether the stream is a part of a file, cut behind newlines. A row may then be cut
-            inside its quotes: a stream that begins with a row and ends without an open quote
-            ends with a row, so that the next part begins with one. Any other is refused.
-
-    Cost:
-        About 0.4 µs for a row of five fields, 0.9 where some are quoted.
-
-    Raises:
-        InputError: There is no header, or it lacks a wanted column, or a part may be cut
-            inside a row.
-
-    >>> import io
-    >>> table = io.BytesIO(b"label,score\\n1,0.5\\n")
-    >>> wanted = [Wanted("label", "label"), Wanted("score", "number")]
-    >>> [chunk.events.columns["label"] for chunk in read_csv(table, "a.csv", wanted, LabelTypes())]
-    [array([1])]
-    """
+    """Chunks of some thousand rows each; the first line names the columns, or they are numbers."""
     table = _CsvRows(stream, source, layout, columns, first_line=first_line, cut=cut)
-    indices = {want.path: _index(table, want.path, source) for want in wanted}
+    indices = {one.column: _index(table, one.path, source) for one in fields}
     while not table.at_end:
         bad = BadRecords()
         rows = table.read(bad)
@@ -160,8 +119,8 @@ def read_csv(
             # In a function of its own, which frees the cells before the next are read.
             yield text_chunk(
                 source,
-                wanted,
-                {path: rows.cells(index) for path, index in indices.items()},
+                fields,
+                {column: rows.cells(index) for column, index in indices.items()},
                 rows.lines,
                 label_types,
                 layout,
@@ -172,30 +131,6 @@ def read_csv(
 def csv_columns(stream: Readable, source: str, layout: Layout = _NO_LAYOUT) -> list[str]:
     """The names in the header; raises InputError where there is none."""
     return _CsvRows(stream, source, layout).header
-
-
-class Cells(Protocol):
-    """The cells of one column."""
-
-    def text(self, row: int) -> str:
-        """The cell of a row."""
-        ...
-
-    def texts(self) -> list[str]:
-        """All of them."""
-        ...
-
-    def distinct(self) -> Collection[str]:
-        """Each text once."""
-        ...
-
-    def mapped(self, values: Mapping[str, Any], dtype: Any = None) -> Column:
-        """The value of each cell's text: an array of a type, or a list."""
-        ...
-
-    def numbers(self) -> tuple[FloatArray, list[int]]:
-        """The numbers, and the rows of cells that are not numbers (they become 1)."""
-        ...
 
 
 class TextCells:
@@ -219,9 +154,11 @@ class TextCells:
         return set(self._cells)
 
     def mapped(self, values: Mapping[str, Any], dtype: Any = None) -> Column:
-        """The value of each cell's text: an array of a type, or a list."""
-        found = map(values.__getitem__, self._cells)
-        return list(found) if dtype is None else np.fromiter(found, dtype, len(self._cells))
+        """The value of each cell's text: an array of a type, or distinct values with codes."""
+        if dtype is None:
+            distinct, codes = factorised(self._cells)
+            return LabelColumn([values[text] for text in distinct], codes)
+        return np.fromiter(map(values.__getitem__, self._cells), dtype, len(self._cells))
 
     def numbers(self) -> tuple[FloatArray, list[int]]:
         """The numbers, and the rows of cells that are not numbers (they become 1)."""
@@ -265,15 +202,17 @@ class _NativeCells:
     def mapped(self, values: Mapping[str, Any], dtype: Any = None) -> Column:
         texts, codes = self._codes()
         found = [values[text] for text in texts]
-        if dtype is not None:
-            return np.array(found, dtype)[codes]  # type: ignore[no-any-return]
-        objects = np.empty(len(found), dtype=object)
-        objects[:] = found
-        return objects[codes].tolist()  # type: ignore[no-any-return]
+        if dtype is None:
+            return LabelColumn(found, codes.astype(np.int64))
+        return np.array(found, dtype)[codes]  # type: ignore[no-any-return]
 
     def numbers(self) -> tuple[FloatArray, list[int]]:
         numbers, others = self._table.numbers(self._column)
         return numbers, _parse_each(numbers, others, self.text)
+
+
+Cells: TypeAlias = TextCells | _NativeCells
+"""The cells of one column."""
 
 
 def _parse_each(
@@ -294,7 +233,7 @@ def _parse_each(
 
 def text_chunk(
     source: str,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     texts: Mapping[str, Cells],
     lines: RecordPlaces,
     label_types: LabelTypes,
@@ -304,36 +243,36 @@ def text_chunk(
     """The chunk of columns of text, one for each wanted path."""
     label_types.infer(
         source,
-        {w.path: texts[w.path].distinct() for w in wanted if w.kind == "label"},
+        {one.path: texts[one.column].distinct() for one in fields if one.kind == "label"},
         layout.missing_labels,
     )
     columns: dict[str, Column] = {}
     keep: BoolArray = np.ones(len(lines), dtype=np.bool_)
     gone = layout.missing or frozenset()
-    for want in wanted:
-        cells = texts[want.path]
-        if gone and want.kind != "label":
+    for one in fields:
+        cells = texts[one.column]
+        if gone and one.kind != "label":
             cells = TextCells(["" if text in gone else text for text in cells.texts()])
-        faults = BadRecords()
-        if want.kind == "label":
-            column, wrong = _labels(cells, label_types.of(want.path), layout.missing_labels)
-        elif want.kind == "slice":
+        errors = BadRecords()
+        if one.kind == "label":
+            column, wrong = _labels(cells, label_types.of(one.path), layout.missing_labels)
+        elif one.kind == "slice":
             column, wrong = cells.mapped({text: text or None for text in cells.distinct()}), []
-        elif want.kind == "time":
+        elif one.kind == "time":
             column, wrong = list(map(number_or_text, cells.texts())), []
-        elif want.kind in ("probability", "probabilities"):
-            column, wrong = _probabilities(cells, want)
+        elif one.kind in ("probability", "probabilities"):
+            column, wrong = _probabilities(cells, one)
         else:
             column, wrong = cells.numbers()
         for position in wrong:
             if keep[position]:
-                line, text = int(lines[position]), texts[want.path].text(position)
-                fault = _fault(want, text, cells.text(position), label_types, layout)
-                faults.add(BadRecord(source, line, *fault))
+                line, text = int(lines[position]), texts[one.column].text(position)
+                error = _cell_error(one, text, cells.text(position), label_types, layout)
+                errors.add(error.at(source, line))
                 keep[position] = False
-        bad.add_all(faults)
-        columns[want.path] = column
-    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
+        bad.add_all(errors)
+        columns[one.column] = column
+    return checked_chunk(source, fields, EventColumns(columns, lines), bad, keep)
 
 
 def _index(table: _CsvRows, path: str, source: str) -> int:
@@ -396,12 +335,12 @@ def _labels(
         return cells.mapped(kept), wrong
 
 
-def _probabilities(cells: Cells, want: Wanted) -> tuple[Column, list[int]]:
+def _probabilities(cells: Cells, one: FieldRequest) -> tuple[Column, list[int]]:
     """The probabilities of JSON texts or numbers, and the positions of cells that are neither."""
     texts = cells.texts()
-    if want.kind == "probability" and not {"[", "{"} & set("".join(texts)):
+    if one.kind == "probability" and not {"[", "{"} & set("".join(texts)):
         return cells.numbers()
-    decoder = value_decoder(want)
+    decoder = value_decoder(one)
     values: list[Any] = []
     wrong: list[int] = []
     for position, text in enumerate(texts):
@@ -417,35 +356,29 @@ def _probabilities(cells: Cells, want: Wanted) -> tuple[Column, list[int]]:
     return probability_columns(values), wrong
 
 
-def _fault(want: Wanted, text: str, cell: str, label_types: LabelTypes, layout: Layout) -> Fault:
-    """The fault of a cell.
-
-    Args:
-        want: What was to be read.
-        text: The cell as it is written.
-        cell: The same, or nothing where that is a missing value.
-        label_types: The types of labels.
-        layout: The texts of missing values.
-    """
-    if text and (not cell or (want.kind == "label" and text in layout.missing_labels)):
-        remedy, code = MISSING.get(want.kind, ""), ""
-        if want.kind == "label" and layout.missing is None:
+def _cell_error(
+    one: FieldRequest, text: str, cell: str, label_types: LabelTypes, layout: Layout
+) -> RecordError:
+    """The error of a cell: ``text`` as it is written, ``cell`` empty where that is missing."""
+    if text and (not cell or (one.kind == "label" and text in layout.missing_labels)):
+        remedy, code = MISSING.get(one.kind, ""), ""
+        if one.kind == "label" and layout.missing is None:
             remedy = "leave this event out; or, if it is a class, pass na_values=[]"
             code = "na_values"
-        return Fault(want.path, EXPECTED[want.kind], f"{text}, a missing value", remedy, code)
-    if want.kind in ("probability", "probabilities"):
-        fault = fault_in_text(text, want)
-        if fault.remedy_code == "probability":
+        return RecordError(one.path, EXPECTED[one.kind], f"{text}, a missing value", remedy, code)
+    if one.kind in ("probability", "probabilities"):
+        error = error_in_text(text, one)
+        if error.remedy_code == "probability":
             remedy = "give proba={label: column, ...}, or positive= where the column is that "
-            return fault._replace(remedy=remedy + "label's probability", remedy_code="proba_text")
-        return fault
-    if want.kind != "label":
+            return error._replace(remedy=remedy + "label's probability", remedy_code="proba_text")
+        return error
+    if one.kind != "label":
         got = f"the text {shown(text)}" if text else "nothing"
-        return Fault(want.path, EXPECTED[want.kind], got)
+        return RecordError(one.path, EXPECTED[one.kind], got)
     try:
-        label_from_text(text, label_types.of(want.path))
+        label_from_text(text, label_types.of(one.path))
     except InputError as error:
-        return Fault(want.path, error.expected, error.got, error.remedy, error.remedy_code)
+        return RecordError.of(error, one.path)
     raise AssertionError("a cell that reads is not bad")
 
 
@@ -504,15 +437,7 @@ class _Rows(NamedTuple):
 
 
 class _CsvRows:
-    """The rows of a stream under their header.
-
-    Blocks without quotes are cut at their commas, three times faster than
-    ``csv`` does it. From the first block that has a quote, or a row of another
-    width, or any other exception, ``csv`` reads the rest.
-
-    Raises:
-        InputError: There is no header.
-    """
+    """The rows of a stream under their header; raises InputError where there is none."""
 
     def __init__(
         self,
@@ -547,23 +472,28 @@ class _CsvRows:
                 lines = io.StringIO(text, newline="\n")
                 width = len(next((row for row in self._csv(lines) if row), []))
                 if not width:
-                    raise self._no_header("an empty file")
+                    raise self._no_header(_EMPTY)
                 return [str(number + 1) for number in range(width)]
             header: list[str] = next((row for row in self._reader if row), [])
         except csv.Error as error:
             # A file in another encoding may be no CSV either.
             mark = _mark([self._lines.text]) if self._lines.marked else None
-            raise self._no_header(*(mark[1:] if mark else self._why(error)[1:2])) from None
+            raise self._no_header(mark or self._why(error)._replace(remedy="")) from None
         mark = _mark(header) if self._lines.marked else None
         if mark or not header:
-            raise self._no_header(*(mark[1:] if mark else ["an empty file"]))
+            raise self._no_header(mark or _EMPTY)
         return header
 
-    def _no_header(self, got: str, remedy: str = "", code: str = "") -> InputError:
-        expected = "a header line that names the columns" if self.named else "rows"
-        return InputError(self._source, expected=expected, got=got, remedy=remedy, remedy_code=code)
+    def _no_header(self, error: RecordError) -> InputError:
+        return InputError(
+            self._source,
+            expected="a header line that names the columns" if self.named else "rows",
+            got=error.got,
+            remedy=error.remedy,
+            remedy_code=error.remedy_code,
+        )
 
-    def _why(self, error: csv.Error) -> tuple[str, str, str]:
+    def _why(self, error: csv.Error) -> RecordError:
         return _why(error, "a comma" if self._delimiter == "," else shown(self._delimiter))
 
     @property
@@ -572,6 +502,8 @@ class _CsvRows:
 
     def read(self, bad: BadRecords) -> _Rows:
         """The next rows that are as wide as the header, and their lines."""
+        # Cut at delimiters three times faster than csv does it, up to the first block that has a
+        # quote, a row of another width, or any other exception.
         if self._plain:
             text = self._lines.take()
             plain = None
@@ -597,14 +529,15 @@ class _CsvRows:
             self.at_end = len(rows) < _ROWS
         except csv.Error as caught:
             if self._cut:
+                # A row may be cut inside its quotes. A part that begins with a row and ends
+                # without an open quote ends with a row, so that the next one begins with one.
                 got = str(caught)
                 raise InputError(self._source, expected="a part of whole rows", got=got) from None
             error = caught
         good, lines = self._good_rows(rows, first, error is not None, bad)
         if error is not None:
-            expected, got, remedy = self._why(error)
             line = first + sum(map(_physical_lines, rows))
-            bad.add(BadRecord(self._source, line, "record", expected, got, remedy))
+            bad.add(self._why(error).at(self._source, line))
         return _Rows(lambda index: TextCells(list(map(itemgetter(index), good))), lines)
 
     def _good_rows(
@@ -621,9 +554,9 @@ class _CsvRows:
         for row in rows:
             mark = _mark(row) if self._lines.marked else None
             if row and not mark and len(row) != width:
-                mark = f"{width} fields, as the header has", str(len(row))
+                mark = RecordError("record", f"{width} fields, as the header has", str(len(row)))
             if mark:
-                bad.add(BadRecord(self._source, line, "record", *mark))
+                bad.add(mark.at(self._source, line))
             elif row:
                 good.append(row)
                 lines.append(line)
@@ -644,11 +577,7 @@ def _plain_rows(text: str, width: int, delimiter: str) -> tuple[int, Callable[[i
 
 
 def _plain_cells(text: str, width: int, delimiter: str = ",") -> list[str] | None:
-    """The cells of all lines, a newline after each line's; None if ``csv`` must parse them.
-
-    >>> _plain_cells("1,a\\n2,b\\n", 2)
-    ['1', 'a', '\\n', '2', 'b', '\\n', '']
-    """
+    """The cells of all lines, a newline after each line's; None if ``csv`` must parse them."""
     if '"' in text:
         return None
     if "\r" in text:
@@ -674,29 +603,34 @@ def _physical_lines(row: list[str]) -> int:
     return 1 + sum(field.count("\n") for field in row)
 
 
-def _why(error: csv.Error, delimiter: str) -> tuple[str, str, str]:
-    """Expected, got and remedy of an error of ``csv``."""
+def _why(error: csv.Error, delimiter: str) -> RecordError:
+    """The error of a record that ``csv`` rejects."""
     text = str(error)
+    expected, got, remedy = "comma-separated values", text, ""
     if "field limit" in text:
-        limit = f"a field of at most {csv.field_size_limit():,} characters"
-        return limit, "a longer one", "is a quote left open?"
-    if "end of data" in text:
-        return "a closing quote", "the end of the file", "is a quote left open?"
-    if "expected after" in text:
-        return f"{delimiter} after the closing quote", "other text", "double a quote inside quotes"
-    if "new-line character" in text:
-        return "lines that end with a newline", "a carriage return inside a field", ""
-    return "comma-separated values", text, ""
+        expected = f"a field of at most {csv.field_size_limit():,} characters"
+        got, remedy = "a longer one", "is a quote left open?"
+    elif "end of data" in text:
+        expected, got, remedy = "a closing quote", "the end of the file", "is a quote left open?"
+    elif "expected after" in text:
+        expected, got = f"{delimiter} after the closing quote", "other text"
+        remedy = "double a quote inside quotes"
+    elif "new-line character" in text:
+        expected, got = "lines that end with a newline", "a carriage return inside a field"
+    return RecordError("record", expected, got, remedy)
 
 
-def _mark(row: list[str]) -> tuple[str, ...] | None:
-    """Expected, got and remedy if a row holds a marker of a line that could not be decoded."""
+def _mark(row: list[str]) -> RecordError | None:
+    """The error if a row holds a marker of a line that could not be decoded."""
     text = "".join(row)
     if _OVERLONG in text:
-        return "a line of at most 4 MiB", "a longer one"
+        return RecordError("record", "a line of at most 4 MiB", "a longer one")
     for character in text:
         if _FIRST_ESCAPED <= character <= _LAST_ESCAPED:
             got = f"byte 0x{ord(character) - 0xDC00:02x}"
             remedy = 'declare the encoding of the file, such as encoding="cp1252"'
-            return "UTF-8 text", got, remedy, "encoding"
+            return RecordError("record", "UTF-8 text", got, remedy, "encoding")
     return None
+
+
+_EMPTY = RecordError("record", "rows", "an empty file")

@@ -18,14 +18,14 @@ from streameval.evaluator.slices import Slicer
 from streameval.events.values import MAX_WEIGHT, check_same_length, column_array
 from streameval.metrics.registry import metric_names
 from streameval.records.arrow import read_table
-from streameval.records.chunk import BadRecord, Chunk, Wanted
+from streameval.records.chunk import Chunk, FieldRequest, RecordError
 from streameval.records.csv_table import LabelTypes
-from streameval.records.feed import BATCH_ROWS, BadRecordError, Feed
+from streameval.records.input_files import check_layout, column_names, find_sources, read_source
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.layout import FORMATS, Layout, text_layout
 from streameval.records.parts import counted_in_parts, processes
+from streameval.records.record_counter import BATCH_ROWS, BadRecordError, RecordCounter
 from streameval.records.rules import check_spec
-from streameval.records.sources import check_layout, column_names, find_sources, read_source
 from streameval.records.spec import MAX_SLICES, Dimensions, Spec, checked_proba
 from streameval.records.tables import find_table, probability_block, read_columns
 from streameval.records.wording import CALL
@@ -229,9 +229,11 @@ def _task(task: Any) -> str:
     return _one_of("task", task, ("auto", *task_names()))
 
 
-def _counted(spec: Spec, chunks: Iterable[Chunk], in_parts: Feed | None = None) -> Evaluator:
+def _counted(
+    spec: Spec, chunks: Iterable[Chunk], in_parts: RecordCounter | None = None
+) -> Evaluator:
     """The evaluator of all chunks' events; raises InputError at the first bad one."""
-    feed = Feed(spec, skip=False) if in_parts is None else in_parts
+    feed = RecordCounter(spec, skip=False) if in_parts is None else in_parts
     try:
         for chunk in chunks:
             feed.add(chunk)
@@ -309,7 +311,7 @@ def _of_files(
     feed = counted_in_parts(spec, sources, types, skip=False, workers=count)
     if feed is not None:
         return _counted(spec, (), feed)
-    wanted = spec.wanted()
+    wanted = spec.field_requests()
 
     def chunks() -> Iterator[Chunk]:
         for source in sources:
@@ -318,8 +320,8 @@ def _of_files(
     return _counted(spec, chunks())
 
 
-def _wanted(spec: Spec, block: Any) -> list[Wanted]:
-    return [want for want in spec.wanted() if block is None or want.path != _BLOCK]
+def _wanted(spec: Spec, block: Any) -> list[FieldRequest]:
+    return [want for want in spec.field_requests() if block is None or want.path != _BLOCK]
 
 
 def _with_block(chunks: Iterator[Chunk], block: Any) -> Iterator[Chunk]:
@@ -331,7 +333,7 @@ def _with_block(chunks: Iterator[Chunk], block: Any) -> Iterator[Chunk]:
             rows = int(places[-1]) + 1 if len(places) else rows
             if rows > len(block):
                 break
-            chunk.events.columns[_BLOCK] = block[places]
+            chunk.events.columns["proba"] = block[places]
         yield chunk
     if block is not None and rows != len(block):
         raise InputError(
@@ -382,14 +384,14 @@ def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
     return value
 
 
-def _as_input_error(record: BadRecord) -> InputError:
+def _as_input_error(record: RecordError) -> InputError:
     """The error of a row of a table, or of a line of a file."""
     of_table = record.source == _DATA
     return InputError(
-        record.field if of_table else f"{record.source}:{record.line}: {record.field}",
+        record.field if of_table else f"{record.source}:{record.place}: {record.field}",
         expected=record.expected,
         got=record.got,
-        position=record.line if of_table else None,
+        position=record.place if of_table else None,
         remedy=record.remedy,
         remedy_code=record.remedy_code,
     )
@@ -489,7 +491,7 @@ def from_counts(
         }
     )
     try:
-        return _counted(spec, read_columns(table, _DATA, spec.wanted(), BATCH_ROWS))
+        return _counted(spec, read_columns(table, _DATA, spec.field_requests(), BATCH_ROWS))
     except InputError as error:
         if error.position is None:
             raise

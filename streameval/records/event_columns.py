@@ -1,9 +1,8 @@
 """Events column by column: as files and messages are read, joined, and counted.
 
-An evaluator's columns are ``y_true``, ``y_pred``, ``score``, ``proba``, ``weight``, ``time``
-(microseconds since 1970) and ``slice:KEY``; it ignores others, such as ``id``. A comparison's
-are ``y_pred:MODEL`` and ``score:MODEL`` instead. The readers of files name columns by the path of
-their field.
+An evaluator's columns are ``y_true``, ``y_pred``, ``score``, ``proba``, ``weight``, ``unit``,
+``time`` (microseconds since 1970) and ``slice:KEY``; it ignores others, such as ``id``. A
+comparison's are ``y_pred:MODEL`` and ``score:MODEL`` instead.
 """
 
 from __future__ import annotations
@@ -68,16 +67,7 @@ class ColumnPattern:
 
 @dataclass(slots=True)
 class EventColumns:
-    """Events of one source or of several, column by column.
-
-    Attributes:
-        columns: One value an event in each.
-        places: Where each event stands in its source.
-
-    >>> events = EventColumns({"y_true": ["a", "b"], "slice:country": ["PT", None]}, range(1, 3))
-    >>> list(events.take(slice(1, 2)).events())
-    [{'y_true': 'b', 'slice:country': None}]
-    """
+    """Events of one source or of several: one value an event in each column, and their places."""
 
     columns: dict[str, Column]
     places: RecordPlaces
@@ -87,21 +77,18 @@ class EventColumns:
         """Number of events."""
         return len(self.places)
 
-    def take(self, rows: slice | BoolArray | IntArray) -> EventColumns:
+    def select(self, rows: slice | BoolArray | IntArray) -> EventColumns:
         """These events: a slice, the true ones of a mask, or indices in their order."""
         chosen: Any = rows
         places: Any = self.places
         if not isinstance(rows, slice):
             chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
             places = _place_array(places)
-        columns = {name: _taken(column, chosen) for name, column in self.columns.items()}
+        columns = {name: _selected(column, chosen) for name, column in self.columns.items()}
         return EventColumns(columns, places[chosen])
 
     def coded(self) -> EventColumns:
-        """The events with labels and slices' values as codes, once for several evaluators.
-
-        A column that cannot be coded stays as it is; an evaluator rejects it.
-        """
+        """The events with labels and slices' values as codes, once for several evaluators."""
         made = dict(self.columns)
         for name, column in self.columns.items():
             with suppress(InputError):
@@ -111,18 +98,19 @@ class EventColumns:
                     made[name] = slice_column(column, name)
         return EventColumns(made, self.places)
 
+    def canonical(self) -> EventColumns:
+        """The events with the codes of readers in the form that an evaluator takes."""
+        made = {name: _canonical(column, name) for name, column in self.columns.items()}
+        return EventColumns(made, self.places)
+
     def events(self) -> Iterator[dict[str, Any]]:
         """The events one by one, as plain values by the name of their column."""
-        for values in zip(*map(_values, self.columns.values()), strict=True):
+        for values in zip(*map(plain_values, self.columns.values()), strict=True):
             yield dict(zip(self.columns, values, strict=True))
 
 
 def joined(parts: Sequence[EventColumns]) -> EventColumns:
-    """The events of several parts, one part after another, in the columns that all have.
-
-    Columns of different type become a list, so that ``"1"`` and ``1`` stay distinct;
-    probabilities must name the same labels in the same order.
-    """
+    """The events of several parts, one part after another, in the columns that all have."""
     parts = [part for part in parts if part.rows] or parts[:1]
     if len(parts) == 1:
         return parts[0]
@@ -137,19 +125,12 @@ def joined(parts: Sequence[EventColumns]) -> EventColumns:
 
 
 def arguments(values: Mapping[str, Any], *, probabilities: bool = True) -> dict[str, Any]:
-    """Keyword arguments of ``update_many`` out of columns, or of ``update`` out of an event.
-
-    Times become ``datetime64``: as a number, the first of a stream would have its
-    unit checked again, which the reader has done. What an event has of each label is its
-    ``proba``, or its ``score`` where it is no probability.
-
-    >>> arguments({"id": "a", "y_true": 1, "score": 0.5, "slice:country": "PT"})
-    {'y_true': 1, 'score': 0.5, 'slices': {'country': 'PT'}}
-    """
+    """Keyword arguments of ``update_many`` out of columns, or of ``update`` out of an event."""
     given = {name: values[name] for name in _SAME if values.get(name) is not None}
     if not probabilities and "proba" in given:
         given["score"] = given.pop("proba")
     if values.get("time") is not None:
+        # As a number, the first time of a stream would have its unit checked again.
         given["event_time"] = np.asarray(values["time"], np.int64).view("datetime64[us]")[()]
     slices = {name[len(SLICE) :]: v for name, v in values.items() if name.startswith(SLICE)}
     if slices:
@@ -165,18 +146,16 @@ def arguments(values: Mapping[str, Any], *, probabilities: bool = True) -> dict[
 def count_events(
     evaluator: Evaluator | Comparison, events: EventColumns
 ) -> Iterator[tuple[int, InputError]]:
-    """Count the events, and yield the row and the error of each that the evaluator rejects.
-
-    A rejected call counted nothing, and its error names one bad row. Those
-    before it are counted first, alone. From there some rows are counted one by one,
-    for bad ones often stand together; then in growing steps again. Events after a
-    yielded one are counted when the next is requested.
-    """
+    """Count the events, and yield the row and the error of each that the evaluator rejects."""
+    # A rejected call counted nothing, and its error names one bad row. The rows before it are
+    # counted first, alone. From there some are counted one by one, for bad ones often stand
+    # together; then in growing steps again.
     start = 0
     step = events.rows
-    given = partial(arguments, probabilities=evaluator.takes_probabilities)
+    probabilities = "proba" not in events.columns or evaluator.takes_probabilities
+    given = partial(arguments, probabilities=probabilities)
     while start < events.rows:
-        part = events.take(slice(start, start + step))
+        part = events.select(slice(start, start + step))
         try:
             evaluator.update_many(**given(part.columns))
         except InputError as error:
@@ -189,7 +168,7 @@ def count_events(
             step *= 2
             continue
         step = _ONE_BY_ONE
-        for row, event in enumerate(events.take(slice(start, start + step)).events(), start):
+        for row, event in enumerate(events.select(slice(start, start + step)).events(), start):
             try:
                 evaluator.update(**given(event))
             except InputError as error:
@@ -197,12 +176,25 @@ def count_events(
         start += step
 
 
-def probability_columns(values: list[Any]) -> Column:
-    """Records' probabilities in one column.
+def proba_column(number: int) -> str:
+    """The name of the column that holds the probabilities of one label."""
+    return f"proba:{number}"
 
-    Label -> column where all are mappings that name the same labels, an array where all are
-    numbers, its rows where all are lists; otherwise the values as they are.
-    """
+
+def distinct_values(column: Any) -> Iterable[Any]:
+    """The values of a column of labels or slices, each once where that saves time."""
+    if isinstance(column, LabelColumn):
+        present = np.flatnonzero(np.bincount(column.codes, minlength=1))
+        return [column.labels[n] for n in present.tolist()]
+    if isinstance(column, np.ndarray):
+        # numpy.unique makes one nan of all, but imports numpy.ma, which takes 20 ms.
+        return (np.unique(column) if column.dtype.kind == "f" else column).tolist()  # type: ignore[no-any-return]
+    values: Iterable[Any] = column
+    return values
+
+
+def probability_columns(values: list[Any]) -> Column:
+    """Probabilities as label -> column, an array or its rows; as they are where forms differ."""
     kinds = set(map(type, values))
     if kinds == {float} or kinds == {list}:
         return np.array(values, dtype=np.float64)
@@ -222,7 +214,7 @@ def _place_array(places: RecordPlaces) -> IntArray:
     return places
 
 
-def _taken(column: Column, rows: slice | IntArray) -> Column:
+def _selected(column: Column, rows: slice | IntArray) -> Column:
     if isinstance(column, LabelColumn):
         return LabelColumn(column.labels, column.codes[rows])
     if isinstance(column, dict):
@@ -233,8 +225,39 @@ def _taken(column: Column, rows: slice | IntArray) -> Column:
     return taken
 
 
+def _canonical(column: Column, name: str) -> Column:
+    """Codes of distinct values as codes of labels; as values where one is no label."""
+    if not isinstance(column, LabelColumn):
+        return column
+    labels, codes = column
+    of_slices = name.startswith(SLICE)
+    if not of_slices and name.partition(":")[0] not in ("y_true", "y_pred"):
+        return plain_values(column)
+    if of_slices or set(map(type, labels)) != {str}:
+        try:
+            found = (slice_column if of_slices else label_column)(labels, name)
+        except InputError:  # which the evaluator raises, with the position
+            return plain_values(column)
+        labels, codes = found.labels, found.codes[codes]
+    # The labels of these events only, in the order of their first occurrence.
+    first = np.full(len(labels), len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    order = np.argsort(first, kind="stable")
+    order = order[first[order] < len(codes)]
+    rank = np.zeros(len(first), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return LabelColumn([labels[n] for n in order.tolist()], rank[codes])
+
+
 def _joined(columns: Sequence[Column]) -> Column:
     first = columns[0]
+    if all(isinstance(column, LabelColumn) for column in columns):
+        known: dict[Any, int] = {}
+        codes = []
+        for labels, own in columns:
+            new = [known.setdefault(label, len(known)) for label in labels]
+            codes.append(np.array(new, dtype=np.int64)[own])
+        return LabelColumn(list(known), np.concatenate(codes))
     if isinstance(first, dict):
         return {
             label: np.concatenate([column[label] for column in columns if isinstance(column, dict)])
@@ -243,15 +266,16 @@ def _joined(columns: Sequence[Column]) -> Column:
     arrays = [column for column in columns if isinstance(column, np.ndarray)]
     if len(arrays) == len(columns):
         return np.concatenate(arrays)
-    return [value for column in columns for value in _values(column)]
+    # A list, so that "1" and 1 stay distinct.
+    return [value for column in columns for value in plain_values(column)]
 
 
-def _values(column: Column) -> list[Any]:
-    """One plain value an event."""
+def plain_values(column: Column) -> list[Any]:
+    """A column as one plain value an event."""
     if isinstance(column, LabelColumn):
         return [column.labels[code] for code in column.codes.tolist()]
     if isinstance(column, dict):
-        shares = zip(*map(_values, column.values()), strict=True)
+        shares = zip(*map(plain_values, column.values()), strict=True)
         return [dict(zip(column, share, strict=True)) for share in shares]
     values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column
     return values

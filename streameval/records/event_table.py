@@ -25,13 +25,19 @@ from streameval.evaluator.evaluator import Evaluator, from_bytes
 from streameval.evaluator.options import known_window
 from streameval.evaluator.slices import Slicer
 from streameval.events.time import event_times
-from streameval.events.values import column_array
-from streameval.records.chunk import Wanted
+from streameval.events.values import LabelColumn, column_array
+from streameval.records.chunk import FieldRequest
 from streameval.records.csv_table import LabelTypes
-from streameval.records.event_columns import SLICE, ColumnPattern, EventColumns, arguments
-from streameval.records.json_record import split_path
+from streameval.records.event_columns import (
+    SLICE,
+    ColumnPattern,
+    EventColumns,
+    arguments,
+    plain_values,
+)
+from streameval.records.input_files import find_sources, read_source
+from streameval.records.json_records import split_path
 from streameval.records.rules import check_spec
-from streameval.records.sources import find_sources, read_source
 from streameval.records.spec import KINDS, Proba, Spec
 from streameval.records.wording import ENGINE
 from streameval.tasks.registry import TASKS, TaskName, likely_task
@@ -95,7 +101,7 @@ class TableColumns:
             return EventColumns(columns, places)
         # The order of rows is not that of arrival. In the order of time no event is late.
         arrays = {name: _arrays(column, name) for name, column in columns.items()}
-        return EventColumns(arrays, places).take(np.argsort(times, kind="stable"))
+        return EventColumns(arrays, places).select(np.argsort(times, kind="stable"))
 
 
 def _arrays(column: Any, name: str) -> Any:
@@ -341,7 +347,7 @@ class PartCounter:
                 expected="a field, or a mapping from labels to fields, for files",
                 got=shown(self.columns.proba),
             )
-        wanted: dict[str, Wanted] = {}
+        wanted: dict[str, FieldRequest] = {}
         unit = self.evaluator().options["time_unit"]
         held = TASKS[self.evaluator().task].fields
         for use, field in self.columns.paths.items():
@@ -350,19 +356,23 @@ class PartCounter:
                 kind = "number"
             elif use == "event_time":
                 kind = "time"
-            wanted.setdefault(field, Wanted(field, kind, unit if kind == "time" else None))
+            used = unit if kind == "time" else None
+            wanted.setdefault(field, FieldRequest(field, kind, unit=used))
         for source in find_sources([path]):
             for chunk in read_source(
                 source, [*wanted.values()], LabelTypes(None), sys.stdin.buffer
             ):
                 for bad in chunk.bad.first:
                     raise InputError(
-                        f"{bad.source}:{bad.line}: {bad.field}",
+                        f"{bad.source}:{bad.place}: {bad.field}",
                         expected=bad.expected,
                         got=bad.got,
                         remedy=bad.remedy,
                     )
-                yield chunk.events.columns
+                yield {
+                    name: plain_values(column) if isinstance(column, LabelColumn) else column
+                    for name, column in chunk.events.columns.items()
+                }
 
 
 def _rows(table: Any) -> int:

@@ -20,14 +20,7 @@ _EXPECTED = {"int": "an integer label", "bool": "a label true or false"}
 
 
 def label_from_text(text: str, label_type: LabelType) -> str | int:
-    """The label that a text denotes.
-
-    Raises:
-        InputError: The text is not of that type, or is empty.
-
-    >>> label_from_text("7", "int"), label_from_text("True", "bool"), label_from_text("7", "str")
-    (7, True, '7')
-    """
+    """The label that a text denotes; raises InputError for a text of another type, or none."""
     if not text:
         raise InputError(
             "label",
@@ -51,11 +44,7 @@ def label_from_text(text: str, label_type: LabelType) -> str | int:
 
 
 def is_fraction(text: str) -> bool:
-    """Whether a text is a number that is not whole: a score rather than a label.
-
-    >>> is_fraction("0.93"), is_fraction("1.0"), is_fraction("spam")
-    (True, False, False)
-    """
+    """Whether a text is a number that is not whole: a score rather than a label."""
     try:
         return not float(text).is_integer()
     except (ValueError, OverflowError):
@@ -63,13 +52,7 @@ def is_fraction(text: str) -> bool:
 
 
 def likely_type(texts: Iterable[str]) -> LabelType | None:
-    """The narrowest type that fits all of these texts; None if there are none.
-
-    Empty cells are ignored.
-
-    >>> likely_type(["0", "1"]), likely_type(["True", "false"]), likely_type(["0", "spam"])
-    ('int', 'bool', 'str')
-    """
+    """The narrowest type that fits all of these texts, but empty ones; None if there are none."""
     types: set[Any] = set()
     for text in set(texts):
         if text.lower() in _TRUTH:

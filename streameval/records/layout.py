@@ -43,27 +43,20 @@ _UTF8 = ("utf-8", "utf-8-sig")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the text files of one call are written; of :func:`text_layout`.
-
-    Attributes:
-        delimiter: Between the fields of CSV; None: by the format.
-        encoding: Of CSV and JSONL; None is UTF-8.
-        header: Whether the first line of CSV names the columns; otherwise they are 1, 2, 3 …
-        missing: Cells of CSV that are missing values, beside the empty one; None: the usual
-            ones in the columns of labels.
-    """
+    """How the text files of one call are written; of :func:`text_layout`."""
 
     delimiter: str | None = None
+    """Between the fields of CSV; None: by the format."""
     encoding: str | None = None
+    """Of CSV and JSONL; None is UTF-8."""
     header: bool = True
+    """Whether the first line of CSV names the columns; otherwise they are 1, 2, 3 …"""
     missing: frozenset[str] | None = None
+    """Missing values of CSV, beside the empty cell; None: the usual ones, in labels only."""
 
     @property
     def missing_labels(self) -> frozenset[str]:
-        """Cells that are no label.
-
-        A label is a class, and ``NA`` seldom is one; a slice ``NA`` may be Namibia, and is shown.
-        """
+        """Cells that are no label: a class is seldom ``NA``; a slice ``NA`` may be Namibia."""
         return USUAL_MISSING if self.missing is None else self.missing
 
 
@@ -75,22 +68,7 @@ def text_layout(
     header: bool = True,
     na_values: Iterable[str] | None = None,
 ) -> Layout:
-    r"""The layout that options name.
-
-    Args:
-        wording: How errors write the options.
-        delimiter: One character, or ``tab``.
-        encoding: As Python spells it, such as ``"latin-1"`` or ``"utf-16"``.
-        header: Whether the first line of CSV names the columns.
-        na_values: Cells that are missing values, beside the empty one.
-
-    Raises:
-        InputError: No delimiter, or no encoding of text.
-
-    >>> from streameval.records.wording import COMMAND
-    >>> text_layout(COMMAND, delimiter="tab", encoding="UTF8")
-    Layout(delimiter='\t', encoding=None, header=True, missing=None)
-    """
+    r"""The layout that options name; raises InputError."""
     if delimiter is not None:
         text = _NAMED.get(delimiter, delimiter) if isinstance(delimiter, str) else ""
         # A letter or digit, or the marks of quotes and lines, would cut the values.
@@ -132,11 +110,7 @@ def _known_encoding(encoding: str | None, wording: Wording) -> str | None:
 
 
 class Recoded:
-    """A stream of text in another encoding, read as UTF-8.
-
-    Raises:
-        InputError: Bytes that the encoding does not have, with their line.
-    """
+    """A stream of text in another encoding, read as UTF-8; raises InputError with the line."""
 
     def __init__(self, stream: Readable, encoding: str, source: str) -> None:
         self._stream = stream

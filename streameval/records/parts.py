@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import replace
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
@@ -30,11 +29,18 @@ from streameval.errors import InputError, OptionError, StreamevalError, shown
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.values import MAX_CLASSES
 from streameval.metrics.registry import find
-from streameval.records.chunk import KEPT, MAX_REASONS, BadRecord
+from streameval.records.chunk import KEPT, MAX_REASONS, RecordError
 from streameval.records.csv_table import LabelTypes
-from streameval.records.feed import Feed
+from streameval.records.input_files import (
+    InputFile,
+    Span,
+    can_be_cut,
+    column_names,
+    lines_of,
+    read_source,
+)
+from streameval.records.record_counter import RecordCounter
 from streameval.records.remote import is_remote
-from streameval.records.sources import Source, Span, can_be_cut, column_names, lines_of, read_source
 from streameval.records.spec import Spec
 from streameval.windows.cumulative import Cumulative
 
@@ -56,12 +62,12 @@ _SERVE = "from streameval.records.parts import serve; serve()"
 class Piece(NamedTuple):
     """A file, or a part of one."""
 
-    source: Source
+    source: InputFile
     span: Span | None
     """None: all of the file."""
 
 
-def processes(workers: int | None, spec: Spec, sources: Sequence[Source]) -> int:
+def processes(workers: int | None, spec: Spec, sources: Sequence[InputFile]) -> int:
     """How many processes count the records of files; without ``workers`` by their size."""
     option = spec.wording.option
     if workers is None:
@@ -83,7 +89,7 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _needs_one(spec: Spec, sources: Sequence[Source]) -> str:
+def _needs_one(spec: Spec, sources: Sequence[InputFile]) -> str:
     """What has to be counted by one process, as options name it; empty where nothing has."""
     option = spec.wording.option
     if spec.window is not None and not isinstance(spec.window, Cumulative):
@@ -102,13 +108,13 @@ def _needs_one(spec: Spec, sources: Sequence[Source]) -> str:
 
 def counted_in_parts(
     spec: Spec,
-    sources: Sequence[Source],
+    sources: Sequence[InputFile],
     types: LabelTypes,
     *,
     skip: bool,
     workers: int,
     advance: Callable[[int], None] = lambda count: None,
-) -> Feed | None:
+) -> RecordCounter | None:
     """The feed of all records, counted by several processes; None where one has to."""
     if workers < 2:
         return None
@@ -123,7 +129,7 @@ def counted_in_parts(
         return None
 
 
-def _tasks(sources: Sequence[Source], workers: int) -> list[list[Piece]]:
+def _tasks(sources: Sequence[InputFile], workers: int) -> list[list[Piece]]:
     """The pieces of all files, in order: a few megabytes first, small ones last."""
     left = sum(source.size or 0 for source in sources)
     tasks: list[list[Piece]] = [[]]
@@ -148,9 +154,9 @@ def _tasks(sources: Sequence[Source], workers: int) -> list[list[Piece]]:
     return [task for task in tasks if task]
 
 
-def _count(feed: Feed, types: LabelTypes, task: Sequence[Piece]) -> None:
+def _count(feed: RecordCounter, types: LabelTypes, task: Sequence[Piece]) -> None:
     """Add the records of a task; raises what stops the run."""
-    wanted = feed.request.wanted()
+    wanted = feed.request.field_requests()
     for source, span in task:
         for chunk in read_source(source, wanted, types, BytesIO(), span=span):
             feed.add(chunk)
@@ -173,7 +179,7 @@ class _Run:
         skip: bool,
         advance: Callable[[int], None],
     ) -> None:
-        self._feed = Feed(spec, skip=skip)
+        self._feed = RecordCounter(spec, skip=skip)
         self._spec = spec
         self._types = deepcopy(types)  # the caller's may be needed again
         self._tasks = tasks
@@ -181,10 +187,10 @@ class _Run:
         self._bytes_left = sum(map(_bytes_of, tasks))
         self._lock = threading.Lock()
         self._advance = advance
-        self._parts: list[Feed] = []
+        self._parts: list[RecordCounter] = []
         self._failed = False
 
-    def count(self, others: Sequence[_Other]) -> Feed | None:
+    def count(self, others: Sequence[_Other]) -> RecordCounter | None:
         """Count all tasks here and in the other processes; None where one has to count them."""
         while self._feed.evaluator is None and (task := self._next()):
             self._count_here(task)
@@ -245,7 +251,7 @@ class _Run:
 
     def _can_be_shared(self) -> bool:
         """Whether what has been counted says all that the other processes need to know."""
-        labels = {want.path for want in self._spec.wanted() if want.kind == "label"}
+        labels = {want.path for want in self._spec.field_requests() if want.kind == "label"}
         of_text = any(
             piece.source.format in ("csv", "tsv") or piece.source.partitions
             for task in self._left
@@ -258,7 +264,7 @@ class _Run:
         evaluator = self._feed.evaluator
         return isinstance(evaluator, Evaluator) and evaluator.has_whole_weights
 
-    def _whole(self) -> Feed | None:
+    def _whole(self) -> RecordCounter | None:
         """The feed of all parts; None where one process might have counted otherwise."""
         feed, spec = self._feed, self._spec
         evaluator = feed.evaluator
@@ -281,25 +287,27 @@ class _Run:
         )
         return None if any(surprising) else feed
 
-    def _in_files(self, records: Sequence[BadRecord]) -> list[BadRecord]:
+    def _in_files(self, records: Sequence[RecordError]) -> list[RecordError]:
         """The first of the records, in order, with the lines of their files."""
         spans: dict[str, list[Span]] = {}
-        sources: dict[str, Source] = {}
+        sources: dict[str, InputFile] = {}
         for source, span in chain.from_iterable(self._tasks):
             sources[source.name] = source
             of_file = spans.setdefault(source.name, [])
             if span is not None and source.format != "parquet":  # whose rows are those of the file
                 of_file.append(span)
         order = {name: number for number, name in enumerate(sources)}
-        found: list[BadRecord] = []
+        found: list[RecordError] = []
         begin, lines, name = 0, 0, ""
-        for record in sorted(records, key=lambda one: (order[one.source], one.line))[:KEPT]:
+        for record in sorted(records, key=lambda one: (order[one.source], one.place))[:KEPT]:
             if record.source != name:
                 begin, lines, name = 0, 0, record.source
-            place = max((span.begin for span in spans[name] if span.begin < record.line), default=0)
+            place = max(
+                (span.begin for span in spans[name] if span.begin < record.place), default=0
+            )
             lines += lines_of(sources[name], begin, place)
             begin = place
-            found.append(replace(record, line=record.line - begin + lines))
+            found.append(record.at(record.source, record.place - begin + lines))
         return found
 
 

@@ -23,27 +23,13 @@ _PACKAGES = {
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path is a URL of another scheme than ``file``.
-
-    >>> is_remote("s3://bucket/a.parquet"), is_remote("day-1.jsonl"), is_remote("C:\\\\a.csv")
-    (True, False, False)
-    """
+    """Whether a path is a URL of another scheme than ``file``."""
     scheme, separator, _ = path.partition("://")
     return bool(separator) and scheme.isidentifier() and scheme != "file"
 
 
 def remote_files(url: str, *, directories: bool = False) -> list[str]:
-    """The files that a URL, or a pattern of URLs, names; a pattern's files sorted.
-
-    Args:
-        url: The URL or pattern.
-        directories: A directory stands for the files in it and below, as of
-            :func:`~streameval.records.sources.find_paths`.
-
-    Raises:
-        InputError: No such file, a directory, or a scheme that cannot be read.
-        MissingExtraError: fsspec, or what it reads the scheme with, is not installed.
-    """
+    """The files that a URL, or a pattern of URLs, names, sorted; raises InputError."""
     fs, path = _file_system(url)
     try:
         if _MAGIC & set(path):
@@ -79,12 +65,7 @@ def _hidden(path: str) -> bool:
 
 
 def open_remote(url: str) -> BinaryIO:
-    """The file at a URL, read in blocks.
-
-    Raises:
-        InputError: It cannot be read.
-        MissingExtraError: fsspec, or what it reads the scheme with, is not installed.
-    """
+    """The file at a URL, read in blocks; raises InputError."""
     fs, path = _file_system(url)
     try:
         file: BinaryIO = fs.open(path, "rb")

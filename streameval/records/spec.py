@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from streameval.errors import InputError, listed, shown
 from streameval.metrics.registry import find
-from streameval.records.chunk import Kind, Wanted
-from streameval.records.event_columns import ColumnPattern
+from streameval.records.chunk import FieldRequest, Kind
+from streameval.records.event_columns import SLICE, ColumnPattern, proba_column
 from streameval.records.wording import COMMAND, Wording
 from streameval.tasks.registry import TASKS, TaskName, likely_task
 from streameval.tasks.task import FieldKind
@@ -222,37 +222,51 @@ class Spec:
             )
         return replace(self, proba=found)
 
-    def wanted(self) -> list[Wanted]:
+    def field_requests(self) -> list[FieldRequest]:
         """The fields to read, each once."""
-        fields: list[Wanted] = []
+        fields: list[FieldRequest] = []
         for name, kind in KINDS.items():
             path = getattr(self, name)
             if name == "proba" and self.proba_fields:
-                fields += [Wanted(column, "number") for column in self.proba_fields]
+                fields += [
+                    FieldRequest(column, "number", proba_column(number))
+                    for number, column in enumerate(self.proba_fields)
+                ]
             elif name == "proba" and path is not None:
-                fields.append(Wanted(path, self.task_fields.get(name, kind), shares=self.shares))
+                held = self.task_fields.get(name, kind)
+                fields.append(FieldRequest(path, held, name, shares=self.shares))
             elif path is not None and kind == "time":
-                fields.append(Wanted(path, kind, self.time_unit, self.utc))
+                fields.append(FieldRequest(path, kind, name, self.time_unit, self.utc))
             elif path is not None:
-                fields.append(Wanted(path, self.task_fields.get(name, kind)))
-        for of_model in self.models.values():
-            fields += [Wanted(path, KINDS[name]) for name, path in of_model.items()]
+                fields.append(FieldRequest(path, self.task_fields.get(name, kind), name))
+        for model, of_model in self.models.items():
+            fields += [
+                FieldRequest(path, KINDS[name], f"{name}:{model}")
+                for name, path in of_model.items()
+            ]
         # A label that is sliced by is read once.
         labels = {field.path for field in fields if field.kind == "label"}
-        fields.extend(Wanted(path, "slice") for path in self.slice_fields if path not in labels)
+        for path in self.slice_fields:
+            kind = "label" if path in labels else "slice"
+            fields.append(FieldRequest(path, kind, f"{SLICE}{path}"))
         return _each_once(fields)
 
 
-def _each_once(fields: Sequence[Wanted]) -> list[Wanted]:
-    kinds: dict[str, Wanted] = {}
-    for want in fields:
-        if kinds.setdefault(want.path, want) != want:
+def _each_once(fields: Sequence[FieldRequest]) -> list[FieldRequest]:
+    found: dict[str, FieldRequest] = {}
+    for one in fields:
+        known = found.get(one.path)
+        if known is None:
+            found[one.path] = one
+        elif replace(known, column=one.column, also=()) == one:
+            found[one.path] = replace(known, also=(*known.also, one.column))
+        else:
             raise InputError(
-                want.path,
+                one.path,
                 expected="one use of the field",
-                got=f"it as a {kinds[want.path].kind} and as a {want.kind}",
+                got=f"it as a {known.kind} and as a {one.kind}",
             )
-    return list(kinds.values())
+    return list(found.values())
 
 
 def checked_proba(proba: object) -> Proba | None:

@@ -23,12 +23,10 @@ from streameval.events.values import (
 )
 from streameval.records.arrow import Table, arrow_table
 from streameval.records.chunk import (
-    EXPECTED,
-    MISSING,
-    BadRecord,
     BadRecords,
     Chunk,
-    Wanted,
+    FieldRequest,
+    missing_value,
     no_column,
 )
 from streameval.records.event_columns import Column, EventColumns
@@ -41,11 +39,7 @@ _STREAMS = ("collect_batches", "to_arrow_reader", "fetch_arrow_reader", "to_pyar
 
 
 def find_table(data: Any) -> Table | None:
-    """A data frame, a query, or an object of Arrow; None where ``data`` is none of them.
-
-    Raises:
-        MissingExtraError: narwhals or pyarrow is not installed.
-    """
+    """A data frame, a query, or an object of Arrow; None where ``data`` is none of them."""
     if type(data).__module__.partition(".")[0] == "pyarrow":
         return arrow_table(data)
     try:
@@ -96,75 +90,58 @@ def _narrowed(frame: Any) -> Any:
 
 
 def read_columns(
-    columns: Mapping[Any, Any], source: str, wanted: Sequence[Wanted], rows: int
+    columns: Mapping[Any, Any], source: str, fields: Sequence[FieldRequest], rows: int
 ) -> Iterator[Chunk]:
-    """Chunks of columns by name, each of what :meth:`Evaluator.update_many` takes.
-
-    Args:
-        columns: Arrays, lists and series of one length; probabilities also an (n, K) array, a
-            data frame, or a mapping label -> column.
-        source: Its name in errors.
-        wanted: The columns to read.
-        rows: Rows of a chunk.
-
-    Raises:
-        InputError: A column is missing, or has another length.
-    """
+    """Chunks of columns by name, each of what :meth:`Evaluator.update_many` takes."""
     read: dict[str, Column] = {}
     length: int | None = None
-    for want in wanted:
-        if want.path not in columns:
-            raise no_column(source, want.path, list(map(str, columns)))
-        read[want.path] = column = _column(columns[want.path], want)
+    for field in fields:
+        if field.path not in columns:
+            raise no_column(source, field.path, list(map(str, columns)))
+        column = _column(columns[field.path], field)
+        read |= dict.fromkeys((field.column, *field.also), column)
         own = _length(column)
         length = own if length is None else length
-        check_same_length(length, own, want.path)
+        check_same_length(length, own, field.path)
     events = EventColumns(read, range(length or 0))
     for start in range(0, events.rows, rows):
-        yield _chunk(source, events.take(slice(start, start + rows)), wanted)
+        yield _chunk(source, events.select(slice(start, start + rows)), fields)
 
 
-def _chunk(source: str, events: EventColumns, wanted: Sequence[Wanted]) -> Chunk:
+def _chunk(source: str, events: EventColumns, fields: Sequence[FieldRequest]) -> Chunk:
     """The chunk of these events, those without a value for a field left out as bad."""
     bad = BadRecords()
     keep = np.ones(events.rows, dtype=np.bool_)
-    for want in wanted:
-        column = events.columns[want.path]
-        if want.kind == "slice" or not isinstance(column, list):
+    for field in fields:
+        column = events.columns[field.column]
+        if field.kind == "slice" or not isinstance(column, list):
             continue
-        missing = np.fromiter(map(is_missing, column), np.bool_, len(column))
-        new = missing & keep
-        bad.add_column(
-            np.flatnonzero(new).tolist(),
-            lambda n, w=want, c=column: BadRecord(  # type: ignore[misc]
-                source,
-                int(events.places[n]),
-                w.path,
-                EXPECTED[w.kind],
-                shown(c[n]),
-                MISSING.get(w.kind, ""),
+        bad.reject(
+            keep,
+            np.fromiter(map(is_missing, column), np.bool_, len(column)),
+            lambda n, f=field, c=column: missing_value(f, shown(c[n])).at(  # type: ignore[misc]
+                source, int(events.places[n])
             ),
         )
-        keep &= ~missing
-    return Chunk(source, events if keep.all() else events.take(keep), bad)
+    return Chunk(source, events if keep.all() else events.select(keep), bad)
 
 
-def _column(values: Any, want: Wanted) -> Column:
+def _column(values: Any, field: FieldRequest) -> Column:
     """The column as it is counted: the evaluator checks all but times."""
-    if want.kind == "time":
+    if field.kind == "time":
         given = values if hasattr(values, "dtype") or isinstance(values, list) else list(values)
-        times = event_times(given, len(given), want.unit, want.path)
+        times = event_times(given, len(given), field.unit, field.path)
         return times.view("datetime64[us]")
-    if want.kind in ("probability", "probabilities"):
+    if field.kind in ("probability", "probabilities"):
         table = values if isinstance(values, Mapping) else named_columns(values)
         if table is not None:
-            return {label: column_array(column, want.path) for label, column in table.items()}
+            return {label: column_array(column, field.path) for label, column in table.items()}
         if isinstance(values, list) and any(isinstance(value, Mapping) for value in values):
             rows: list[Any] = values
             return rows
         if np.ndim(values) == 2:
-            return probability_block(values, want.path)
-    array = column_array(values, want.path)
+            return probability_block(values, field.path)
+    array = column_array(values, field.path)
     if array.dtype.kind in "biuf":
         return array
     values_of: list[Any] = array.tolist()

@@ -35,18 +35,7 @@ _PLAIN = {len(body): (np.frombuffer(body.encode(), np.uint8), end) for body, end
 def time_column(
     values: list[Any] | npt.NDArray[Any], unit: str | None, *, utc: bool = False
 ) -> tuple[Moments, BoolArray | None]:
-    """The moments, and a mask of the values that are not times (they become 1970), or None.
-
-    Args:
-        values: Text, numbers, or a numpy ``datetime64`` column, which is UTC.
-        unit: Of numbers: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
-        utc: Whether text without an offset is UTC; otherwise it is no time.
-
-    >>> time_column(["1970-01-01T00:00:01Z", 2], "s")[0].astype(int).tolist()
-    [1000000, 2000000]
-    >>> time_column(["1970-01-01 00:00:01"], None, utc=True)[0].astype(int).tolist()
-    [1000000]
-    """
+    """The moments, and a mask of the values that are not times (they become 1970), or None."""
     column: Any = values
     if isinstance(values, list) and values and set(map(type, values)) == {str}:
         column = _plain_texts(values, utc)
@@ -124,11 +113,7 @@ def time_error(value: Any, unit: str | None) -> InputError:
 
 
 def number_or_text(cell: str) -> int | float | str:
-    """A CSV cell as a number, or as the text that it is.
-
-    >>> number_or_text("1700000000"), number_or_text("1.5"), number_or_text("2026-01-01")
-    (1700000000, 1.5, '2026-01-01')
-    """
+    """A CSV cell as a number, or as the text that it is."""
     match = _NUMBER.fullmatch(cell) if len(cell) < 40 else None
     if match is None:
         return cell

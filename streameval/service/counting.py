@@ -29,11 +29,12 @@ from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.time import TIME_UNITS, event_time, iso_time
 from streameval.events.values import IntArray
+from streameval.records.chunk import RecordError
 from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
-from streameval.records.json_record import split_path
+from streameval.records.json_records import split_path
 from streameval.service.config.settings import FieldSettings
 from streameval.service.lateness import LateShare
-from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.sources.raw import RawBatch
 from streameval.service.store.state_rows import (
     PART,
     Event,
@@ -45,13 +46,12 @@ from streameval.service.store.state_rows import (
 from streameval.service.store.valid_from import ValidFrom
 
 
-class Refused(NamedTuple):
+class RejectedEvent(NamedTuple):
     """An event that the decoder accepted and an evaluator rejected."""
 
-    partition: str
+    error: RecordError
     kind: str
     time: int | None
-    event: BadEvent
     cut: bool
     """Whether its own record is not available, so that it cannot be replayed."""
 
@@ -126,22 +126,22 @@ class Counting:
 
     def checkpoint(
         self, rows: StateRows, number: int, events: CollectedEvents
-    ) -> tuple[int, list[Refused]]:
+    ) -> tuple[int, list[RejectedEvent]]:
         """Count collected events and write them, inside the transaction of a checkpoint.
 
         Returns:
-            How many events were counted, and those that were refused.
+            How many events were counted, and those that were rejected.
 
         Raises:
             StoreError: A window has no room for more.
         """
         counted = 0
-        refused: list[Refused] = []
+        rejected: list[RejectedEvent] = []
         back: dict[str, list[Event]] = {}
         for partition in sorted({*events.parts, *events.reverted}):
             deltas, count, bad = self._deltas(partition, events.parts.get(partition, []))
             counted += count
-            refused += bad
+            rejected += bad
             events_back = events.reverted.get(partition, [])
             for window, delta in deltas.items():
                 taken = self._parts_of(window, events_back)
@@ -158,7 +158,7 @@ class Counting:
         for window, taken in back.items():
             for event in taken:
                 revert_event(self.evaluators[window], event)
-        return counted, refused
+        return counted, rejected
 
     def _parts_of(self, window: str, taken: list[Event]) -> list[Event]:
         """The reverted events that a window holds, with the part of each that it holds."""
@@ -175,13 +175,13 @@ class Counting:
         self, window: str, delta: Evaluation, events: EventColumns
     ) -> dict[int, InputError]:
         """Count events in those parts of a window that hold events of their times."""
-        refused: dict[int, InputError] = {}
+        rejected: dict[int, InputError] = {}
         for chosen, part in self._valid_from.parts(
             window, self._dimensions[window], _times(events)
         ):
             if chosen is None:
                 return dict(count_events(delta, events))
-            taken = events.take(chosen)
+            taken = events.select(chosen)
             if part is None:
                 found = dict(count_events(delta, taken))
             else:
@@ -191,12 +191,12 @@ class Counting:
                 assert isinstance(delta, Evaluator)  # of several models all parts begin together
                 with delta.counting_only(part.dimensions, labels=part.labels, scores=part.scores):
                     found = dict(count_events(delta, taken))
-            refused |= {int(chosen[row]): error for row, error in found.items()}
-        return refused
+            rejected |= {int(chosen[row]): error for row, error in found.items()}
+        return rejected
 
     def _deltas(
         self, partition: str, parts: list[tuple[EventColumns, RawBatch | None]]
-    ) -> tuple[dict[str, Evaluation], int, list[Refused]]:
+    ) -> tuple[dict[str, Evaluation], int, list[RejectedEvent]]:
         if not parts:
             return {name: main.delta() for name, main in self.evaluators.items()}, 0, []
         events = joined([part for part, _ in parts])
@@ -214,7 +214,7 @@ class Counting:
                 left = left[~np.isin(left, list(bad))]
             # The rows as they are need no copy.
             whole = self._in_order and len(left) == events.rows
-            chosen = shared if whole else shared.take(left)
+            chosen = shared if whole else shared.select(left)
             found: dict[int, InputError] = {}
             deltas = {}
             for window, main in self.evaluators.items():
@@ -230,11 +230,11 @@ class Counting:
             dropped = self._dropped(window, delta, times)
             self.late[window].add(len(left), dropped, partition)
         ends = list(accumulate(part.rows for part, _ in parts)) if bad else []
-        refused = []
+        rejected = []
         for row, error in sorted(bad.items()):
-            one, batch = events.take(slice(row, row + 1)), parts[bisect_right(ends, row)][1]
-            refused.append(self._refused(partition, one, batch, error))
-        return deltas, len(left), refused
+            one, batch = events.select(slice(row, row + 1)), parts[bisect_right(ends, row)][1]
+            rejected.append(self._rejected(partition, one, batch, error))
+        return deltas, len(left), rejected
 
     def _dropped(self, window: str, delta: Evaluation, times: IntArray | None) -> int:
         """Number of a partition's events that are too late for a window."""
@@ -247,19 +247,19 @@ class Counting:
             return 0
         return int(np.count_nonzero(times < event_time(since)))
 
-    def _refused(
+    def _rejected(
         self, partition: str, one: EventColumns, batch: RawBatch | None, error: InputError
-    ) -> Refused:
+    ) -> RejectedEvent:
         (event,) = one.events()
         place = int(one.places[0])
-        reason, detail = error.field, str(error.at(None))
+        bad = RecordError.of(error).at(partition, place)
         if batch is None:
-            bad = BadEvent(place, reason, detail, _as_record(event, self._fields))
-            return Refused(partition, "records", event.get("time"), bad, cut=True)
+            bad = bad._replace(raw=_as_record(event, self._fields))
+            return RejectedEvent(bad, "records", event.get("time"), cut=True)
         at = bisect_left(batch.places, place)
-        bad = BadEvent(place, reason, detail, batch.messages[at])
+        bad = bad._replace(raw=batch.messages[at])
         time = None if batch.times is None else int(batch.times[at])
-        return Refused(partition, batch.kind, time, bad, cut=False)
+        return RejectedEvent(bad, batch.kind, time, cut=False)
 
 
 def _times(events: EventColumns) -> IntArray | None:

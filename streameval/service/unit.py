@@ -241,11 +241,9 @@ class Unit:
                 events.add_columns(partition, columns)
             for partition, event in joined.reverted:
                 events.revert(partition, event)
-        counted, refused = self.counting.checkpoint(self._rows, changes.number, events)
-        for one in refused:
-            self.quarantine.note(
-                one.partition, one.kind, one.event, one.time, cut=one.cut, into=changes.quarantine
-            )
+        counted, rejected = self.counting.checkpoint(self._rows, changes.number, events)
+        for error, kind, time, cut in rejected:
+            self.quarantine.note(error.source, kind, error, time, cut=cut, into=changes.quarantine)
         return counted
 
     @property

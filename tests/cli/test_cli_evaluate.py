@@ -19,7 +19,7 @@ from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import streameval as se
 from streameval.cli import evaluate as evaluate_command
-from streameval.records import feed
+from streameval.records import record_counter
 from streameval.states.backend import slow_because
 from tests.support.command_runs import Command, own_process
 
@@ -305,7 +305,7 @@ def test_batches_of_any_size_give_the_same(
     paths = [write_jsonl(tmp_path / f"{n}.jsonl", events[n::7]) for n in range(7)]
     whole = run("evaluate", path, *BINARY)
     for rows in (1, 150, 450):
-        monkeypatch.setattr(feed, "BATCH_ROWS", rows)
+        monkeypatch.setattr(record_counter, "BATCH_ROWS", rows)
         assert run("evaluate", *paths, *BINARY) == whole
 
 

@@ -15,7 +15,7 @@ import pytest
 import streameval as se
 from streameval.cli.options import parse_slices, parse_window
 from streameval.errors import InputError
-from streameval.records import feed
+from streameval.records import record_counter
 from streameval.state_files.codec import decompressed
 from tests.cli.test_cli_evaluate import write_csv, write_jsonl, write_parquet, written
 from tests.support.command_runs import Command, own_process
@@ -101,7 +101,7 @@ def test_batches_of_any_size_keep_the_order_of_the_stream(
     paths = [
         write_jsonl(tmp_path / f"{n}.jsonl", events[n * 100 : n * 100 + 100]) for n in (0, 1, 2)
     ]
-    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
+    monkeypatch.setattr(record_counter, "BATCH_ROWS", rows)
     for text, window, time in WINDOWS:
         state = tmp_path / "state"
         options = (*FIELDS, *time, "--window", text, *SLICES, "--max-slices", "5")

@@ -19,7 +19,7 @@ from streameval.errors import StoreError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import EventColumns, arguments
 from streameval.service.config.settings import FieldSettings
-from streameval.service.counting import CollectedEvents, Counting, Refused
+from streameval.service.counting import CollectedEvents, Counting, RejectedEvent
 from streameval.service.sources.raw import RawBatch
 from streameval.service.store import state_rows
 from streameval.service.store.state_rows import StateRows, read_rows
@@ -76,7 +76,7 @@ class Bench:
             self.counting.recover(read_rows(connection))
             self.rows = StateRows(connection)
 
-    def checkpoint(self, compact: bool = False) -> tuple[int, list[Refused]]:
+    def checkpoint(self, compact: bool = False) -> tuple[int, list[RejectedEvent]]:
         assert self.store is not None
         self.number += 1
         with self.store.transaction():
@@ -261,11 +261,11 @@ def test_refused_events_are_found_and_counted_in_no_window() -> None:
         run.events.add("a", EventColumns(columns(rows), places), batch)
         counted, refused = run.checkpoint()
         assert counted == 296
-        assert [one.event.place for one in refused] == [1500, 1510, 2000, 2990]
-        assert [one.event.reason for one in refused] == ["y_true", "y_true", "weight", "y_true"]
-        assert refused[0].event.raw == b'{"n": 150}'
+        assert [one.error.place for one in refused] == [1500, 1510, 2000, 2990]
+        assert [one.error.reason for one in refused] == ["y_true", "y_true", "weight", "y_true"]
+        assert refused[0].error.raw == b'{"n": 150}'
         assert refused[0].time == 150
-        assert refused[0].event.detail.startswith("y_true: expected 'ham' or the positive label")
+        assert refused[0].error.detail.startswith("y_true: expected 'ham' or the positive label")
         kept = [row for n, row in enumerate(rows) if n not in (150, 151, 200, 299)]
         for window, whole in evaluators(positive="spam").items():
             feed(whole, kept)
@@ -279,10 +279,10 @@ def test_a_refused_joined_event_is_kept_as_a_record() -> None:
         run.events.add_columns("a", columns([{**GOOD, "weight": 1.5}]))
         counted, refused = run.checkpoint()
     assert counted == 2
-    assert refused[0].event.raw == (
+    assert refused[0].error.raw == (
         b'{"y_true":"eggs","score":0.9,"weight":1,"time":"1970-01-01T00:00:00Z","geo":{"c":"PT"}}'
     )
-    assert refused[1].event.detail.startswith("weight: expected a whole number")
+    assert refused[1].error.detail.startswith("weight: expected a whole number")
 
 
 def test_compaction_keeps_few_rows() -> None:
@@ -427,7 +427,7 @@ def test_coded_columns_are_refused_where_they_stand() -> None:
     shared = EventColumns(rows, range(4)).coded()
 
     def some(start: int, stop: int) -> dict[str, Any]:
-        return arguments(shared.take(slice(start, stop)).columns)
+        return arguments(shared.select(slice(start, stop)).columns)
 
     evaluator = Evaluator(positive="spam")
     evaluator.update_many(**some(0, 2))

@@ -13,9 +13,9 @@ import pytest
 
 from streameval.errors import FencedError, StoreError, StreamevalError
 from streameval.evaluator.evaluator import Evaluator
+from streameval.records.chunk import RecordError
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import QuarantineSettings
-from streameval.service.sources.raw import BadEvent
 from streameval.service.store import postgres as module
 from streameval.service.store.positions import Positions
 from streameval.service.store.postgres import MIGRATIONS, parse_address
@@ -61,7 +61,8 @@ def write_events(store: Any, partition: str, scores: list[float]) -> Evaluator:
         rows.write(partition, "all", number, evaluator, [])
         positions.advance(partition, {"offset": len(scores)}, len(scores) + 1, None)
         write_now(positions, connection)
-        quarantine.note(partition, "records", BadEvent(number, "score", "none", b"\x00"), None)
+        bad = RecordError("score", "1", "2", place=number, raw=b"\x00")
+        quarantine.note(partition, "records", bad, None)
         write_now(quarantine, connection)
         store.set_counters(
             {"checkpoints": number, "events": counters.get("events", 0) + len(scores)}

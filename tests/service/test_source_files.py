@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -519,9 +520,15 @@ def test_cut_and_grown_without_a_copy_is_reported(tmp_path: Path) -> None:
     assert "was cut" in reading.status()[0].problem
 
 
+def zstd(data: bytes) -> bytes:
+    found: bytes = pyarrow.compress(data, "zstd", asbytes=True)
+    return found
+
+
 @pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
 @pytest.mark.parametrize(
-    ("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+    ("end", "compress"),
+    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", zstd)],
 )
 def test_compressed_after_rotation(
     tmp_path: Path, pattern: str, end: str, compress: Callable[[bytes], bytes]
@@ -549,7 +556,8 @@ def test_compressed_after_rotation(
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("a.jsonl.zst", b"\x28\xb5\x2f\xfd1234", "Zstandard"),
+        ("a.jsonl.zst", b"\x28\xb5\x2f\xfd\xff\xff\xff\xff", "cannot be read"),
+        ("a.jsonl.lz4", b"\x04\x22\x4d\x181234", "LZ4"),
         ("a.jsonl.zip", b"PK\x03\x041234", "ZIP"),
         ("a.jsonl.gz", b"\x1f\x8b\x08\x00broken!!", "cannot be read"),
         ("a.jsonl.gz", b'{"id": 1}\n', "as the name says"),
@@ -839,7 +847,8 @@ def test_a_file_that_begins_as_a_lost_one_and_is_shorter_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+    ("end", "compress"),
+    [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", zstd)],
 )
 @pytest.mark.parametrize("size", [0, 1, 8191, 8192, 3_000_000])
 def test_the_size_of_compressed_content(

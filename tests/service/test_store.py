@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from streameval.errors import ConfigError, StoreError
+from streameval.records.chunk import RecordError
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
     CheckpointSettings,
@@ -26,7 +27,7 @@ from streameval.service.config.settings import (
 from streameval.service.join.counts import read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
 from streameval.service.reload import while_running
-from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.sources.raw import RawBatch
 from streameval.service.store.checksums import (
     check_rows,
     delete_rows,
@@ -301,8 +302,8 @@ def test_positions(path: str) -> None:
     store.close()
 
 
-def bad(place: int, raw: bytes = b"{", reason: str = "record") -> BadEvent:
-    return BadEvent(place, reason, "expected an object", raw)
+def bad(place: int, raw: bytes = b"{", reason: str = "record") -> RecordError:
+    return RecordError("", "an object", "text", column=reason, place=place, raw=raw)
 
 
 def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:

@@ -51,14 +51,14 @@ def same(found: EventColumns, rows: list[Event], places: list[int]) -> bool:
 def test_events_taken_are_those_of_the_list(rows: list[Event], data: st.DataObject) -> None:
     whole = columns(rows, first=7)
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, len(rows))] * 2)))
-    assert same(whole.take(slice(start, stop)), rows[start:stop], [*range(7 + start, 7 + stop)])
+    assert same(whole.select(slice(start, stop)), rows[start:stop], [*range(7 + start, 7 + stop)])
     mask = data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)))
     kept = [n for n, keep in enumerate(mask) if keep]
     for coded in (whole, whole.coded()):
-        found = coded.take(np.asarray(mask, dtype=np.bool_))
+        found = coded.select(np.asarray(mask, dtype=np.bool_))
         assert same(found, [rows[n] for n in kept], [7 + n for n in kept])
     order = data.draw(st.permutations(range(len(rows))))
-    found = whole.take(np.asarray(order, dtype=np.int64))
+    found = whole.select(np.asarray(order, dtype=np.int64))
     assert same(found, [rows[n] for n in order], [7 + n for n in order])
 
 

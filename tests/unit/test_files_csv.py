@@ -13,30 +13,33 @@ from hypothesis import strategies as st
 
 from streameval.errors import InputError
 from streameval.records import csv_table
-from streameval.records.chunk import BadRecord, Chunk, Wanted
+from streameval.records.chunk import Chunk, FieldRequest, RecordError
 from streameval.records.csv_table import LabelTypes, read_csv
+from streameval.records.event_columns import plain_values
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.layout import Layout
 
-LABEL = Wanted("label", "label")
-SCORE = Wanted("score", "number")
+LABEL = FieldRequest("label", "label")
+SCORE = FieldRequest("score", "number")
 
 
-def read(data: bytes | str, *wanted: Wanted, label_type: LabelType | None = None) -> list[Chunk]:
+def read(
+    data: bytes | str, *wanted: FieldRequest, label_type: LabelType | None = None
+) -> list[Chunk]:
     raw = data.encode() if isinstance(data, str) else data
     types = LabelTypes(label_type)
     return list(read_csv(io.BytesIO(raw), "a.csv", wanted or (LABEL, SCORE), types))
 
 
 def values(chunks: list[Chunk], path: str) -> list[Any]:
-    return [value for chunk in chunks for value in list(chunk.events.columns[path])]
+    return [value for chunk in chunks for value in plain_values(chunk.events.columns[path])]
 
 
 def lines(chunks: list[Chunk]) -> list[int]:
     return [int(line) for chunk in chunks for line in chunk.events.places]
 
 
-def bad(chunks: list[Chunk]) -> list[BadRecord]:
+def bad(chunks: list[Chunk]) -> list[RecordError]:
     return [record for chunk in chunks for record in chunk.bad.first]
 
 
@@ -64,7 +67,7 @@ def test_lines_are_those_where_rows_begin() -> None:
     data = 'label,x,score\n1,"a\nb\n\nc",1\n\n1,"d",1\n1,e,x\n1,"f\ng",y\n1,h,1\n'
     chunks = read(data)
     assert lines(chunks) == [2, 7, 11]
-    assert [(r.line, r.got) for r in bad(chunks)] == [(8, "the text 'x'"), (9, "the text 'y'")]
+    assert [(r.place, r.got) for r in bad(chunks)] == [(8, "the text 'x'"), (9, "the text 'y'")]
 
 
 def test_a_blank_line_under_one_column_is_no_record() -> None:
@@ -78,7 +81,7 @@ def test_lines_are_right_when_a_quote_comes_late() -> None:
     plain = "1,a,1\n" * 400_000  # two blocks without a quote
     data = "label,x,score\n" + plain + '1,"q\nr",1\n1,s,bad\n' + plain
     chunks = read(data)
-    assert [record.line for record in bad(chunks)] == [400_004]
+    assert [record.place for record in bad(chunks)] == [400_004]
     assert sum(chunk.events.rows for chunk in chunks) == 800_001
     assert lines(chunks)[-1] == 800_004
 
@@ -102,7 +105,7 @@ def test_rows_are_those_that_were_written(
     writer = csv.writer(text, quoting=quoting, lineterminator=end)
     writer.writerow(["first", "label", "last"])
     writer.writerows(rows)
-    wanted = [Wanted(name, "label") for name in ("first", "label", "last")]
+    wanted = [FieldRequest(name, "label") for name in ("first", "label", "last")]
     chunks = read(text.getvalue(), *wanted, label_type="str")
     # An empty cell is no label.
     kept = [row for row in rows if row[0] and row[2]]
@@ -216,7 +219,7 @@ def test_headers_that_do_not_do(data: bytes | str, message: str) -> None:
 
 
 def test_probabilities_need_a_column_for_each_label() -> None:
-    (record,) = bad(read("p\n0.5\n", Wanted("p", "probabilities")))
+    (record,) = bad(read("p\n0.5\n", FieldRequest("p", "probabilities")))
     assert record.expected == "an object label -> probability"
     assert record.remedy.startswith("give proba={label: column")
 
@@ -255,8 +258,8 @@ def test_a_type_once_found_holds_for_later_files() -> None:
 
 def test_label_columns_that_look_different_are_refused() -> None:
     with pytest.raises(InputError, match="got t int, p str; say which with label_type="):
-        read("t,p\n1,spam\n", Wanted("t", "label"), Wanted("p", "label"))
-    chunks = read("t,p\n1,true\n", Wanted("t", "label"), Wanted("p", "label"))
+        read("t,p\n1,spam\n", FieldRequest("t", "label"), FieldRequest("p", "label"))
+    chunks = read("t,p\n1,true\n", FieldRequest("t", "label"), FieldRequest("p", "label"))
     assert values(chunks, "p") == [True]
 
 
@@ -304,7 +307,7 @@ def test_the_compiled_reader_and_the_portable_one_agree(
     def found() -> list[Any]:
         types = LabelTypes("str")
         result = []
-        for want in ([LABEL, SCORE], [LABEL, Wanted("score", "slice")]):
+        for want in ([LABEL, SCORE], [LABEL, FieldRequest("score", "slice")]):
             chunks = list(read_csv(io.BytesIO(data), "a.csv", want, types, layout))
             result += [values(chunks, path) for path in ("label", "score")]
             result += [lines(chunks), bad(chunks)]

@@ -25,8 +25,8 @@ from streameval.errors import InputError, OptionError, StateError
 from streameval.records import parts
 from streameval.records.blocks import LinesWithin
 from streameval.records.csv_table import LabelTypes
-from streameval.records.feed import Feed
-from streameval.records.sources import find_sources, read_source
+from streameval.records.input_files import find_sources, read_source
+from streameval.records.record_counter import RecordCounter
 from streameval.records.spec import Spec
 from streameval.records.wording import CALL
 from tests.support.command_runs import in_process
@@ -110,21 +110,21 @@ WRITERS: dict[str, Callable[[Path, dict[str, list[Any]]], None]] = {
 }
 
 
-def in_parts(request: Spec, paths: list[str], *, skip: bool = False) -> Feed | None:
+def in_parts(request: Spec, paths: list[str], *, skip: bool = False) -> RecordCounter | None:
     sources = find_sources(paths)
     return parts.counted_in_parts(request, sources, LabelTypes(), skip=skip, workers=2)
 
 
-def by_one(request: Spec, paths: list[str], *, skip: bool = False) -> Feed:
-    feed, types = Feed(request, skip=skip), LabelTypes()
+def by_one(request: Spec, paths: list[str], *, skip: bool = False) -> RecordCounter:
+    feed, types = RecordCounter(request, skip=skip), LabelTypes()
     for source in find_sources(paths):
-        for chunk in read_source(source, request.wanted(), types, io.BytesIO()):
+        for chunk in read_source(source, request.field_requests(), types, io.BytesIO()):
             feed.add(chunk)
     feed.finish()
     return feed
 
 
-def assert_same(feed: Feed | None, other: Feed) -> None:
+def assert_same(feed: RecordCounter | None, other: RecordCounter) -> None:
     assert feed is not None
     evaluators = feed.finish(), other.finish()
     assert evaluators[0].to_bytes() == evaluators[1].to_bytes()
@@ -267,7 +267,7 @@ def test_bad_records_have_the_lines_of_their_files(small_tasks: None, tmp_path: 
     whole = by_one(request, [str(tmp_path)], skip=True)
     assert_same(feed, whole)
     assert whole.bad.count == 12
-    assert [(os.path.basename(record.source), record.line) for record in whole.bad.first[:4]] == [
+    assert [(os.path.basename(record.source), record.place) for record in whole.bad.first[:4]] == [
         ("a.csv", 702),
         ("a.csv", 802),
         ("a.csv", 1602),
@@ -322,14 +322,14 @@ def test_labels_that_parts_discover(small_tasks: None, tmp_path: Path) -> None:
 def test_parts_that_discover_other_labels_are_refused(tmp_path: Path) -> None:
     request = Spec(score="score", positive="spam")
 
-    def count(feed: Feed, name: str) -> Feed:
+    def count(feed: RecordCounter, name: str) -> RecordCounter:
         write_jsonl(tmp_path / name, {"y_true": ["spam", name], "score": [0.5, 0.5]})
         (source,) = find_sources([str(tmp_path / name)], "jsonl")
         parts._count(feed, LabelTypes(), [parts.Piece(source, None)])
         feed.flush()
         return feed
 
-    head = count(Feed(request, skip=True), "spam")
+    head = count(RecordCounter(request, skip=True), "spam")
     ham, eggs = count(head.part(), "ham"), count(head.part(), "eggs")
     head.add_part(ham)
     with pytest.raises(StateError, match="different negative labels"):
@@ -383,7 +383,7 @@ class Surprised(InThisProcess):
 
     def receive(self) -> Any:
         found = super().receive()
-        if isinstance(found, Feed):
+        if isinstance(found, RecordCounter):
             raise MemoryError
         return found
 

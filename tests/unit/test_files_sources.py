@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 
 from streameval.errors import InputError
-from streameval.records.chunk import Wanted
+from streameval.records.chunk import FieldRequest
 from streameval.records.csv_table import LabelTypes
+from streameval.records.event_columns import plain_values
+from streameval.records.input_files import InputFile, find_paths, find_sources, read_source
 from streameval.records.layout import Layout
-from streameval.records.sources import Source, find_paths, find_sources, read_source
 
 pytestmark = pytest.mark.backend_independent
 
-WANTED = [Wanted("y", "label")]
+WANTED = [FieldRequest("y", "label")]
 
 
-def labels(source: Source, stdin: bytes = b"") -> list[object]:
+def labels(source: InputFile, stdin: bytes = b"") -> list[object]:
     chunks = read_source(source, WANTED, LabelTypes(), io.BytesIO(stdin))
-    return [label for chunk in chunks for label in list(chunk.events.columns["y"])]
+    return [label for chunk in chunks for label in plain_values(chunk.events.columns["y"])]
 
 
 @pytest.fixture
@@ -65,19 +66,19 @@ def test_arguments_that_do_not_do(files: Path, arguments: list[str], message: st
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("-", Source("-", "jsonl")),
-        ("x.jsonl", Source("x.jsonl", "jsonl")),
-        ("x.JSON", Source("x.JSON", "jsonl")),
-        ("x.ndjson.gz", Source("x.ndjson.gz", "jsonl", "gzip")),
-        ("x.csv.gz", Source("x.csv.gz", "csv", "gzip")),
-        ("x.csv.XZ", Source("x.csv.XZ", "csv", "xz")),
-        ("x.tsv.bz2", Source("x.tsv.bz2", "tsv", "bz2", Layout("\t"))),
-        ("x.feather", Source("x.feather", "arrow")),
-        ("x.parquet", Source("x.parquet", "parquet")),
+        ("-", InputFile("-", "jsonl")),
+        ("x.jsonl", InputFile("x.jsonl", "jsonl")),
+        ("x.JSON", InputFile("x.JSON", "jsonl")),
+        ("x.ndjson.gz", InputFile("x.ndjson.gz", "jsonl", "gzip")),
+        ("x.csv.gz", InputFile("x.csv.gz", "csv", "gzip")),
+        ("x.csv.XZ", InputFile("x.csv.XZ", "csv", "xz")),
+        ("x.tsv.bz2", InputFile("x.tsv.bz2", "tsv", "bz2", Layout("\t"))),
+        ("x.feather", InputFile("x.feather", "arrow")),
+        ("x.parquet", InputFile("x.parquet", "parquet")),
     ],
 )
 def test_formats_by_ending(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: Source
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: InputFile
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).touch()
@@ -102,16 +103,16 @@ def test_endings_that_tell_nothing(
         find_sources([name])
     assert message in str(caught.value)
     if name == "x":
-        assert find_sources([name], "csv") == [Source("x", "csv")]
+        assert find_sources([name], "csv") == [InputFile("x", "csv")]
 
 
 def test_stdin_and_gzip(tmp_path: Path) -> None:
-    assert labels(Source("-", "jsonl"), b'{"y": 1}\n') == [1]
-    assert labels(Source("-", "csv"), b"y\n1\n") == [1]
+    assert labels(InputFile("-", "jsonl"), b'{"y": 1}\n') == [1]
+    assert labels(InputFile("-", "csv"), b"y\n1\n") == [1]
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"y\n1\n"))
-    assert labels(Source(str(path), "csv", "gzip")) == [1]
-    assert labels(Source("-", "csv"), path.read_bytes()) == [1]
+    assert labels(InputFile(str(path), "csv", "gzip")) == [1]
+    assert labels(InputFile("-", "csv"), path.read_bytes()) == [1]
 
 
 def test_parquet_from_a_pipe(tmp_path: Path) -> None:
@@ -124,9 +125,9 @@ def test_parquet_from_a_pipe(tmp_path: Path) -> None:
 
     path = tmp_path / "a.parquet"
     parquet.write_table(arrow.table({"y": ["a", "b"]}), path)
-    source = Source("-", "parquet")
+    source = InputFile("-", "parquet")
     (chunk,) = read_source(source, WANTED, LabelTypes(), Pipe(path.read_bytes()))
-    assert chunk.events.columns["y"] == ["a", "b"]
+    assert plain_values(chunk.events.columns["y"]) == ["a", "b"]
     assert chunk.source == "<stdin>"
 
 
@@ -142,14 +143,14 @@ def test_damaged_gzip(tmp_path: Path, damage: str) -> None:
         data[10] = 0xFF  # a kind of block that does not exist
     path.write_bytes(data)
     with pytest.raises(InputError, match="expected a whole gzip file, got damage"):
-        labels(Source(str(path), "jsonl", "gzip"))
+        labels(InputFile(str(path), "jsonl", "gzip"))
 
 
 def test_progress_hears_positions(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"y": 1}\n' * 300_000)
     heard: list[int] = []
-    source = Source(str(path), "jsonl")
+    source = InputFile(str(path), "jsonl")
     for _ in read_source(source, WANTED, LabelTypes(), io.BytesIO(), heard.append):
         pass
     assert heard == sorted(heard)

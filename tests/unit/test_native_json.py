@@ -10,49 +10,67 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.records.chunk import Wanted
-from streameval.service.decode.fields import Field, RecordReader, listed
+from streameval.records.blocks import Block
+from streameval.records.chunk import BadRecords, FieldRequest
+from streameval.records.event_columns import plain_values
+from streameval.records.json_records import JsonDecoder
 from streameval.service.sources import followed_file
 from streameval.states.backend import compiled
 
 pytestmark = pytest.mark.skipif(
-    compiled("streameval.service.native.native_json") is None,
+    compiled("streameval.records.native.native_json") is None,
     reason="the compiled reader is not in use here",
 )
 
 FIELDS = (
-    Field("id", Wanted("id", "id")),
-    Field("score", Wanted("score", "number")),
-    Field("weight", Wanted("w", "weight")),
-    Field("y_true", Wanted("y", "label")),
-    Field("time", Wanted("time", "time")),
-    Field("slice:country", Wanted("country", "slice")),
+    FieldRequest("id", "id", "id"),
+    FieldRequest("score", "number", "score"),
+    FieldRequest("w", "weight", "weight"),
+    FieldRequest("y", "label", "y_true"),
+    FieldRequest("time", "time", "time"),
+    FieldRequest("country", "slice", "slice:country"),
 )
 
 
-def readers(fields: tuple[Field, ...] = FIELDS) -> tuple[RecordReader, RecordReader]:
-    native, portable = RecordReader(fields), RecordReader(fields)
+def decoders(fields: tuple[FieldRequest, ...] = FIELDS) -> tuple[JsonDecoder, JsonDecoder]:
+    native, portable = JsonDecoder(fields, optional=True), JsonDecoder(fields, optional=True)
     assert native._compiled is not None
     portable._compiled = None
     return native, portable
 
 
-def plain(values: Any, path: str) -> list[Any]:
+def plain(values: Any, column: str) -> list[Any]:
     """With types, and -0.0 distinct; an id is text in the end."""
-    found = listed(values)
-    if path == "id":
+    found = plain_values(values)
+    if column == "id":
         found = [None if value is None else str(value) for value in found]
     return [(type(value), repr(value)) for value in found]
 
 
-def assert_same(messages: list[bytes], fields: tuple[Field, ...] = FIELDS) -> None:
-    native, portable = readers(fields)
-    mine, my_faults = native.read_many(messages)
-    values, faults = portable.read_many(messages)
-    assert my_faults == faults
-    assert {path: plain(column, path) for path, column in mine.items()} == {
-        path: plain(column, path) for path, column in values.items()
-    }
+def assert_same(messages: list[bytes], fields: tuple[FieldRequest, ...] = FIELDS) -> None:
+    native, portable = decoders(fields)
+    mine, my_errors = native.read_messages(messages)
+    values, errors = portable.read_messages(messages)
+    assert my_errors == errors
+    for one, column, other in zip(fields, mine, values, strict=True):
+        assert plain(column, one.column) == plain(other, one.column)
+    assert_same_lines(messages, tuple(one for one in fields if one.kind != "id"))
+
+
+def assert_same_lines(messages: list[bytes], fields: tuple[FieldRequest, ...]) -> None:
+    """The same for lines of a file, where fields but those of slices are required."""
+    native, portable = JsonDecoder(fields), JsonDecoder(fields)
+    assert native._compiled is not None
+    portable._compiled = None
+    data = b"\n".join(message.replace(b"\n", b" ") for message in messages) + b"\n"
+    block = Block(data, 5, len(messages))
+    results = []
+    for decoder in (native, portable):
+        bad = BadRecords()
+        events = decoder.read_lines(block, "a", bad)
+        columns = {name: plain(column, name) for name, column in events.columns.items()}
+        results.append((columns, list(events.places), bad.first, bad.reasons))
+    assert results[0] == results[1]
 
 
 TEXTS = st.one_of(
@@ -132,15 +150,16 @@ def test_of_a_field_that_is_there_twice() -> None:
 
 
 def test_plain_records_become_arrays() -> None:
-    native, _ = readers()
+    native, _ = decoders()
     record = b'{"id": 7, "score": 0.25, "skipped": {"a": [1, null]}, "y": true, "country": "PT"}'
     batch = [record, record]
-    found, faults = native.read_many(batch)
-    assert faults == {}
-    assert isinstance(found["score"], np.ndarray)
-    assert isinstance(found["y"], np.ndarray)
-    assert found["id"] == ["7", "7"]
-    assert found["country"][0] is found["country"][1]
+    found, errors = native.read_messages(batch)
+    assert errors == {}
+    columns = {one.column: values for one, values in zip(FIELDS, found, strict=True)}
+    assert isinstance(columns["score"], np.ndarray)
+    assert isinstance(columns["y_true"], np.ndarray)
+    assert columns["id"] == ["7", "7"]
+    assert columns["slice:country"][0] is columns["slice:country"][1]
     assert native._compiled is not None
     assert native._compiled.read(batch)[1] == []
     assert_same(batch)
@@ -148,15 +167,51 @@ def test_plain_records_become_arrays() -> None:
     assert native._compiled.read([record, b'{"id": "\\u0041"}'])[1] == [1]
 
 
+def test_escapes_in_other_fields_are_skipped() -> None:
+    native, _ = decoders()
+    assert native._compiled is not None
+    good = [rb'{"x": "\"\\\/\b\f\n\r\t\u00e9\uFFFF"}', rb'{"x": ["\u0000", {"y": "\\"}]}']
+    texts = (rb"\ud800", rb"\a", rb"\u00g0", rb"\u00", b"\\")
+    odd = [b'{"x": "' + text + b'"}' for text in texts]
+    assert native._compiled.read(good + odd)[1] == [2, 3, 4, 5, 6]
+    assert_same([*good, *odd, *(line.replace(b'"x"', b'"country"') for line in good + odd)])
+
+
 def test_deep_nesting_is_left_to_the_other() -> None:
     for depth in (30, 31, 32, 33, 100, 2_000):
         assert_same([b'{"other": ' + b"[" * depth + b"]" * depth + b"}"])
 
 
-def test_nested_fields_and_probabilities_are_left_to_the_other() -> None:
-    for want in (Wanted("a.b", "number"), Wanted("p", "probabilities")):
-        assert RecordReader((Field("x", want),))._compiled is None
-    dotted = (Field("x", Wanted(r"a\.b", "number")), Field("y", Wanted("é", "label")))
+NESTED = (
+    FieldRequest("m.s", "number", "score"),
+    FieldRequest("m.deep.y", "label", "y_true"),
+    FieldRequest("country", "slice"),
+)
+
+
+def test_nested_fields() -> None:
+    texts = '{"s":0.5,"deep":{"y":1}} {"deep":{"y":"a"},"s":1} {"s":1,"deep":{}} {} null 5'
+    objects = [*texts.split(" "), '{"s": {}, "deep": {"y": 1}}', "[1]", '"m"']
+    lines = [f'{{"m": {one}, "s": 3, "y": 4}}'.encode() for one in objects]
+    lines += [f'{{"m": {objects[0]}, "m": {one}}}'.encode() for one in objects]
+    assert_same([*lines, b'{"country": "PT"}'], NESTED)
+    native, _ = decoders(NESTED)
+    assert native._compiled is not None
+    assert native._compiled.read(lines[:2])[1] == []
+
+
+@settings(max_examples=200)
+@given(st.lists(messages(), min_size=1, max_size=4))
+def test_nested_fields_in_any_messages(batch: list[bytes]) -> None:
+    fields = (FieldRequest("score.w", "number"), FieldRequest("other.id", "label"))
+    assert_same([*batch, b'{"score": {"w": 1}, "other": {"id": "a"}}'], fields)
+
+
+def test_probabilities_by_label_are_left_to_the_other() -> None:
+    assert JsonDecoder([FieldRequest("p", "probabilities")])._compiled is None
+    twice = [FieldRequest("p", "label", "y_true"), FieldRequest("p", "label", "y_pred")]
+    assert JsonDecoder(twice)._compiled is None
+    dotted = (FieldRequest(r"a\.b", "number"), FieldRequest("é", "label"))
     assert_same([b'{"a.b": 1.5}', '{"é": 1}'.encode()], dotted)
 
 

@@ -72,3 +72,8 @@ def test_front_ends_name_rules_that_exist() -> None:
     assert len(set(known)) == len(known)
     for wording in (COMMAND, CALL, ENGINE, KEYS):
         assert {*wording.texts, *(wording.others or ())} <= set(known)
+
+
+def test_a_call_on_files() -> None:
+    text = "OptionError: utc requires time=; add time=FIELD"
+    assert error_of("se.evaluate('a.csv', score='s', utc=True)") == text

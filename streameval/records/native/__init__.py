@@ -1,1 +1,1 @@
-"""The compiled reader of CSV, where it was built; used by :mod:`streameval.records.csv_table`."""
+"""Compiled readers, where they were built: of CSV without quotes, and of plain JSON records."""

@@ -20,7 +20,7 @@ from streameval.errors import (
 from streameval.evaluator.comparison import checked_models
 from streameval.events.time import duration, duration_text
 from streameval.metrics.registry import find
-from streameval.records.json_record import split_path
+from streameval.records.json_records import split_path
 from streameval.records.rules import check_metric, check_spec
 from streameval.service.config.address import parse_address
 from streameval.service.config.evaluators import (

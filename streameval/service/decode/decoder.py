@@ -20,26 +20,24 @@ from streameval.events.time import (
     unit_remedy,
 )
 from streameval.events.values import MAX_WEIGHT, BoolArray, IntArray, Label, check_probabilities
-from streameval.records.chunk import EXPECTED, Wanted
+from streameval.records.chunk import EXPECTED, FieldRequest, RecordError
 from streameval.records.chunk import Kind as FieldKind
 from streameval.records.event_columns import Column, EventColumns, probability_columns
-from streameval.records.json_record import Fault, read_object
+from streameval.records.json_records import JsonDecoder, Values, error_in_field, read_object
 from streameval.records.times import time_column, time_error
 from streameval.service.config.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
-from streameval.service.decode.fields import (
-    Field,
-    RecordFields,
-    RecordReader,
-    Values,
-    fault_text,
+from streameval.service.decode.fields import RecordFields, record_fields
+from streameval.service.decode.labels import (
+    LONGEST_NAME,
+    LabelKind,
+    RecordLabels,
+    checked_values,
     listed,
-    record_fields,
 )
-from streameval.service.decode.labels import LONGEST_NAME, LabelKind, RecordLabels, checked_values
-from streameval.service.sources.raw import KINDS, BadEvent, Decoded, Kind, RawBatch
+from streameval.service.sources.raw import KINDS, Decoded, Kind, RawBatch
 
-_Checked: TypeAlias = tuple[Column, dict[int, Fault]]
-"""A column, and the faults of some of its values by their index."""
+_Checked: TypeAlias = tuple[Column, dict[int, RecordError]]
+"""A column, and the errors of some of its values by their index."""
 
 _NEARLY = 9e-4
 """Sums nearer to 1 pass without check_probabilities, which has the rule itself."""
@@ -59,32 +57,6 @@ class RecordDecoder:
     complete and bad records of the result. Records are accepted or rejected independently
     of each other; but the first label of a multi-class run that does not list its labels
     decides whether labels are text or numbers (:attr:`label_kind`, stored with the run).
-
-    Args:
-        fields: Paths of the fields in a record.
-        evaluator: The labels and slices to evaluate.
-        join: Whether labels may be records of their own.
-        max_record_bytes: A longer message is bad.
-        clock: Seconds since 1970: the time of a record without any other time (while it is set
-            back, its last time), and the reference for times in the future.
-        ticks: Seconds, only ever forward: the reference goes on by these while the clock is set
-            back.
-
-    Cost:
-        About 0.15 µs for a record of two fields in 66 bytes, 0.4 µs without compiled code; about
-        10 µs for a bad one.
-
-    Raises:
-        InputError: A field's path is malformed, or two paths clash.
-
-    >>> fields = FieldSettings(id="id", score="score")
-    >>> decoder = RecordDecoder(fields, EvaluatorSettings(), join=True)
-    >>> lines = [b'{"id": 7, "score": 0.5}', b'{"id": "7", "y_true": true}', b'{"id": 7}']
-    >>> decoded = decoder.decode(RawBatch("files:a", "records", lines, [0, 24, 53], {"offset": 63}))
-    >>> decoded.predictions.columns["id"], decoded.labels.columns["y_true"]
-    (['7'], array([1]))
-    >>> decoded.bad[0].detail
-    'record: expected a prediction (score) or a label (y_true), got neither; the record has id'
     """
 
     def __init__(
@@ -96,8 +68,10 @@ class RecordDecoder:
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
+        # The clock is the time of a record without any other, and the reference for times in the
+        # future; that goes on by the ticks while the clock is set back.
         self._fields = record_fields(fields, evaluator, join)
-        self._readers = {kind: RecordReader(self._fields.of(kind)) for kind in KINDS}
+        self._readers = {kind: JsonDecoder(self._fields.of(kind), optional=True) for kind in KINDS}
         self._labels = RecordLabels(evaluator)
         self._join = join
         self._most = max_record_bytes
@@ -120,10 +94,7 @@ class RecordDecoder:
             self._labels.kind = kind
 
     def decode(self, batch: RawBatch) -> Decoded:
-        """The records of a batch as columns, and the bad ones with their faults.
-
-        The result includes the bad events of the batch itself.
-        """
+        """The records of a batch as columns, and the errors of bad ones, with the batch's own."""
         reading = self._open(batch)
         everything = reading.read(self._most)
         decoded = Decoded(batch.partition)
@@ -147,7 +118,7 @@ class RecordDecoder:
                     decoded.labels = reading.columns(rest.where(true), fields.label)
                     rest = rest.where(~true)
                 reading.refuse(rest, fields, batch.kind)
-        reading.bad.sort(key=lambda event: event.place)
+        reading.bad.sort(key=lambda error: error.place)
         decoded.bad = reading.bad
         return decoded
 
@@ -161,12 +132,7 @@ class RecordDecoder:
         return _Reading(batch, self._readers[batch.kind], self._labels, now, latest)
 
     def resume(self, newest: int | None, own: int | None) -> None:
-        """Continue after a restart, in which the machine's clock may have been set back.
-
-        Args:
-            newest: The latest time of all records that were read.
-            own: The latest time that the machine's clock gave.
-        """
+        """Continue after a restart, in which the machine's clock may have been set back."""
         self._reference = (newest or 0) / 1e6
         self.clock.at_least((own or 0) / 1e6)
 
@@ -181,17 +147,17 @@ class RecordDecoder:
 class _Group(NamedTuple):
     """Records of one batch that are of one kind."""
 
-    values: dict[str, Values]
-    """Of each field by its path, those of all messages of the batch."""
+    values: dict[FieldRequest, Values]
+    """Of each field, those of all messages of the batch."""
     rows: IntArray
     """The indices of these records."""
 
     def where(self, mask: BoolArray) -> _Group:
         return self if mask.all() else _Group(self.values, self.rows[mask])
 
-    def of(self, path: str) -> Values:
+    def of(self, field: FieldRequest) -> Values:
         """The values of a field of these records."""
-        values = self.values[path]
+        values = self.values[field]
         if len(self.rows) == len(values):
             return values
         if isinstance(values, np.ndarray):
@@ -205,7 +171,7 @@ class _Reading:
     __slots__ = ("_batch", "_labels", "_latest", "_now", "_places", "_reader", "_short", "bad")
 
     def __init__(
-        self, batch: RawBatch, reader: RecordReader, labels: RecordLabels, now: int, latest: int
+        self, batch: RawBatch, reader: JsonDecoder, labels: RecordLabels, now: int, latest: int
     ) -> None:
         self._batch = batch
         self._reader = reader
@@ -231,20 +197,23 @@ class _Reading:
             for row, message in enumerate(messages):
                 if len(message) > most:
                     good[row] = False
-                    fault = Fault("", f"at most {most:,} bytes", f"{len(message):,}")
-                    self._refuse(row, "too long", fault_text(fault, "record"))
+                    got = f"{len(message):,}"
+                    error = RecordError("record", f"at most {most:,} bytes", got)
+                    self._refuse(row, error._replace(column="too long"))
             messages = [message if good[row] else b"{}" for row, message in enumerate(messages)]
-        values, faults = self._reader.read_many(messages)
-        for row, fault in faults.items():
+        values, errors = self._reader.read_messages(messages)
+        for row, error in errors.items():
             good[row] = False
-            self._refuse(row, fault.field, fault_text(fault, self._path(fault.field)))
-        return _Group(values, np.flatnonzero(good))
+            same = [field for field in self._reader.fields if field.column == error.column]
+            exact = (field for field in same if field.path == error.field)
+            self._refuse(row, error, next(exact, same[0] if same else None))
+        return _Group(dict(zip(self._reader.fields, values, strict=True)), np.flatnonzero(good))
 
-    def present(self, group: _Group, fields: tuple[Field, ...]) -> BoolArray:
+    def present(self, group: _Group, fields: tuple[FieldRequest, ...]) -> BoolArray:
         """Which records have any of these fields."""
         found = np.zeros(len(group.rows), dtype=np.bool_)
         for field in fields:
-            values = group.of(field.want.path)
+            values = group.of(field)
             missing = 0 if isinstance(values, np.ndarray) else values.count(None)
             if not missing:
                 found[:] = True
@@ -252,40 +221,39 @@ class _Reading:
                 found |= np.asarray([value is not None for value in values])
         return found
 
-    def columns(self, group: _Group, fields: tuple[Field, ...]) -> EventColumns | None:
+    def columns(self, group: _Group, fields: tuple[FieldRequest, ...]) -> EventColumns | None:
         """The columns of records that require these fields; None where no record is good."""
         if not len(group.rows):
             return None
         columns: dict[str, Column] = {}
-        faults: dict[int, tuple[Field, Fault | None]] = {}
+        errors: dict[int, tuple[FieldRequest, RecordError | None]] = {}
         for field in fields:
-            values = group.of(field.want.path)
+            values = group.of(field)
             columns[field.column], wrong = self._checked(field, values)
-            for row, fault in wrong.items():
-                faults.setdefault(row, (field, None if values[row] is None else fault))
+            for row, error in wrong.items():
+                errors.setdefault(row, (field, None if values[row] is None else error))
         if "time" not in columns:
             columns["time"] = self._times(group.rows)
         times = columns["time"]
         assert isinstance(times, np.ndarray)
         for row, outside in _outside(times, self._latest).items():
-            faults.setdefault(row, (_TIME, outside))
+            errors.setdefault(row, (_TIME, outside))
         rows = group.rows
         places = self._places
         events = EventColumns(columns, places if len(rows) == len(places) else places[rows])
-        if faults:
-            for n, (field, known) in faults.items():
+        if errors:
+            for n, (field, known) in errors.items():
                 row = int(rows[n])
-                fault = known or self._reader.missing(self._batch.messages[row], field)
-                self._refuse(row, field.column, fault_text(fault, field.want.path))
+                self._refuse(row, known or _missing(self._batch.messages[row], field), field)
             keep = np.ones(len(rows), dtype=np.bool_)
-            keep[list(faults)] = False
+            keep[list(errors)] = False
             if not keep.any():
                 return None
-            events = events.take(keep)
+            events = events.select(keep)
         return events
 
-    def _checked(self, field: Field, values: Values) -> _Checked:
-        kind = field.want.kind
+    def _checked(self, field: FieldRequest, values: Values) -> _Checked:
+        kind = field.kind
         if kind in ("number", "weight"):
             return _numbers(values, kind)
         if kind == "label":
@@ -296,7 +264,7 @@ class _Reading:
         if kind == "slice":
             return checked_values(values, self._short, EXPECTED["slice"])
         if kind == "time":
-            return _moments(values, field.want.unit)
+            return _moments(values, field.unit)
         if kind == "probabilities":
             return _probabilities(values, self._labels)
         raise AssertionError(kind)
@@ -310,24 +278,36 @@ class _Reading:
 
     def refuse(self, group: _Group, fields: RecordFields, kind: Kind) -> None:
         """Records that are neither prediction nor label."""
-        wanted = f"a prediction ({' or '.join(field.want.path for field in fields.marks)})"
+        wanted = f"a prediction ({' or '.join(field.path for field in fields.marks)})"
         if kind == "records":
-            wanted += f" or a label ({fields.label_truths[0].want.path})"
+            wanted += f" or a label ({fields.label_truths[0].path})"
         for row in group.rows.tolist():
             found = read_object(self._batch.messages[row])
             names = shown(", ".join(list(found)[:12]))[1:-1] if isinstance(found, dict) else ""
-            fault = Fault("record", wanted, f"neither; the record has {names or 'no fields'}")
-            self._refuse(row, "record", fault_text(fault, "record"))
+            got = f"neither; the record has {names or 'no fields'}"
+            self._refuse(row, RecordError("record", wanted, got))
 
-    def _path(self, column: str) -> str:
-        return next((f.want.path for f in self._reader.fields if f.column == column), column)
+    def _refuse(self, row: int, error: RecordError, field: FieldRequest | None = None) -> None:
+        """Add a bad record; its error names the field, and what is inside it as a part."""
+        path, expected, column = error.field, error.expected, error.column
+        if field is not None:
+            if path not in ("", field.path):
+                expected += f" in {path[:80]!r}"
+            path, column = field.path, field.column
+        place, raw = int(self._places[row]), self._batch.messages[row]
+        # Not _replace(), which takes longer than all else here.
+        made = path, expected, *error[2:5], self._batch.partition, place, column, raw
+        self.bad.append(RecordError(*made))
 
-    def _refuse(self, row: int, reason: str, detail: str) -> None:
-        place = int(self._places[row])
-        self.bad.append(BadEvent(place, reason, detail, self._batch.messages[row]))
+
+_TIME = FieldRequest("time", "time")
 
 
-_TIME = Field("time", Wanted("time", "time"))
+def _missing(message: bytes, field: FieldRequest) -> RecordError:
+    """The error of a record that can be decoded and lacks a field."""
+    found = read_object(message)
+    error = None if isinstance(found, RecordError) else error_in_field(found, field)
+    return error or RecordError("", f"the field {field.path!r}", "none")
 
 
 def _ids(values: list[Any], short: bool) -> _Checked:
@@ -335,7 +315,7 @@ def _ids(values: list[Any], short: bool) -> _Checked:
     if short and set(map(type, values)) == {str} and "" not in values:
         return values, {}
     taken: list[Any] = []
-    faults: dict[int, Fault] = {}
+    errors: dict[int, RecordError] = {}
     expected = EXPECTED["id"]
     for row, value in enumerate(values):
         try:
@@ -344,11 +324,12 @@ def _ids(values: list[Any], short: bool) -> _Checked:
         except ValueError:  # an integer of thousands of digits
             text, size = "", LONGEST_NAME + 1
         if not size:
-            faults[row] = Fault("id", expected, "an empty text")
+            errors[row] = RecordError("", expected, "an empty text")
         elif size > LONGEST_NAME:
-            faults[row] = Fault("id", f"{expected} of at most {LONGEST_NAME:,} bytes", "more")
+            limit = f"{expected} of at most {LONGEST_NAME:,} bytes"
+            errors[row] = RecordError("", limit, "more")
         taken.append(text)
-    return taken, faults
+    return taken, errors
 
 
 def _numbers(values: Values, kind: FieldKind) -> _Checked:
@@ -364,34 +345,35 @@ def _numbers(values: Values, kind: FieldKind) -> _Checked:
         return column, {}
     given = listed(values)
     return column, {
-        row: Fault("", EXPECTED[kind], shown(given[row])) for row in np.flatnonzero(~good).tolist()
+        row: RecordError("", EXPECTED[kind], shown(given[row]))
+        for row in np.flatnonzero(~good).tolist()
     }
 
 
 def _moments(values: list[Any], unit: str | None) -> _Checked:
     """Times as int64 microseconds since 1970."""
     column, wrong = time_column(values, unit)
-    faults = {}
+    errors = {}
     for row in () if wrong is None else np.flatnonzero(wrong).tolist():
-        error = time_error(values[row], unit)
-        faults[row] = Fault("time", EXPECTED["time"], error.got, error.remedy, error.remedy_code)
+        error = RecordError.of(time_error(values[row], unit), expected=EXPECTED["time"])
+        errors[row] = error._replace(field="")
     times = column.view(np.int64)
     if unit is not None and len(values) and int(times.min()) < EARLY_1970:
         for row, value in enumerate(values):
-            if row not in faults and isinstance(value, (int, float)):
+            if row not in errors and isinstance(value, (int, float)):
                 remedy = unit_remedy(value, unit)
                 if remedy:
-                    faults[row] = Fault("time", f"a time in {unit}", shown(value), remedy)
-    return times, faults
+                    errors[row] = RecordError("", f"a time in {unit}", shown(value), remedy)
+    return times, errors
 
 
-def _outside(times: IntArray, latest: int) -> dict[int, Fault]:
-    """The faults of times outside the range; one far ahead would make all others late."""
+def _outside(times: IntArray, latest: int) -> dict[int, RecordError]:
+    """The errors of times outside the range; one far ahead would make all others late."""
     if not len(times) or (int(times.min()) >= EARLIEST and int(times.max()) <= latest):
         return {}
     return {
-        row: Fault(
-            "time",
+        row: RecordError(
+            "",
             f"a time from {iso_time(EARLIEST)} to {iso_time(latest)}",
             iso_time(int(times[row])),
             "set the clock of the machine that writes it, or raise fields.ahead",
@@ -402,12 +384,12 @@ def _outside(times: IntArray, latest: int) -> dict[int, Fault]:
 
 def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
     """Mappings label -> probability that add up to 1, or label -> score, by canonical labels."""
-    faults: dict[int, Fault] = {}
+    errors: dict[int, RecordError] = {}
     if None not in values:
         table = probability_columns(values)
         if isinstance(table, dict):
             found = _relabelled(values[0], labels)
-            if not isinstance(found, Fault):
+            if not isinstance(found, RecordError):
                 matrix = np.column_stack(list(table.values()))
                 good = (matrix >= 0.0).all(axis=1) & (np.abs(matrix.sum(axis=1) - 1) <= _NEARLY)
                 good |= not labels.probabilities
@@ -417,15 +399,16 @@ def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
                     names = list(found)
                     return [dict(zip(names, v.values(), strict=True)) for v in values], {}
     taken: list[Any] = []
+    missing = RecordError("", EXPECTED["probabilities"], "null")
     for row, value in enumerate(values):
-        one = Fault("", EXPECTED["probabilities"], "null") if value is None else _one(value, labels)
-        if isinstance(one, Fault):
-            faults[row] = one
+        one = missing if value is None else _one(value, labels)
+        if isinstance(one, RecordError):
+            errors[row] = one
         taken.append(one)
-    return taken, faults
+    return taken, errors
 
 
-def _one(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | Fault:
+def _one(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | RecordError:
     if not labels.probabilities:
         return _relabelled(value, labels)
     try:
@@ -434,21 +417,21 @@ def _one(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | 
     except InputError as error:
         inside = error.field.removeprefix("proba")
         expected = f"{error.expected} in {inside}" if inside else error.expected
-        return Fault("", expected, error.got, error.remedy)
+        return RecordError("", expected, error.got, error.remedy)
     return _relabelled(value, labels)
 
 
-def _relabelled(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | Fault:
+def _relabelled(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | RecordError:
     taken: dict[Label, float] = {}
     for text, share in value.items():
         label = labels.key(text)
-        if isinstance(label, Fault):
+        if isinstance(label, RecordError):
             return label
         if label in taken:
-            return Fault("", "each label once", f"{shown(text)} again")
+            return RecordError("", "each label once", f"{shown(text)} again")
         taken[label] = share
     lacking = labels.unscored(taken)
     if lacking:
         expected = "a score of every label, as evaluator.probabilities is false"
-        return Fault("", expected, f"none of {shown(lacking[0])}")
+        return RecordError("", expected, f"none of {shown(lacking[0])}")
     return taken

@@ -12,10 +12,10 @@ import numpy as np
 from streameval.errors import InputError, shown
 from streameval.evaluator.slices import MISSING
 from streameval.events.values import MAX_CLASSES, Label, canonical_label, is_missing
+from streameval.records.chunk import RecordError
 from streameval.records.event_columns import Column
-from streameval.records.json_record import Fault
+from streameval.records.json_records import Values
 from streameval.service.config.settings import EvaluatorSettings
-from streameval.service.decode.fields import Values, listed
 from streameval.tasks.registry import TASKS
 
 LONGEST_NAME = 1024
@@ -27,72 +27,67 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})", re.ASCII)
 _KIND_NAMES = {"text": "text", "number": "a number"}
 
 
-def plain_value(value: object, expected: str) -> Label | Fault:
-    """A str or int that can be stored, or the fault of the value.
+def listed(values: Values) -> list[Any]:
+    """The values of a field as plain ones."""
+    return values.tolist() if isinstance(values, np.ndarray) else values
 
-    >>> plain_value(True, "a label"), plain_value(2.0, "a label")
-    (1, 2)
-    """
+
+def plain_value(value: object, expected: str) -> Label | RecordError:
+    """A str or int that can be stored, or the error of the value."""
     try:
         label = canonical_label(value)
     except InputError as error:
         remedy = "a fraction is a score" if error.remedy_code == "score" else ""
-        return Fault("", expected, error.got, remedy)
+        return RecordError("", expected, error.got, remedy)
     if isinstance(label, int):
         if not -(2**63) <= label < 2**63:
-            return Fault("", expected, "an integer of more than 64 bits")
+            return RecordError("", expected, "an integer of more than 64 bits")
         return label
     try:
         size = len(label.encode())
     except UnicodeEncodeError:
-        return Fault("", expected, f"{shown(label)}, half of a surrogate pair")
+        return RecordError("", expected, f"{shown(label)}, half of a surrogate pair")
     if size > LONGEST_NAME:
-        return Fault("", f"{expected} of at most {LONGEST_NAME:,} bytes", f"{size:,} bytes")
+        return RecordError("", f"{expected} of at most {LONGEST_NAME:,} bytes", f"{size:,} bytes")
     return label
 
 
 def checked_values(
     values: list[Any], short: bool, expected: str
-) -> tuple[list[Any], dict[int, Fault]]:
-    """Values to slice by, each a str, an int or None; and the faults by their index.
-
-    Args:
-        values: As decoded.
-        short: No text among them can be too long.
-        expected: Description of the accepted values.
-    """
+) -> tuple[list[Any], dict[int, RecordError]]:
+    """Values to slice by, each a str, an int or None; and the errors by their index."""
     kinds = set(map(type, values))
     if short and kinds <= {str, NoneType} and MISSING not in values:
         return values, {}
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return values, {}
 
-    def judge(value: object) -> Label | Fault | None:
+    def judge(value: object) -> Label | RecordError | None:
         if is_missing(value):
             return None
         if value == MISSING:
-            return Fault("", f"{expected} other than {MISSING!r}", "that", "write null")
+            return RecordError("", f"{expected} other than {MISSING!r}", "that", "write null")
         return plain_value(value, expected)
 
     return _judged(values, judge)
 
 
 def _judged(
-    values: list[Any], judge: Callable[[Any], Label | Fault | None]
-) -> tuple[list[Any], dict[int, Fault]]:
-    """The canonical values, and the faults; each distinct value is judged once."""
+    values: list[Any], judge: Callable[[Any], Label | RecordError | None]
+) -> tuple[list[Any], dict[int, RecordError]]:
+    """The canonical values, and the errors; each distinct value is judged once."""
     taken: list[Any] = []
-    faults: dict[int, Fault] = {}
-    verdicts: dict[tuple[type, Any], Label | Fault | None] = {}
+    errors: dict[int, RecordError] = {}
+    verdicts: dict[tuple[type, Any], Label | RecordError | None] = {}
     for row, value in enumerate(values):
         key = (type(value), value)
         verdict = verdicts.get(key)
         if verdict is None:
             verdict = verdicts[key] = judge(value)
-        if isinstance(verdict, Fault):
-            faults[row] = verdict
+        if isinstance(verdict, RecordError):
+            errors[row] = verdict
         taken.append(verdict)
-    return taken, faults
+    return taken, errors
 
 
 class RecordLabels:
@@ -138,11 +133,8 @@ class RecordLabels:
         more = f" and {len(known) - 8} more" if len(known) > 8 else ""
         self._expected = f"one of the labels {listed}{more}" if self._closed else "a label"
 
-    def column(self, values: Values, short: bool) -> tuple[Column, dict[int, Fault]]:
-        """The labels as str or int, and the faults by their index.
-
-        Booleans become an array of 0 and 1: the most common labels need no list.
-        """
+    def column(self, values: Values, short: bool) -> tuple[Column, dict[int, RecordError]]:
+        """The labels as str or int, and the errors by their index; booleans become 0 and 1."""
         if isinstance(values, np.ndarray) and {0, 1} <= self._known:
             return values.astype(np.int64), {}
         values = listed(values)
@@ -158,7 +150,7 @@ class RecordLabels:
         """The labels that an event with scores of these lacks one of; all are known then."""
         return [] if self.probabilities else [one for one in self._known if one not in scored]
 
-    def key(self, text: str) -> Label | Fault:
+    def key(self, text: str) -> Label | RecordError:
         """The label that a key of a JSON object, which is always text, denotes."""
         label = self._keys.get(text)
         if label is not None:
@@ -167,23 +159,23 @@ class RecordLabels:
             return self._verdict(text)
         return self._verdict(int(text) if _WHOLE.fullmatch(text) else text)
 
-    def _verdict(self, value: object) -> Label | Fault:
+    def _verdict(self, value: object) -> Label | RecordError:
         label = plain_value(value, self._expected)
-        if isinstance(label, Fault) or label in self._known:
+        if isinstance(label, RecordError) or label in self._known:
             return label
         if self._closed:
-            return Fault("", self._expected, shown(label), self._remedy)
+            return RecordError("", self._expected, shown(label), self._remedy)
         kind: LabelKind = "text" if isinstance(label, str) else "number"
         if self.kind not in (None, kind):
             assert self.kind is not None
-            return Fault(
+            return RecordError(
                 "",
                 f"{_KIND_NAMES[self.kind]}, as the labels before",
                 f"{shown(label)}, {_KIND_NAMES[kind]}",
                 "give all labels one type, or list them in evaluator.labels",
             )
         if len(self._known) >= MAX_CLASSES:
-            return Fault(
+            return RecordError(
                 "",
                 f"at most {MAX_CLASSES:,} distinct labels",
                 f"another one, {shown(label)}",

@@ -232,7 +232,7 @@ class Pairing:
             self._count_new(partition, times[inserted])
             if inserted.all():
                 return
-            records, times = records.take(~inserted), times[~inserted]
+            records, times = records.select(~inserted), times[~inserted]
             ids = records.columns["id"]  # type: ignore[assignment]
         moments = times.tolist()
         entries = list(
@@ -420,7 +420,7 @@ class Pairing:
             self.events.add_columns(number, taken[0], taken[1], taken[2:])
             if inserted.all():
                 return
-            records, times = records.take(~inserted), times[~inserted]
+            records, times = records.select(~inserted), times[~inserted]
             ids = records.columns["id"]  # type: ignore[assignment]
             labels = list(_values(records.columns["y_true"]))
         moments = times.tolist()

@@ -11,25 +11,32 @@ files that were ever read, and compares further files with them.
 
 from __future__ import annotations
 
-import bz2
 import errno
-import gzip
 import hashlib
-import lzma
 import os
-import shutil
 import stat
 import tempfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import IO, Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
+from streameval.errors import MissingExtraError
+from streameval.records.blocks import Readable
+from streameval.records.compression import (
+    DAMAGE,
+    ENDINGS,
+    NOT_READ,
+    Codec,
+    codec_of_bytes,
+    is_cut_short,
+    opened_archive,
+)
+from streameval.records.compression import HEAD_BYTES as _CODEC_BYTES
 from streameval.service.sources.raw import Position
 
 Inode = tuple[int, int]
@@ -173,21 +180,10 @@ def _digest(data: bytes) -> str:
 
 # Compressed files
 
-_READERS: dict[bytes, Callable[[BinaryIO], IO[bytes]]] = {
-    b"\x1f\x8b": lambda file: cast("IO[bytes]", gzip.GzipFile(fileobj=file)),
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
-}
-
-_REFUSED = {
-    b"\x28\xb5\x2f\xfd": "Zstandard",
-    b"\x04\x22\x4d\x18": "LZ4",
-    b"PK\x03\x04": "ZIP",
-    b"\x1f\x9d": "compress",
-}
-
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".br", ".lzma", ".Z", ".7z")
+COMPRESSED = (*ENDINGS, ".lz4", ".zip", ".br", ".lzma", ".Z", ".7z")
 """Suffixes of names whose files are never read as lines of text."""
+
+_READ = "gzip, bzip2, xz or zstd"
 
 
 class LogFile:
@@ -215,34 +211,31 @@ class LogFile:
             if not stat.S_ISREG(found.st_mode):
                 raise UnreadableError("expected a regular file, got a FIFO, socket or device")
             self.inode: Inode = found.st_dev, found.st_ino
-            self._decompress = self._reader()
+            self._codec = self._found_codec()
         except BaseException:
             self._raw.close()
             raise
 
-    def _reader(self) -> Callable[[BinaryIO], IO[bytes]] | None:
-        begin = _part(self._raw, 0, 6)
-        for magic, name in _REFUSED.items():
+    def _found_codec(self) -> Codec | None:
+        begin = _part(self._raw, 0, _CODEC_BYTES)
+        for magic, name in NOT_READ.items():
             if begin.startswith(magic):
                 raise UnreadableError(
                     f"{name} data is not supported: expected JSON lines, or a file compressed "
-                    "by gzip, bzip2 or xz"
+                    f"by {_READ}"
                 )
-        for magic, reader in _READERS.items():
-            if begin.startswith(magic):
-                return reader
-        if self.path.name.endswith(COMPRESSED):
+        codec = codec_of_bytes(begin)
+        if codec is None and self.path.name.endswith(COMPRESSED):
             raise UnreadableError(
-                "expected data compressed by gzip, bzip2 or xz, as the name says, got something "
-                "else",
-                incomplete=len(begin) < 6,
+                f"expected data compressed by {_READ}, as the name says, got something else",
+                incomplete=len(begin) < _CODEC_BYTES,
             )
-        return None
+        return codec
 
     @property
     def compressed(self) -> bool:
         """Whether the content is decompressed."""
-        return self._decompress is not None
+        return self._codec is not None
 
     @property
     def file_id(self) -> Inode:
@@ -252,13 +245,14 @@ class LogFile:
     @property
     def file(self) -> BinaryIO:
         """The content; raises UnreadableError."""
-        if self._decompress is None:
+        if self._codec is None:
             return self._raw
         if self._content is None:
             content = tempfile.TemporaryFile()  # noqa: SIM115 -- closed by close()
             try:
                 with self._decompressed() as data:
-                    shutil.copyfileobj(data, content, _BLOCK)
+                    while block := data.read(_BLOCK):
+                        content.write(block)
                 # Its size is read by fstat, which sees only what is written.
                 content.flush()
             except BaseException:
@@ -295,24 +289,24 @@ class LogFile:
 
     def begin(self) -> bytes:
         """The first bytes of the content; of compressed data no more is decompressed."""
-        if self._decompress is None or self._content is not None:
+        if self._codec is None or self._content is not None:
             return _part(self.file, 0, HEAD_BYTES)
         with self._decompressed() as data:
             return data.read(HEAD_BYTES)
 
     @contextmanager
-    def _decompressed(self) -> Iterator[IO[bytes]]:
-        assert self._decompress is not None
+    def _decompressed(self) -> Iterator[Readable]:
+        assert self._codec is not None
         self._raw.seek(0)
         try:
-            with self._decompress(self._raw) as data:
-                yield data
-        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            yield opened_archive(self._raw, self._codec)
+        except MissingExtraError as error:
+            raise UnreadableError(str(error)) from None
+        except DAMAGE as error:
             if isinstance(error, OSError) and is_exhausted(error):
                 raise
-            incomplete = isinstance(error, EOFError)
             raise UnreadableError(
-                f"compressed data cannot be read: {error}", incomplete=incomplete
+                f"compressed data cannot be read: {error}", incomplete=is_cut_short(error)
             ) from None
 
     def holds(self, mark: Mark) -> bool:

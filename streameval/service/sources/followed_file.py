@@ -19,6 +19,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from streameval.events.values import IntArray
+from streameval.records.chunk import RecordError
 from streameval.service.sources.file_marks import (
     COMPRESSED,
     HEAD_BYTES,
@@ -34,10 +35,10 @@ from streameval.service.sources.file_marks import (
     position_of,
     whole_lines,
 )
-from streameval.service.sources.raw import BadEvent, Kind, PartitionStatus, RawBatch
+from streameval.service.sources.raw import Kind, PartitionStatus, RawBatch
 from streameval.states.backend import compiled
 
-_NATIVE = compiled("streameval.service.native.native_json")
+_NATIVE = compiled("streameval.records.native.native_json")
 
 _MOST_ABSENT = 60
 """Looks without the file's name after which the file is not waited for any more."""
@@ -796,13 +797,14 @@ class Lines(NamedTuple):
     """Where each begins, in bytes."""
     end: int
     """Where the next line begins."""
-    bad: list[BadEvent]
+    bad: list[RecordError]
 
 
-def too_long(place: int, raw: bytes, limit: int = MAX_LINE_BYTES) -> BadEvent:
-    """The bad event for a line beyond the limit; ``raw`` is its beginning."""
-    detail = f"expected a line of at most {limit:,} bytes, got a longer one"
-    return BadEvent(place, "too long", detail, raw[:_KEPT])
+def too_long(place: int, raw: bytes, limit: int = MAX_LINE_BYTES) -> RecordError:
+    """The error of a line beyond the limit; ``raw`` is its beginning."""
+    expected = f"a line of at most {limit:,} bytes"
+    error = RecordError("", expected, "a longer one", column="too long")
+    return error._replace(place=place, raw=raw[:_KEPT])
 
 
 def next_lines(
@@ -834,7 +836,7 @@ def next_lines(
     elif last and start + len(data) >= stop:
         whole = len(data)
     lines, places, may_be_blank = _split(data, whole, start)
-    bad: list[BadEvent] = []
+    bad: list[RecordError] = []
     if may_be_blank or max(map(len, lines), default=0) > limit:
         good = []
         for place, line in zip(places.tolist(), lines, strict=True):

@@ -19,9 +19,9 @@ import numpy as np
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.events.values import IntArray
+from streameval.records.chunk import RecordError
 from streameval.service.sources.kafka_topics import KafkaProperties, KafkaTopics
 from streameval.service.sources.raw import (
-    BadEvent,
     Kind,
     LagUnit,
     PartitionStatus,
@@ -303,12 +303,12 @@ class KafkaSource:
         if self._stamps:
             moments = map(_MOMENT, map(Message.timestamp, messages))
             times = np.fromiter(moments, np.int64, len(messages)) * 1_000
-        bad: list[BadEvent] = []
+        bad: list[RecordError] = []
         if None in values:
-            detail = "record: expected a JSON object, got a message without a value"
+            error = RecordError("record", "a JSON object", "a message without a value")
             there = [value is not None for value in values]
             bad = [
-                BadEvent(place, "record", detail, b"")
+                error.at(partition.name, place)
                 for place, value in zip(places, values, strict=True)
                 if value is None
             ]

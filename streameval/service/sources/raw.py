@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from streameval.events.values import IntArray
+from streameval.records.chunk import RecordError
 from streameval.records.event_columns import EventColumns
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
@@ -20,19 +21,6 @@ KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
-
-
-class BadEvent(NamedTuple):
-    """A record that cannot be counted."""
-
-    place: int
-    """Its offset in the partition: a message's, or of a line's first byte."""
-    reason: str
-    """Of a small set of words, to count by: the field at fault, or ``record``, ``too long``."""
-    detail: str
-    """Expected, got, and what to do."""
-    raw: bytes
-    """The record itself; the quarantine truncates it."""
 
 
 @dataclass(slots=True)
@@ -58,7 +46,7 @@ class RawBatch:
     places: Sequence[int] | IntArray
     next: Position
     times: Sequence[int] | IntArray | None = None
-    bad: list[BadEvent] = field(default_factory=list)
+    bad: list[RecordError] = field(default_factory=list)
 
     @property
     def records(self) -> int:
@@ -167,7 +155,7 @@ class Decoded:
     predictions: EventColumns | None = None
     labels: EventColumns | None = None
     complete: EventColumns | None = None
-    bad: list[BadEvent] = field(default_factory=list)
+    bad: list[RecordError] = field(default_factory=list)
 
     def parts(self) -> list[EventColumns]:
         """Predictions, complete records and labels, without empty ones."""

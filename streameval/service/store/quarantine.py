@@ -9,8 +9,9 @@ from itertools import groupby
 from typing import Any
 
 from streameval.events.time import iso_time
+from streameval.records.chunk import RecordError
 from streameval.service.config.settings import QuarantineSettings
-from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.sources.raw import RawBatch
 from streameval.service.store.dialect import Connection
 
 _RECENT = 100
@@ -61,7 +62,7 @@ class Quarantine:
         self,
         partition: str,
         kind: str,
-        event: BadEvent,
+        event: RecordError,
         time: int | None,
         *,
         cut: bool = False,
@@ -93,7 +94,7 @@ class Quarantine:
         if len(changes.rows) > 2 * self.settings.keep:
             del changes.rows[: -self.settings.keep or None]
 
-    def note_batch(self, batch: RawBatch, bad: Sequence[BadEvent]) -> None:
+    def note_batch(self, batch: RawBatch, bad: Sequence[RecordError]) -> None:
         """Add the bad records of a batch: those of the source and those of decoding."""
         if not bad:
             return

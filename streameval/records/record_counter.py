@@ -13,9 +13,17 @@ from streameval.errors import InputError, StreamevalError, shown
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.time import NANOSECONDS, iso_time, unit_remedy
-from streameval.events.values import MAX_CLASSES, Label, is_missing
-from streameval.records.chunk import KEPT, BadRecord, BadRecords, Chunk
-from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
+from streameval.events.values import MAX_CLASSES, Label, LabelColumn, is_missing
+from streameval.records.chunk import KEPT, BadRecords, Chunk, RecordError
+from streameval.records.event_columns import (
+    SLICE,
+    Column,
+    EventColumns,
+    count_events,
+    distinct_values,
+    joined,
+    proba_column,
+)
 from streameval.records.label_text import is_fraction, label_from_text, likely_type
 from streameval.records.spec import Spec
 
@@ -32,19 +40,13 @@ _LISTED = 8
 class BadRecordError(StreamevalError):
     """The first bad record, where bad records stop the run."""
 
-    def __init__(self, record: BadRecord) -> None:
+    def __init__(self, record: RecordError) -> None:
         super().__init__(str(record))
         self.record = record
 
 
-class Feed:
-    """Counts the records of chunks with one evaluator.
-
-    Args:
-        request: What to read, and how to evaluate it.
-        skip: Skip and count bad records; otherwise the first one raises
-            BadRecordError.
-    """
+class RecordCounter:
+    """Counts the records of chunks with one evaluator; skips bad ones, or raises BadRecordError."""
 
     def __init__(self, request: Spec, *, skip: bool) -> None:
         self.request = request
@@ -55,7 +57,9 @@ class Feed:
         self._evaluator: Evaluator | Comparison | None = None
         self._read_label: Any = None
         self._sample: Any = None
-        self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
+        compared = request.predicted and request.labels is None
+        compared = compared and request.task_fields["y_true"] == "label"
+        self._apart: tuple[set[Any], set[Any]] | None = (set(), set()) if compared else None
         self.slices_without_value = list(request.slice_fields)
         """Slice fields without a value in any record so far."""
         self.rows = 0
@@ -97,24 +101,16 @@ class Feed:
             self._evaluator = kind.from_state(data)
         self._know_label(self._sample)
 
-    def part(self) -> Feed:
-        """A feed of other records of the same stream, for :meth:`add_part`.
-
-        It counts and refuses the same records as this one, which has counted some: labels,
-        their types and slices are those that this one knows.
-        """
+    def part(self) -> RecordCounter:
+        """A counter of other records of the stream, for :meth:`add_part`, with the same labels."""
         assert isinstance(self._evaluator, Evaluator)
-        new = Feed(self.request, skip=self._skip)
+        new = RecordCounter(self.request, skip=self._skip)
         new._evaluator = self._evaluator.delta()
         new._know_label(self._sample)
         return new
 
-    def add_part(self, part: Feed) -> None:
-        """Add the records that a part has counted; bad ones of several parts are in no order.
-
-        Raises:
-            StateError: Both have labels that do not belong together.
-        """
+    def add_part(self, part: RecordCounter) -> None:
+        """Add the records that a part has counted; bad ones of several parts are in no order."""
         assert isinstance(self._evaluator, Evaluator)
         assert isinstance(part._evaluator, Evaluator)
         self._evaluator.add_events(part._evaluator)
@@ -136,38 +132,41 @@ class Feed:
         events = joined([chunk.events for chunk in self._chunks])
         sources = [chunk.source for chunk in self._chunks]
         ends = list(accumulate(chunk.events.rows for chunk in self._chunks))
-        found: list[tuple[int, BadRecord]] = []
+        found: list[tuple[int, RecordError]] = []
         for number, chunk in enumerate(self._chunks):
             self.bad.count_only(chunk.bad.reasons)
             found += [(number, record) for record in chunk.bad.first]
         self._chunks, self._pending = [], 0  # joined: not kept twice
         if events.rows:
             found += self._count(events, sources, ends)
-        found.sort(key=lambda pair: (pair[0], pair[1].line))
+        found.sort(key=lambda pair: (pair[0], pair[1].place))
         self.bad.first.extend(record for _, record in found[: KEPT - len(self.bad.first)])
         if self.bad.first and not self._skip:
             raise BadRecordError(self.bad.first[0])
 
     def _count(
         self, events: EventColumns, sources: list[str], ends: list[int]
-    ) -> list[tuple[int, BadRecord]]:
+    ) -> list[tuple[int, RecordError]]:
         """Count a batch; the first ten records that are rejected, and their chunks' numbers."""
         columns = events.columns
         self._note_labels(columns)
         self.slices_without_value = [
-            path for path in self.slices_without_value if all(map(is_missing, columns[path]))
+            path
+            for path in self.slices_without_value
+            if all(map(is_missing, distinct_values(columns[f"{SLICE}{path}"])))
         ]
         if self._evaluator is None:
             self._open(columns)
         assert self._evaluator is not None
-        rejected: list[tuple[int, BadRecord]] = []
-        named = EventColumns(self._named(columns), events.places)
+        rejected: list[tuple[int, RecordError]] = []
+        named = EventColumns(self._named(columns), events.places).canonical()
         self.rows += events.rows
         for row, error in count_events(self._evaluator, named):
             number = bisect_right(ends, row)
-            record = self._bad_record(sources[number], int(events.places[row]), error)
+            record = RecordError.of(error, self._path_of(error.field))
+            record = record.at(sources[number], int(events.places[row]))
             self.rows -= 1
-            self.bad.count_only({record.reason: 1})
+            self.bad.count_only({record.counted_as: 1})
             if len(rejected) < KEPT:
                 rejected.append((number, record))
             if not self._skip:
@@ -176,16 +175,14 @@ class Feed:
 
     def _note_labels(self, columns: dict[str, Column]) -> None:
         """Collect the true and the predicted labels until one is in both."""
-        request = self.request
-        if self._apart is None or not request.predicted or request.labels is not None:
-            return
-        if request.task_fields["y_true"] != "label":
+        if self._apart is None:
             return
         true, predicted = self._apart
-        paths = [(predicted, path) for path in request.predicted]
-        for labels, path in [(true, request.y_true), *paths]:
-            if len(labels) <= MAX_CLASSES:  # else they are ids, which the evaluator rejects
-                labels.update(_distinct(columns[path]))
+        for name, column in columns.items():
+            labels = {"y_true": true, "y_pred": predicted}.get(name.partition(":")[0])
+            # More labels are ids, which the evaluator rejects.
+            if labels is not None and len(labels) <= MAX_CLASSES:
+                labels.update(distinct_values(column))
         if self._apart[0] & self._apart[1]:
             self._apart = None
 
@@ -210,8 +207,8 @@ class Feed:
 
     def _open(self, columns: dict[str, Column]) -> None:
         if self.request.time is not None:
-            _check_time_unit(self.request, columns[self.request.time])
-        first = columns[self.request.y_true]
+            _check_time_unit(self.request, columns["time"])
+        first = columns["y_true"]
         self._evaluator = _open_evaluator(self.request, first)
         self._know_label(_first(first))
 
@@ -221,18 +218,18 @@ class Feed:
         self._read_label = _label_reader(sample)
 
     def _named(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """The columns under the names of an evaluator's columns."""
-        request = self.request
-        named = {name: columns[path] for name, path in request.fields.items()}
-        if request.time is not None:
-            times: Any = columns[request.time]
+        """The columns with times as numbers, and probabilities by the evaluator's labels."""
+        named = dict(columns)
+        if "time" in named:
+            times: Any = named["time"]
             named["time"] = times.view(np.int64)
-        named |= {f"{SLICE}{path}": columns[path] for path in request.slice_fields}
         if self._pairs:
             shares: dict[Any, Any] = {
-                self._proba_label(text): columns[path] for text, path in self._pairs
+                self._proba_label(text): named.pop(proba_column(n))
+                for n, (text, _) in enumerate(self._pairs)
             }
             named["proba"] = shares
+            request = self.request
             if request.binary:
                 assert isinstance(self._evaluator, Evaluator)
                 positive = self._evaluator.labels[1]
@@ -245,9 +242,8 @@ class Feed:
                 if len(shares) == 1:
                     # A column of numbers: records need no probability of the other label.
                     named["proba"] = shares[positive]
-        elif request.proba is not None:
-            assert isinstance(request.proba, str)
-            named["proba"] = self._relabelled(columns[request.proba])
+        elif "proba" in named:
+            named["proba"] = self._relabelled(named["proba"])
         return named
 
     def _relabelled(self, column: Column) -> Column:
@@ -308,7 +304,8 @@ class Feed:
                 got=error.got,
             ) from None
 
-    def _bad_record(self, source: str, line: int, error: InputError) -> BadRecord:
+    def _path_of(self, argument: str) -> str:
+        """The path of the field that an argument of the evaluator was read from."""
         request = self.request
         paths = {
             **request.fields,
@@ -321,11 +318,8 @@ class Feed:
                 for name, path in fields.items()
             },
         }
-        name, bracket, key = error.field.partition("[")  # proba['cat']
-        field = paths.get(error.field) or (paths.get(name) or name) + bracket + key
-        return BadRecord(
-            source, line, field, error.expected, error.got, error.remedy, error.remedy_code
-        )
+        name, bracket, key = argument.partition("[")  # proba['cat']
+        return paths.get(argument) or (paths.get(name) or name) + bracket + key
 
 
 def _of_one_batch(one: EventColumns, other: EventColumns) -> bool:
@@ -355,13 +349,7 @@ def _width(column: Column) -> int:
 
 
 def _label_reader(sample: object) -> Callable[[Any], Label]:
-    """Reads text of the command line, or a JSON key, as a label of the type of ``sample``.
-
-    What is no text is returned as it is: the evaluator checks it.
-
-    >>> _label_reader(0)("1"), _label_reader("ham")("1")
-    (1, '1')
-    """
+    """Reads a text as a label of the type of ``sample``, and returns other values as they are."""
     if isinstance(sample, str):
         return lambda text: text
 
@@ -376,11 +364,7 @@ def _label_reader(sample: object) -> Callable[[Any], Label]:
 
 
 def _check_time_unit(request: Spec, times: Any) -> None:
-    """Reject a unit of times by which half of the first records are in early 1970.
-
-    Raises:
-        InputError: By another unit they are between 1990 and 2100.
-    """
+    """Reject a unit of times by which half of the first records are in early 1970."""
     if request.time_unit is None:
         return
     middle = len(times) // 2
@@ -396,16 +380,7 @@ def _check_time_unit(request: Spec, times: Any) -> None:
 
 
 def _open_evaluator(request: Spec, first: Column | None) -> Evaluator | Comparison:
-    """The evaluator for a request; a comparison where it names models.
-
-    Args:
-        request: What to read, and how to evaluate it.
-        first: True labels of the first records; None where there are none.
-
-    Raises:
-        InputError: The positive label is not known.
-        MetricError: A metric that the task does not have.
-    """
+    """The evaluator for a request and the first true labels; a comparison if it names models."""
     options = request.arguments
     if request.labels is not None:
         options["labels"] = _labels(request.labels, first, request)
@@ -447,7 +422,7 @@ def _positive(request: Spec, first: Column | None) -> Label:
     if request.labels is not None:
         labels = _labels(request.labels, first, request)
     elif first is not None:
-        labels = sorted(_distinct(first), key=lambda label: (str(type(label)), label))
+        labels = sorted(set(distinct_values(first)), key=lambda label: (str(type(label)), label))
         labels = [label for label in labels if not is_missing(label)]
         if request.negative is not None:
             (negative,) = _labels((request.negative,), first, request)
@@ -472,11 +447,6 @@ def _positive(request: Spec, first: Column | None) -> Label:
 
 
 def _first(column: Any) -> Any:
+    if isinstance(column, LabelColumn):
+        return column.labels[column.codes[0]]
     return column[0].item() if isinstance(column, np.ndarray) else column[0]
-
-
-def _distinct(column: Any) -> set[Any]:
-    if isinstance(column, np.ndarray):
-        # numpy.unique makes one nan of all, but imports numpy.ma, which takes 20 ms.
-        column = (np.unique(column) if column.dtype.kind == "f" else column).tolist()
-    return set(column)

@@ -10,10 +10,11 @@ from cpython.bytes cimport (
     PyBytes_GET_SIZE,
 )
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp
 from libcpp cimport bool as cbool
 from libcpp.string cimport string
+from libcpp.string_view cimport string_view
 from libcpp.vector cimport vector
 
 import numpy as np
@@ -35,6 +36,7 @@ cdef extern from "flat_json.hpp" namespace "streameval":
         field_number
         field_label
         field_time
+        field_object
 
     cdef cppclass JsonValue:
         JsonKind kind
@@ -44,13 +46,19 @@ cdef extern from "flat_json.hpp" namespace "streameval":
         int64_t whole
 
     cdef cppclass FlatJson:
-        void field(string name, JsonField kind) except +
+        int field(int inside, string name, JsonField kind) except +
         cbool read(const char* text, size_t size, JsonValue* values) nogil
+
+
+    cdef cppclass TextCodes:
+        int32_t code(string_view text) except +
+        size_t size()
 
 
 cdef dict _KINDS = {
     "id": field_id,
     "number": field_number,
+    "probability": field_number,
     "weight": field_number,
     "label": field_label,
     "slice": field_label,
@@ -95,24 +103,38 @@ cdef class _KeptTexts:
 
 @cython.final
 cdef class NativeRecords:
-    """Reads the fields of objects, a batch at a time."""
+    """Reads the fields of objects, a batch at a time.
+
+    Args:
+        fields: Path, kind, and whether a record without the field is not plain, of each.
+    """
 
     cdef FlatJson _json
-    cdef list _names
     cdef list _kinds
+    cdef list _required
     cdef list _texts
 
     def __init__(self, fields):
-        self._names = [name for name, _ in fields]
-        self._kinds = [kind for _, kind in fields]
+        cdef dict objects = {(): 0}
+        cdef int inside
+        self._kinds = [kind for _, kind, _ in fields]
+        self._required = [number for number, (_, _, needed) in enumerate(fields) if needed]
         self._texts = [_KeptTexts() for _ in fields]
-        for name, kind in fields:
-            self._json.field(name.encode(), _KINDS[kind])
+        for path, kind, _ in fields:
+            for depth, name in enumerate(path[:-1]):
+                inside = objects[path[:depth]]
+                if path[: depth + 1] not in objects:
+                    objects[path[: depth + 1]] = self._json.field(
+                        inside, name.encode(), field_object
+                    )
+            inside = objects[path[:-1]]
+            self._json.field(inside, path[-1].encode(), _KINDS[kind])
 
     @staticmethod
     def takes(fields):
-        """Whether fields, as (name, kind), are of kinds that it reads."""
-        return len(fields) <= MOST_FIELDS and all(kind in _KINDS for _, kind in fields)
+        """Whether it reads fields of these paths and kinds."""
+        names = {path[:depth] for path, _, _ in fields for depth in range(1, len(path) + 1)}
+        return len(names) <= MOST_FIELDS and all(kind in _KINDS for _, kind, _ in fields)
 
     def read(self, list messages not None):
         """Columns of the fields, none where no row is plain; and the rows that are not plain.
@@ -120,7 +142,7 @@ cdef class NativeRecords:
         An array of numbers or of booleans where each record has one, else a list with None
         for a field that is missing or null. An id is a text.
         """
-        cdef Py_ssize_t rows = len(messages), width = len(self._names), row, n
+        cdef Py_ssize_t rows = len(messages), width = len(self._kinds), row, n
         cdef vector[Part] parts
         cdef vector[JsonValue] values
         cdef vector[uint8_t] plain
@@ -147,8 +169,89 @@ cdef class NativeRecords:
                 values[row * width + n].kind = json_missing
         return [self._column(n, rows, &values[0]) for n in range(width)], others
 
+    def read_lines(self, bytes data not None):
+        """The values of each field in the lines that are plain; the numbers of the other lines.
+
+        Labels and the like are an array of integers or of booleans, or distinct texts with the
+        index of each line's; None among the texts is a field that is missing or null.
+        """
+        cdef Py_ssize_t width = len(self._kinds), row = 0, lines = 0, n
+        cdef const char* at = PyBytes_AS_STRING(data)
+        cdef const char* stop = at + PyBytes_GET_SIZE(data)
+        cdef const char* end
+        cdef vector[JsonValue] values
+        cdef vector[Py_ssize_t] rest
+        cdef vector[Py_ssize_t] required = self._required
+        cdef cbool plain
+        values.resize(width)
+        with nogil:
+            while at < stop:
+                end = <const char*>memchr(at, 10, stop - at)
+                if end is NULL:
+                    end = stop
+                if values.size() < <size_t>((row + 1) * width):
+                    values.resize(2 * values.size())
+                plain = self._json.read(at, end - at, &values[row * width])
+                if plain:
+                    for n in required:
+                        plain = plain and values[row * width + n].kind != json_missing
+                if plain:
+                    row += 1
+                else:
+                    rest.push_back(lines)
+                lines += 1
+                at = end + 1
+        return [self._coded(n, row, &values[0]) for n in range(width)], rest
+
+    cdef object _coded(self, Py_ssize_t n, Py_ssize_t rows, JsonValue* values):
+        cdef Py_ssize_t width = len(self._kinds), row
+        cdef JsonValue* value
+        cdef JsonKind kind
+        cdef cbool texts = True, integers = rows > 0
+        cdef TextCodes known
+        cdef int64_t missing = -1
+        cdef list distinct = []
+        cdef int64_t[::1] numbers
+        cdef double[::1] floats
+        cdef JsonField field = _KINDS[self._kinds[n]]
+        if field == field_number:
+            found = np.empty(rows, dtype=np.float64)
+            floats = found
+            for row in range(rows):
+                floats[row] = values[row * width + n].number
+            return found
+        if field != field_label:
+            return self._column(n, rows, values)
+        for row in range(rows):
+            kind = values[row * width + n].kind
+            texts = texts and (kind == json_text or kind == json_missing)
+            integers = integers and kind == json_whole
+        if not texts and not integers:
+            return self._column(n, rows, values)
+        found = np.empty(rows, dtype=np.int64)
+        numbers = found
+        if integers:
+            for row in range(rows):
+                numbers[row] = values[row * width + n].whole
+            return found
+        for row in range(rows):
+            value = &values[row * width + n]
+            if value.kind == json_text:
+                numbers[row] = known.code(string_view(value.text, value.size))
+                if <Py_ssize_t>known.size() > len(distinct):
+                    distinct.append(PyUnicode_DecodeUTF8(value.text, value.size, NULL))
+            else:
+                numbers[row] = -1
+        missing = len(distinct)
+        for row in range(rows):
+            if numbers[row] < 0:
+                if missing == len(distinct):
+                    distinct.append(None)
+                numbers[row] = missing
+        return distinct, found
+
     cdef object _column(self, Py_ssize_t n, Py_ssize_t rows, JsonValue* values):
-        cdef Py_ssize_t width = len(self._names), row
+        cdef Py_ssize_t width = len(self._kinds), row
         cdef JsonField field = _KINDS[self._kinds[n]]
         cdef cbool numbers = rows > 0, booleans = rows > 0
         cdef JsonKind one
@@ -176,7 +279,7 @@ cdef class NativeRecords:
         cdef _KeptTexts texts = self._texts[n]
         cdef list found = [None] * rows
         cdef JsonValue* value
-        cdef Py_ssize_t row, width = len(self._names)
+        cdef Py_ssize_t row, width = len(self._kinds)
         cdef JsonField field = _KINDS[self._kinds[n]]
         for row in range(rows):
             value = &values[row * width + n]

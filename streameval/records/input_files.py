@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from streameval.errors import InputError, OptionError, shown
 from streameval.records.arrow import arrow_columns, parquet_columns, read_arrow, read_parquet
 from streameval.records.blocks import BLOCK_BYTES, LinesWithin, Readable
-from streameval.records.chunk import BadRecords, Chunk, Wanted
+from streameval.records.chunk import BadRecords, Chunk, FieldRequest
 from streameval.records.compression import (
     Codec,
     Rejoined,
@@ -26,7 +26,7 @@ from streameval.records.compression import (
 )
 from streameval.records.csv_table import LabelTypes, TextCells, csv_columns, read_csv, text_chunk
 from streameval.records.event_columns import EventColumns
-from streameval.records.jsonl import jsonl_fields, read_jsonl
+from streameval.records.json_records import jsonl_fields, read_jsonl
 from streameval.records.layout import Format, Layout, Recoded
 from streameval.records.remote import is_remote, open_remote, remote_files, remote_size
 from streameval.records.wording import Wording
@@ -51,7 +51,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputFile:
     """One file, or the standard input."""
 
     path: str
@@ -80,11 +80,7 @@ class Source:
 
     @property
     def partitions(self) -> dict[str, str]:
-        """From field to text, of directories named ``field=text`` on its path.
-
-        >>> Source("events/country=SE/day=1/a.parquet", "parquet").partitions
-        {'country': 'SE', 'day': '1'}
-        """
+        """From field to text, of directories named ``field=text`` on its path."""
         found = {}
         for part in self.path.replace(os.sep, "/").split("/")[:-1]:
             name, equals, text = part.partition("=")
@@ -95,13 +91,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of a file's bytes: the lines, or row groups, that begin within it.
+    """A range of a file's bytes: the lines, or row groups, that begin within it."""
 
-    :func:`can_be_cut` says which files have such parts. A record's line is the position where the
-    span begins plus the number of the line inside it, from 1: above ``begin``, at most ``end``, and
-    in the order of the file. Its number in the file takes the lines before, see :func:`lines_of`.
-    """
-
+    # A record's line is ``begin`` plus the number of the line inside the span, from 1, which is in
+    # the order of the file. Its number in the file takes the lines before, see lines_of().
     begin: int
     end: int
     size: int
@@ -110,7 +103,7 @@ class Span:
     """Of CSV: the names in the header, where the span does not begin with it."""
 
 
-def can_be_cut(source: Source) -> bool:
+def can_be_cut(source: InputFile) -> bool:
     """Whether parts of the file can be read by themselves: see :class:`Span`."""
     if source.format == "arrow" or source.compression or source.layout.encoding:
         return False
@@ -121,7 +114,7 @@ def can_be_cut(source: Source) -> bool:
         return head is not None and codec_of_bytes(head) is None
 
 
-def lines_of(source: Source, begin: int, end: int) -> int:
+def lines_of(source: InputFile, begin: int, end: int) -> int:
     """How many lines of a text file begin within a range of its bytes."""
     with _opened(source.path) as file:
         lines = LinesWithin(file, begin, end)
@@ -130,22 +123,13 @@ def lines_of(source: Source, begin: int, end: int) -> int:
 
 def find_sources(
     arguments: Sequence[str], format: Format | None = None, layout: Layout | None = None
-) -> list[Source]:
-    """The sources that paths, patterns and directories name.
-
-    Args:
-        arguments: As for :func:`find_paths`, or ``-``.
-        format: None infers it from the name's ending; the standard input is JSONL.
-        layout: How text files are written.
-
-    Raises:
-        InputError: As :func:`find_paths`, or an unknown ending.
-    """
+) -> list[InputFile]:
+    """The files that paths, patterns, directories and ``-`` name; raises InputError."""
     paths = find_paths(arguments, directories=True)
     return [_source(path, format, layout or Layout()) for path in paths]
 
 
-def check_layout(sources: Iterable[Source], layout: Layout, wording: Wording) -> None:
+def check_layout(sources: Iterable[InputFile], layout: Layout, wording: Wording) -> None:
     """Raise OptionError for an option of text files where no source is one."""
     formats = {source.format for source in sources}
     of_csv = {
@@ -161,18 +145,7 @@ def check_layout(sources: Iterable[Source], layout: Layout, wording: Wording) ->
 
 
 def find_paths(arguments: Sequence[str], *, directories: bool = False) -> list[str]:
-    """The files that paths and patterns name, in their order; a pattern's files sorted.
-
-    Args:
-        arguments: Paths or URLs, or patterns with ``*``, ``?``, ``[…]`` or ``**`` (a
-            file of exactly that name comes first).
-        directories: A directory stands for all files in it and below, sorted, without those
-            whose names, or whose directories' names, begin with ``.`` or ``_``.
-
-    Raises:
-        InputError: No such file, a directory without files, or a file that is named twice,
-            whose events would count twice.
-    """
+    """The files that paths and patterns name, in their order; raises InputError."""
     paths: list[str] = []
     seen: set[str] = set()
     for argument in arguments:
@@ -220,9 +193,9 @@ def _files_below(folder: str) -> list[str]:
     return sorted(paths)
 
 
-def _source(path: str, format: Format | None, layout: Layout) -> Source:
+def _source(path: str, format: Format | None, layout: Layout) -> InputFile:
     if path == "-":
-        return _of_format(Source(path, format or "jsonl", None, layout))
+        return _of_format(InputFile(path, format or "jsonl", None, layout))
     codec, name = codec_of_name(path)
     ending = os.path.splitext(name)[1].lower()
     chosen = format or _ENDINGS.get(ending)
@@ -241,23 +214,18 @@ def _source(path: str, format: Format | None, layout: Layout) -> Source:
             got=f"it in {codec}",
             remedy=f"{chosen.capitalize()} is compressed inside; decompress the file first",
         )
-    return _of_format(Source(path, chosen, codec, layout))
+    return _of_format(InputFile(path, chosen, codec, layout))
 
 
-def _of_format(source: Source) -> Source:
+def _of_format(source: InputFile) -> InputFile:
     """The source with the delimiter of tab-separated values, where none is declared."""
     if source.format != "tsv" or source.layout.delimiter is not None:
         return source
     return replace(source, layout=replace(source.layout, delimiter="\t"))
 
 
-def column_names(source: Source) -> list[str] | None:
-    """The columns of a file, in JSONL of its first record; None of the standard input.
-
-    Raises:
-        InputError: The file cannot be read.
-        MissingExtraError: Parquet or Arrow without pyarrow.
-    """
+def column_names(source: InputFile) -> list[str] | None:
+    """The columns of a file, in JSONL of its first record; None of the standard input."""
     if source.path == "-":
         return None
     with _opened(source.path) as file:
@@ -271,41 +239,28 @@ def column_names(source: Source) -> list[str] | None:
 
 
 def read_source(
-    source: Source,
-    wanted: Sequence[Wanted],
+    source: InputFile,
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
     stdin: BinaryIO,
     progress: Callable[[int], None] = lambda position: None,
     span: Span | None = None,
 ) -> Iterator[Chunk]:
-    """The chunks of one source; ``progress`` is called with the position in the file after each.
-
-    Args:
-        source: The file, or the standard input.
-        wanted: The fields.
-        label_types: Of CSV.
-        stdin: The standard input.
-        progress: See above.
-        span: The part of the file that is read; None: all of it.
-
-    Raises:
-        InputError: The file as a whole cannot be read.
-        MissingExtraError: Parquet, Arrow or zstd without pyarrow.
-    """
+    """The chunks of a file or of its span; ``progress`` is called with the position after each."""
     sized = bool(source.size)
-    of_path = _of_path(source, wanted)
-    inside = [want for want in wanted if want.path not in of_path]
+    of_path = _of_path(source, fields)
+    inside = [one for one in fields if one.path not in of_path]
     with nullcontext(stdin) if source.path == "-" else _opened(source.path) as file:
         for chunk in _chunks(source, file, inside, label_types, span):
             if of_path:
-                chunk = _with_path(chunk, of_path, wanted, label_types, source)
+                chunk = _with_path(chunk, of_path, fields, label_types, source)
             yield chunk
             progress(file.tell() if sized else 0)
 
 
-def _of_path(source: Source, wanted: Sequence[Wanted]) -> dict[str, str]:
-    """The wanted fields that are in the path; a column of the file comes first."""
-    paths = {want.path for want in wanted}
+def _of_path(source: InputFile, fields: Sequence[FieldRequest]) -> dict[str, str]:
+    """The requested fields that are in the path; a column of the file comes first."""
+    paths = {one.path for one in fields}
     found = {name: text for name, text in source.partitions.items() if name in paths}
     if found and source.format != "jsonl":
         for name in column_names(source) or ():
@@ -316,20 +271,21 @@ def _of_path(source: Source, wanted: Sequence[Wanted]) -> dict[str, str]:
 def _with_path(
     chunk: Chunk,
     of_path: dict[str, str],
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
-    source: Source,
+    source: InputFile,
 ) -> Chunk:
     """The chunk with the fields of the path, which are read as cells of CSV."""
     events = chunk.events
-    more = [want for want in wanted if want.path in of_path]
-    texts = {path: TextCells([text] * events.rows) for path, text in of_path.items()}
+    more = [one for one in fields if one.path in of_path]
+    texts = {one.column: TextCells([of_path[one.path]] * events.rows) for one in more}
     bad = BadRecords()
     added = text_chunk(source.name, more, texts, events.places, label_types, source.layout, bad)
     chunk.bad.add_all(added.bad)
     if added.events.rows < events.rows:  # all are bad, for the same text
-        events = events.take(slice(0, 0))
-    columns = {want.path: (events.columns | added.events.columns)[want.path] for want in wanted}
+        events = events.select(slice(0, 0))
+    both = events.columns | added.events.columns
+    columns = {name: both[name] for one in fields for name in (one.column, *one.also)}
     return Chunk(chunk.source, EventColumns(columns, events.places), chunk.bad)
 
 
@@ -344,56 +300,45 @@ def _opened(path: str) -> BinaryIO:
 
 
 def _chunks(
-    source: Source,
+    source: InputFile,
     file: BinaryIO,
-    wanted: Sequence[Wanted],
+    fields: Sequence[FieldRequest],
     label_types: LabelTypes,
     span: Span | None,
 ) -> Iterator[Chunk]:
-    if span is not None:
-        yield from _chunks_within(span, source, file, wanted, label_types)
-    elif source.format in ("parquet", "arrow"):
-        read = read_parquet if source.format == "parquet" else read_arrow
-        with _seekable(source, file) as whole:
-            yield from read(whole, source.name, wanted)
-    elif source.format == "jsonl":
-        yield from read_jsonl(_stream(source, file), source.name, wanted)
-    else:
-        stream = _stream(source, file)
-        yield from read_csv(stream, source.name, wanted, label_types, source.layout)
-
-
-def _chunks_within(
-    span: Span,
-    source: Source,
-    file: BinaryIO,
-    wanted: Sequence[Wanted],
-    label_types: LabelTypes,
-) -> Iterator[Chunk]:
     if source.format == "parquet":
-        within = span.begin / span.size, span.end / span.size
-        yield from read_parquet(file, source.name, wanted, within)
+        within = (0.0, 1.0) if span is None else (span.begin / span.size, span.end / span.size)
+        with _seekable(source, file) as whole:
+            yield from read_parquet(whole, source.name, fields, within)
         return
-    lines = LinesWithin(file, span.begin, span.end)
-    if source.format == "jsonl":
-        yield from read_jsonl(lines, source.name, wanted, first_line=span.begin + 1)
+    if source.format == "arrow":
+        with _seekable(source, file) as whole:
+            yield from read_arrow(whole, source.name, fields)
+        return
+    columns, first_line, cut = None, 1, False
+    if span is None:
+        lines = _stream(source, file)
     else:
-        columns = span.columns if span.begin else None
+        lines = LinesWithin(file, span.begin, span.end)
+        columns, first_line = span.columns if span.begin else None, span.begin + 1
         cut = (span.begin, span.end) != (0, span.size)
+    if source.format == "jsonl":
+        yield from read_jsonl(lines, source.name, fields, first_line=first_line)
+    else:
         yield from read_csv(
             lines,
             source.name,
-            wanted,
+            fields,
             label_types,
             source.layout,
             columns=columns,
-            first_line=span.begin + 1,
+            first_line=first_line,
             cut=cut,
         )
 
 
 @contextmanager
-def _seekable(source: Source, file: BinaryIO) -> Iterator[Any]:
+def _seekable(source: InputFile, file: BinaryIO) -> Iterator[Any]:
     """The file, or a copy of a pipe: Parquet and Arrow files are read from their end."""
     if file.seekable():
         yield file
@@ -408,7 +353,7 @@ def _seekable(source: Source, file: BinaryIO) -> Iterator[Any]:
         yield copy
 
 
-def _stream(source: Source, file: BinaryIO) -> Readable:
+def _stream(source: InputFile, file: BinaryIO) -> Readable:
     stream = decompressed(file, source.name, source.compression)
     encoding = source.layout.encoding
     return stream if encoding is None else Recoded(stream, encoding, source.name)

@@ -1,4 +1,4 @@
-// Plain JSON records: objects without escapes, of which some fields of plain values are read.
+// Plain JSON records: objects of which some fields of plain values are read.
 //
 // What is accepted here is a part of JSON in which every parser reads the same. All else is left to
 // the parser that is used without compiled code, which also finds and words the errors.
@@ -22,7 +22,7 @@ namespace streameval {
 enum JsonKind : uint8_t { json_missing, json_text, json_whole, json_float, json_false, json_true };
 
 // What a field may hold: an id is a text or an integer, a number is read as float64.
-enum JsonField : uint8_t { field_id, field_number, field_label, field_time };
+enum JsonField : uint8_t { field_id, field_number, field_label, field_time, field_object };
 
 struct JsonValue {
     JsonKind kind = json_missing;
@@ -36,26 +36,33 @@ struct JsonValue {
 
 class FlatJson {
  public:
-    void field(std::string name, JsonField kind) { fields_.push_back({std::move(name), kind}); }
+    // Adds a field of an object, 0 being the whole record; returns the number of a nested object.
+    int field(int inside, std::string name, JsonField kind) {
+        const int number = kind == field_object ? ++objects_ : int(values_++);
+        fields_.push_back({std::move(name), kind, inside, number});
+        return number;
+    }
 
     // Reads one message into a value for each field; false where it is not plain.
     bool read(const char* text, size_t size, JsonValue* values) {
         at_ = text;
         end_ = text + size;
         if (size > UINT32_MAX) return false;
-        for (size_t n = 0; n < fields_.size(); ++n) values[n].kind = json_missing;
+        for (size_t n = 0; n < values_; ++n) values[n].kind = json_missing;
         seen_ = 0;
         high_ = false;
         blank();
-        if (!object(values, 0)) return false;
+        if (!object(values, 0, 0)) return false;
         blank();
         return at_ == end_ && (!high_ || utf8(text));
     }
 
  private:
-    struct Wanted {
+    struct Field {
         std::string name;
         JsonField kind;
+        int inside;  // the object that has the field
+        int number;  // of the value, or of the nested object
     };
 
     static constexpr int most_deep = 32;
@@ -95,37 +102,61 @@ class FlatJson {
         return true;
     }
 
-    // A text in quotes, without escapes and control characters.
-    bool quoted(std::string_view& found) {
+    // A text in quotes, without control characters, and without escapes where it is read.
+    bool quoted(std::string_view& found, bool is_read = true) {
         if (!next('"')) return false;
         const char* const begin = at_;
+        do {
 #if defined(__SSE2__)
-        const __m128i quote = _mm_set1_epi8('"'), escape = _mm_set1_epi8('\\');
-        const __m128i control = _mm_set1_epi8(' ' - 1);
-        while (end_ - at_ >= 16) {
-            const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at_));
-            const __m128i odd = _mm_or_si128(_mm_cmpeq_epi8(part, escape),
-                                             _mm_cmpeq_epi8(_mm_min_epu8(part, control), part));
-            const int bits = _mm_movemask_epi8(_mm_or_si128(odd, _mm_cmpeq_epi8(part, quote)));
-            high_ = high_ || _mm_movemask_epi8(part);
-            if (bits) {
-                at_ += trailing_zeros(unsigned(bits));
-                break;
+            const __m128i quote = _mm_set1_epi8('"'), escape = _mm_set1_epi8('\\');
+            const __m128i control = _mm_set1_epi8(' ' - 1);
+            while (end_ - at_ >= 16) {
+                const __m128i part = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at_));
+                const __m128i odd = _mm_or_si128(_mm_cmpeq_epi8(part, escape),
+                                                 _mm_cmpeq_epi8(_mm_min_epu8(part, control), part));
+                const int bits = _mm_movemask_epi8(_mm_or_si128(odd, _mm_cmpeq_epi8(part, quote)));
+                high_ = high_ || _mm_movemask_epi8(part);
+                if (bits) {
+                    at_ += trailing_zeros(unsigned(bits));
+                    break;
+                }
+                at_ += 16;
             }
-            at_ += 16;
-        }
 #endif
-        for (; at_ < end_; ++at_) {
-            const unsigned char c = static_cast<unsigned char>(*at_);
-            if (c == '"') {
-                found = {begin, size_t(at_ - begin)};
-                ++at_;
-                return true;
+            for (; at_ < end_ && *at_ != '\\'; ++at_) {
+                const unsigned char c = static_cast<unsigned char>(*at_);
+                if (c == '"') {
+                    found = {begin, size_t(at_ - begin)};
+                    ++at_;
+                    return true;
+                }
+                if (c < ' ') return false;
+                high_ = high_ || c >= 0x80;
             }
-            if (c == '\\' || c < ' ') return false;
-            high_ = high_ || c >= 0x80;
-        }
+        } while (!is_read && escaped());
         return false;
+    }
+
+    // Passes an escape that every parser accepts: no half of a surrogate pair.
+    bool escaped() {
+        if (end_ - at_ < 2) return false;
+        const char letter = at_[1];
+        at_ += 2;
+        if (letter != 'u') return letter != '\0' && std::strchr("\"\\/bfnrt", letter) != nullptr;
+        if (end_ - at_ < 4) return false;
+        unsigned code = 0;
+        for (int n = 0; n < 4; ++n, ++at_) {
+            const unsigned char c = static_cast<unsigned char>(*at_);
+            const unsigned low = c | 0x20;
+            if (c >= '0' && c <= '9') {
+                code = code * 16 + (c - '0');
+            } else if (low >= 'a' && low <= 'f') {
+                code = code * 16 + (low - 'a' + 10);
+            } else {
+                return false;
+            }
+        }
+        return code < 0xD800 || code > 0xDFFF;
     }
 
     bool digits() {
@@ -150,7 +181,8 @@ class FlatJson {
         return true;
     }
 
-    bool object(JsonValue* values, int depth) {
+    // An object whose fields are read; `values` is null for one that is not read.
+    bool object(JsonValue* values, int inside, int depth) {
         if (!next('{')) return false;
         blank();
         if (next('}')) return true;
@@ -162,12 +194,16 @@ class FlatJson {
             if (!next(':')) return false;
             blank();
             size_t n = 0, count = values == nullptr ? 0 : fields_.size();
-            while (n < count && fields_[n].name != name) ++n;
+            while (n < count && (fields_[n].name != name || fields_[n].inside != inside)) ++n;
             if (n < count) {
                 // Of a field that is there twice the last one counts, also for its type.
                 if (seen_ >> n & 1) return false;
                 seen_ |= uint64_t(1) << n;
-                if (!wanted(fields_[n].kind, values[n])) return false;
+                const Field& field = fields_[n];
+                const bool read = field.kind == field_object
+                                      ? object(values, field.number, depth + 1)
+                                      : value_of(field.kind, values[field.number]);
+                if (!read) return false;
             } else if (!any(depth)) {
                 return false;
             }
@@ -176,7 +212,7 @@ class FlatJson {
         return next('}');
     }
 
-    bool wanted(JsonField field, JsonValue& value) {
+    bool value_of(JsonField field, JsonValue& value) {
         if (at_ == end_) return false;
         std::string_view text;
         switch (*at_) {
@@ -224,9 +260,9 @@ class FlatJson {
         bool is_whole;
         switch (*at_) {
             case '"':
-                return quoted(text);
+                return quoted(text, false);
             case '{':
-                return object(nullptr, depth + 1);
+                return object(nullptr, 0, depth + 1);
             case '[':
                 ++at_;
                 blank();
@@ -248,7 +284,9 @@ class FlatJson {
         }
     }
 
-    std::vector<Wanted> fields_;
+    std::vector<Field> fields_;
+    size_t values_ = 0;
+    int objects_ = 0;
     const char* at_ = nullptr;
     const char* end_ = nullptr;
     uint64_t seen_ = 0;
