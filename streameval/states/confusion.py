@@ -336,12 +336,13 @@ class ConfusionCounts:
 
     def add_whole(self, y_true: object, y_pred: object, weight: Weight) -> None:
         """:meth:`update` with a weight that is not checked; a negative one removes it."""
-        i, j = self._find(y_true, "y_true"), self._find(y_pred, "y_pred")
-        if i is None or j is None:
-            true, predicted = canonical_label(y_true), canonical_label(y_pred)
-            self._add([true], [predicted], [(0, 0, weight)], None)
-        else:
-            self._count_one(i, j, weight)
+        try:
+            i, j = self._index[y_true], self._index[y_pred]
+        except (KeyError, TypeError):
+            true, predicted = canonical_label(y_true, "y_true"), canonical_label(y_pred, "y_pred")
+            self.check(true, predicted)
+            i, j = self._label_index.add(true), self._label_index.add(predicted)
+        self._count_one(i, j, weight)
 
     def revert(self, y_true: object, y_pred: object, weight: Weight = 1) -> None:
         """Remove one earlier event, exactly.
@@ -490,7 +491,7 @@ class ConfusionCounts:
     @property
     def sums(self) -> LabelSums:
         """Sums over the classes, for macro averages and agreement."""
-        return self.whole._cells.sums()
+        return LabelSums._make(self.whole._cells.sums())
 
     def cell(self, y_true: object, y_pred: object) -> Weight:
         """Weight of the events of one label predicted as another; 0 for labels never seen.
@@ -647,8 +648,7 @@ class ConfusionCounts:
         kind = int if self.exact else float
         assert all(type(weight) is kind and weight > 0 for _, _, weight in cells)
         fresh = ConfusionCells(self._index, cells)
-        for name in LabelSums._fields:
-            assert getattr(self._cells.sums(), name) == getattr(fresh.sums(), name), name
+        assert tuple(self._cells.sums()) == fresh.sums()
         for k in self._index.values():
             assert self._cells.of_class(k) == fresh.of_class(k)
         occurring = {k for i, j, _ in cells for k in (i, j)}
