@@ -92,6 +92,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links out of docs/ lead to the page that the site has of a file, or to the repository."""
     here = page.file.src_uri
     markdown = markdown.replace("<!-- measured -->", measured())
+    for head, rows in reference.key_tables().items():
+        markdown = markdown.replace(f"<!-- keys {head or 'run'} -->", rows)
     markdown = _CELL.sub(
         lambda found: found[1] or rf"{found[2]}\[{found[3]}\]\[{found[4]}\]", markdown
     )

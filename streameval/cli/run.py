@@ -24,8 +24,7 @@ from streameval.service.config.evaluators import (
     window_spec_of,
 )
 from streameval.service.config.load import load_settings, resolved
-from streameval.service.config.resolved import resolved_secrets, with_store
-from streameval.service.config.secrets import check_store
+from streameval.service.config.resolved import check_store, resolved_secrets, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.evolution import evolution_of
 from streameval.service.store.store import read_store, shown_path, store_exists

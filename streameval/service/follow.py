@@ -20,7 +20,7 @@ import msgspec
 
 from streameval.errors import ConfigError, StoreError
 from streameval.evaluator.comparison import Evaluation
-from streameval.events.time import duration, iso_time, wall_time
+from streameval.events.time import iso_time, wall_time
 from streameval.service.alerts.shared import AlertReader, SharedAlerts, are_shared
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.evaluators import (
@@ -431,7 +431,7 @@ def serve_store(
         follower = Follower(path, settings_of, publisher, judges=judges)
         stack.callback(follower.close)
         serve = follower.settings.serve
-        every = duration(serve.read_every, "serve.read_every") / 1e6
+        every = serve.read_every.seconds
         token = None if serve.token is None else secret(serve.token, "serve.token")
         stack.enter_context(probes(serve, progress))
         follower.read()

@@ -16,6 +16,7 @@ import msgspec
 from streameval.errors import ConfigError, StoreError, StreamevalError
 from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.address import parse_address
 from streameval.service.config.checks import check_store_key, check_workers
 from streameval.service.config.evaluators import fingerprint, settled, window_spec_of
 from streameval.service.config.resolved import resolved_secrets, with_store
@@ -28,7 +29,9 @@ from streameval.service.probes import probes
 from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
 from streameval.service.snapshot import Publisher
+from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
+from streameval.service.sources.kafka import open_group
 from streameval.service.sources.raw import Opening, Position, Source
 from streameval.service.store.dialect import Connection
 from streameval.service.store.evolution import (
@@ -45,7 +48,6 @@ from streameval.service.store.kept_settings import (
     keep_settings,
 )
 from streameval.service.store.postgres import ONE_UNIT, is_away, open_unclaimed
-from streameval.service.store.postgres import parse_address as store_address
 from streameval.service.store.store import (
     Store,
     each_unit,
@@ -57,8 +59,8 @@ from streameval.service.store.store import (
 from streameval.service.unit import Unit
 
 if TYPE_CHECKING:
+    from streameval.service.config.source_settings import KafkaSettings
     from streameval.service.http.server import Server
-    from streameval.service.sources.kafka import KafkaSettings
     from streameval.service.worker import Worker
 
 log = logging.getLogger("streameval.run")
@@ -330,13 +332,13 @@ def _run_worker(
     # Imported only when it is used: its client is an extra.
     from streameval.service.worker import Worker
 
-    address = store_address(settings.store)
+    address = parse_address(settings.store)
     opening = Opening({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
 
     with ThreadPoolExecutor(1, "checkpoint") as writer:
         worker = Worker(
             settings,
-            lambda worker: kafka.open_group(worker, opening, address.name),
+            lambda worker: open_group(kafka, worker, opening, address.name),
             opened,
             check=check,
             progress=progress,
@@ -375,7 +377,7 @@ def open_sources(
     opened: list[Source] = []
     try:
         for source in settings.sources.values():
-            opened += source.open(opening)
+            opened += open_source(source, opening)
     except BaseException:
         for one in opened:
             one.close()

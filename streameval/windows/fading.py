@@ -36,7 +36,7 @@ from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.fading_sums import SUMMED, FadingSums, ScaledState
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import FastPath, Undo, WindowKey, WindowKind
+from streameval.windows.window import FastPath, Undo, WindowKey, WindowKind, WindowSample
 
 EPOCHS = 64
 """Half-lives that are kept."""
@@ -611,14 +611,18 @@ FADING = WindowKind(
     sizes=("half_life",),
     forms=("fading:6h", "fading:1000"),
     help="Half-life: fading:6h, in events fading:1000.",
-    keys=(WindowKey("half_life"),),
+    keys=(
+        WindowKey(
+            "half_life",
+            "Instead of `length`: every event counts, with half the weight for each half-life of "
+            "age.",
+            "6h",
+        ),
+    ),
     steps=("half_life",),
-    template="""\
-# Every event, but an event that is six hours older half as much.
-#[[window]]
-#name = "fading"
-#half_life = "6h"
-""",
+    sample=WindowSample(
+        "fading", "Every event, but an event that is six hours older half as much.", on=False
+    ),
     label=lambda given: f"half-life {given['half_life']}",
     words=lambda spec: f"every event, weighing half after {spec.half_life}",
 )

@@ -177,7 +177,19 @@ class WindowKey(NamedTuple):
     """A key of a ``[[window]]`` in a service's configuration; each is also an argument."""
 
     name: str
+    about: str
+    """The description of the key for users."""
+    example: str | int
     type: Literal["duration", "duration or zero", "count"] = "duration"
+
+
+class WindowSample(NamedTuple):
+    """The ``[[window]]`` of a kind in the configuration that ``streameval init`` writes."""
+
+    name: str
+    about: str
+    on: bool = True
+    """Whether its lines are no comments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +214,7 @@ class WindowKind:
         waits: The key that, unless given, is the join's ``wait``, or without a join the first
             key's value.
         covers: The key whose value has to cover that of ``waits``.
-        template: A ``[[window]]`` in the configuration that ``streameval init`` writes.
+        sample: The ``[[window]]`` of the configuration that ``streameval init`` writes.
         label: From the keys that are given to a few words for its heading.
         words: From the specification to a phrase that says which events count.
         widest: The same window with as many panes retained as can be, unless it says how many;
@@ -220,7 +232,7 @@ class WindowKind:
     steps: tuple[str, ...] = ()
     waits: str = ""
     covers: str = ""
-    template: str = ""
+    sample: WindowSample | None = None
     label: Callable[[dict[str, Any]], str]
     words: Callable[[Any], str]
     widest: Callable[[Any], Any] | None = None

@@ -15,6 +15,7 @@ import pytest
 from streameval.errors import ConfigError, StoreError
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
+    Duration,
     EvaluatorSettings,
     FieldSettings,
     JoinSettings,
@@ -107,9 +108,9 @@ def test_an_error_about_changed_windows_names_the_difference(tmp_path: Path) -> 
             RunSettings(
                 window=[
                     WindowSettings(name="all"),
-                    WindowSettings(name="hour", length="1h", pane="5m"),
+                    WindowSettings(name="hour", length=Duration("1h"), pane=Duration("5m")),
                 ],
-                join=JoinSettings(wait=wait),
+                join=JoinSettings(wait=Duration(wait)),
             )
         )
 

@@ -10,7 +10,6 @@ import msgspec
 from streameval.errors import ConfigError, StateError, StreamevalError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation
 from streameval.evaluator.evaluator import Evaluator, load
-from streameval.events.time import duration
 from streameval.metrics.registry import USUAL_METRICS, find
 from streameval.service.config.settings import (
     DEFAULT_MAX_SCORES,
@@ -18,6 +17,7 @@ from streameval.service.config.settings import (
     KEYS_OF_ANY_WINDOW,
     RUN_METRICS,
     AlertSettings,
+    Duration,
     FieldSettings,
     JoinSettings,
     RunSettings,
@@ -40,9 +40,6 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
     Raises:
         InputError: A bad value; the field names it.
         MetricError: No such metric.
-
-    >>> evaluator_of(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m")).task
-    'binary'
     """
     chosen, kept = settings.evaluator, kept_beside(settings, window)
     options: dict[str, Any] = {
@@ -197,15 +194,8 @@ def window_keys(window: WindowSettings) -> dict[str, Any]:
 def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
     """The window that a ``[[window]]`` names.
 
-    Where it names no ``lateness``, a pane takes events for as long as a label
-    is waited for; without a join, for the window's own length, because the
-    partitions of a topic are never read quite in step.
-
-    Raises:
-        InputError: It names none.
-
-    >>> window_spec_of(WindowSettings(name="w", length="1h"), JoinSettings(wait="6h"))
-    Panes(length='1h', pane=None, lateness='6h', retain=None)
+    Without a ``lateness``, a pane accepts events for as long as a label is waited for; without
+    a join, for the window's own length, because partitions of a topic are not read in step.
     """
     kind, given = kind_of_settings(window), window_keys(window)
     if kind.waits:
@@ -216,20 +206,12 @@ def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowS
 
 
 def window_spec_text(window: WindowSettings) -> str:
-    """The window in words.
-
-    >>> window_spec_text(WindowSettings(name="hour", length="1h", pane="5m"))
-    '1h in panes of 5m'
-    """
+    """The window in words."""
     return kind_of_settings(window).label(window_keys(window))
 
 
-def step_of(window: WindowSettings) -> dict[str, str]:
-    """The key of the step by which a window advances, with its value; empty without steps.
-
-    >>> step_of(WindowSettings(name="hour", length="1h", pane="5m"))
-    {'pane': '5m'}
-    """
+def step_of(window: WindowSettings) -> dict[str, Duration]:
+    """The key of the step by which a window advances, with its value; empty without steps."""
     given = window_keys(window)
     names = [name for name in kind_of_settings(window).steps if name in given]
     return {name: given[name] for name in names[:1]}
@@ -249,21 +231,14 @@ def ahead_limit(settings: RunSettings) -> AheadLimit | None:
     Half of ``join.wait``, and of each window its pane or half-life. So a record ahead of
     the clock moves a window by one pane or half-life at most, and is remembered by the
     join for no longer than half of ``wait`` beyond the others.
-
-    Raises:
-        InputError: A duration is invalid.
-
-    >>> windows = [WindowSettings(name="day", length="1d", pane="1h")]
-    >>> ahead_limit(RunSettings(window=windows, join=JoinSettings(wait="90m")))
-    AheadLimit(ahead_us=2700000000, key='join.wait', value='90m')
     """
     limits = []
     if settings.join is not None:
         wait = settings.join.wait
-        limits.append(AheadLimit(duration(wait) // 2, "join.wait", wait))
+        limits.append(AheadLimit(wait.us // 2, "join.wait", wait))
     for n, window in enumerate(settings.window):
         for name, span in step_of(window).items():
-            limits.append(AheadLimit(duration(span), f"window[{n}].{name}", span))
+            limits.append(AheadLimit(span.us, f"window[{n}].{name}", span))
     return min(limits, default=None)
 
 

@@ -9,6 +9,7 @@ from functools import cache, partial
 import msgspec
 
 from streameval.errors import ConfigError
+from streameval.service.config.address import is_postgres
 from streameval.service.config.secrets import check_token, is_web_address, secret
 from streameval.service.config.settings import RunSettings, WebhookSettings
 
@@ -74,3 +75,24 @@ def webhook_target(
     if not (token.isascii() and token.isprintable()):
         raise ConfigError("webhook.token: expected printable ASCII text, got other text")
     return url, token
+
+
+def check_store(path: str) -> None:
+    """Raise ConfigError for a path where no store can be created.
+
+    >>> check_store("postgresql://me:pw@db.example/prod")
+    >>> check_store("/no such/run.db")
+    Traceback (most recent call last):
+    streameval.errors.ConfigError: store: expected a file in a directory that is there, got ...
+    """
+    if is_postgres(path):
+        return
+    whole = os.path.abspath(path)
+    directory = os.path.dirname(whole)
+    if os.path.isdir(whole):
+        raise ConfigError(f"store: expected the path of a file, got the directory {path}")
+    if not os.path.isdir(directory):
+        raise ConfigError(
+            f"store: expected a file in a directory that is there, got {path}; "
+            f"make {directory} first, or name another path"
+        )

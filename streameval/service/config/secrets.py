@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from streameval.errors import ConfigError
-from streameval.service.store.postgres import is_postgres, parse_address
+from streameval.service.config.address import is_postgres, parse_address
 
 HIDDEN = "***"
 """Shown instead of a secret."""
@@ -163,25 +163,4 @@ def check_token(token: str) -> None:
         raise ConfigError(
             f"serve.token: expected at least {_LEAST_TOKEN} characters, got {len(token)}; "
             "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
-        )
-
-
-def check_store(path: str) -> None:
-    """Raise ConfigError for a path where no store can be created.
-
-    >>> check_store("postgresql://me:pw@db.example/prod")
-    >>> check_store("/no such/run.db")
-    Traceback (most recent call last):
-    streameval.errors.ConfigError: store: expected a file in a directory that is there, got ...
-    """
-    if is_postgres(path):
-        return
-    whole = os.path.abspath(path)
-    directory = os.path.dirname(whole)
-    if os.path.isdir(whole):
-        raise ConfigError(f"store: expected the path of a file, got the directory {path}")
-    if not os.path.isdir(directory):
-        raise ConfigError(
-            f"store: expected a file in a directory that is there, got {path}; "
-            f"make {directory} first, or name another path"
         )

@@ -2,7 +2,7 @@
 
 Each answer starts with the snapshot's ``sequence`` and time ``at``. An endpoint's row
 declares what its answer holds besides, and its parameters: the routes are made of the table,
-and ``openapi.json`` is generated from it.
+and ``/openapi.json`` is generated from it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import msgspec
 
 from streameval.errors import MissingExtraError, StoreError, shown
 from streameval.service.config.settings import ServeSettings
+from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.api import (
     ENDPOINTS,
     Accepted,
@@ -37,10 +38,10 @@ from streameval.service.http.errors import RefusedError, failure
 from streameval.service.http.guard import Limits
 from streameval.service.http.health import UNPUBLISHED, Liveness, Readiness
 from streameval.service.http.live import Live
+from streameval.service.http.openapi import openapi_text
 from streameval.service.http.prometheus import CONTENT_TYPE, Exposition
 from streameval.service.progress import Progress
 from streameval.service.snapshot import Publisher
-from streameval.service.sources.inbox import HttpSettings
 
 try:
     from starlette.applications import Starlette
@@ -62,7 +63,8 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".yml": "text/plain; charset=utf-8",
 }
-_BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml", "openapi.json")
+_BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml")
+_OPENAPI = "openapi.json"
 _PLOTLY = "plotly.min.js"
 _PART_BYTES = 64 * 1024
 
@@ -146,7 +148,7 @@ def application(
         Route(
             "/static/{name}", lambda request: files.respond(request.path_params["name"], request)
         ),
-        Route("/openapi.json", lambda request: files.respond("openapi.json", request)),
+        Route("/openapi.json", lambda request: files.respond(_OPENAPI, request)),
         Route("/healthz", healthz),
         Route("/livez", livez),
         Route("/readyz", readyz),
@@ -304,7 +306,23 @@ class _StaticFiles:
 
     def respond(self, name: str, request: Request) -> Response:
         """A file by its name; raises RefusedError 404."""
+        body, etag = self._content(name)
+        # The script changes with plotly's version only, and is large. The pages' own
+        # files are requested again each time, at no cost where they did not change.
+        cache = "private, max-age=2592000" if name == _PLOTLY else "no-cache"
+        headers = {"etag": etag, "cache-control": cache}
+        if etag in (header(request.scope, "if-none-match") or ""):
+            return Response(status_code=304, headers=headers)
+        # In parts, each when the client has read those before: a whole one would be copied for
+        # every client, and stay as long as one reads nothing.
+        headers |= {"content-length": str(len(body)), "content-type": _TYPES[Path(name).suffix]}
+        return StreamingResponse(_parts(body), headers=headers)
+
+    def _content(self, name: str) -> tuple[bytes, str]:
+        """What a name has, and its entity tag."""
         path = self._paths.get(name)
+        if name == _OPENAPI:
+            return openapi_text(), _etag(openapi_text())
         if path is None or path.suffix not in _TYPES:
             raise RefusedError(
                 404, expected="a file that is served", got="another name", where="/static/"
@@ -314,19 +332,12 @@ class _StaticFiles:
         known = self._read.get(name)
         if known is None or known[0] != version:
             body = path.read_bytes()
-            etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            known = self._read[name] = version, body, etag
-        _, body, etag = known
-        # The script changes with plotly's version only, and is large. The pages' own
-        # files are requested again each time, at no cost where they did not change.
-        cache = "private, max-age=2592000" if name == _PLOTLY else "no-cache"
-        headers = {"etag": etag, "cache-control": cache}
-        if etag in (header(request.scope, "if-none-match") or ""):
-            return Response(status_code=304, headers=headers)
-        # In parts, each when the client has read those before: a whole one would be copied for
-        # every client, and stay as long as one reads nothing.
-        headers |= {"content-length": str(len(body)), "content-type": _TYPES[path.suffix]}
-        return StreamingResponse(_parts(body), headers=headers)
+            known = self._read[name] = version, body, _etag(body)
+        return known[1:]
+
+
+def _etag(body: bytes) -> str:
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 async def _parts(body: bytes) -> AsyncIterator[bytes]:

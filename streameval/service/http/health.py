@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from streameval.errors import ConfigError, InputError
-from streameval.events.time import duration
 from streameval.service.config.settings import ServeSettings
 from streameval.service.lateness import MOST_LATE
 from streameval.service.progress import Progress
@@ -39,13 +37,10 @@ class Liveness:
     Args:
         settings: The table ``serve`` of the settings.
         progress: Of the loop.
-
-    Raises:
-        ConfigError: ``live_age`` is no duration.
     """
 
     def __init__(self, settings: ServeSettings, progress: Progress) -> None:
-        self._most = _seconds(settings.live_age, "serve.live_age")
+        self._most = settings.live_age.seconds
         self._progress = progress
 
     @property
@@ -64,14 +59,11 @@ class Readiness:
     Args:
         settings: The table ``serve`` of the settings.
         following: Whether other processes count.
-
-    Raises:
-        ConfigError: ``ready_checkpoint_age`` is no duration.
     """
 
     def __init__(self, settings: ServeSettings, *, following: bool = False) -> None:
         self._lag = settings.ready_lag
-        self._age = _seconds(settings.ready_checkpoint_age, "serve.ready_checkpoint_age")
+        self._age = settings.ready_checkpoint_age.seconds
         self.following = following
 
     def reasons(self, data: Snapshot | None, now: float) -> list[Reason]:
@@ -121,13 +113,6 @@ class Readiness:
             elif lag > self._lag:
                 text = f"{name}: {lag:,} are left to read; expected at most {self._lag:,}"
                 yield Reason("lag", text)
-
-
-def _seconds(text: str, key: str) -> float:
-    try:
-        return duration(text, key) / 1e6
-    except InputError as error:
-        raise ConfigError(str(error)) from None
 
 
 def seconds_of(text: str) -> float:

@@ -21,8 +21,9 @@ from functools import partial
 from typing import Any
 
 from streameval.errors import ConfigError, MissingExtraError
-from streameval.service.config.address import Address, client_of, parse_address
+from streameval.service.config.address import Address, client_of
 from streameval.service.config.settings import ServeSettings
+from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.app import application
 from streameval.service.http.asgi import App, Receive, Scope, Send
 from streameval.service.http.bodies import Postbox
@@ -30,7 +31,6 @@ from streameval.service.http.guard import LIMITS, Access, Guard, Limits
 from streameval.service.http.live import Live
 from streameval.service.progress import Progress
 from streameval.service.snapshot import Publisher
-from streameval.service.sources.inbox import HttpSettings
 
 try:
     import uvicorn
@@ -82,9 +82,9 @@ class Server:
         progress: Progress | None = None,
         following: bool = False,
     ) -> None:
-        self._listening = _listen(parse_address(serve.listen), token)
+        self._listening = _listen(serve.listen, token)
         try:
-            self.address = Address(*self._listening.getsockname()[:2])
+            self.address = Address.of(*self._listening.getsockname()[:2])
             self._live = Live(publisher, most=limits.listeners, keep_alive=limits.event_seconds)
             self._threads = ThreadPoolExecutor(_STORING_THREADS, "streameval-inbox")
             self._application = partial(
@@ -395,7 +395,7 @@ def _listen(wanted: Address, token: str | None) -> socket.socket:
         )
         family, _, _, _, where = found[0]
         # The resolved address, not the name, decides which machines can reach it.
-        Access(token, Address(str(where[0]), wanted.port))
+        Access(token, Address.of(str(where[0]), wanted.port))
         # The protocol is named because asyncio turns off Nagle's delay (40 ms an answer)
         # only on sockets of that protocol.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

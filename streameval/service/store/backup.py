@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streameval.errors import StoreError
+from streameval.service.private_files import private_directory, private_file
 from streameval.service.store.check import Checked, check_store
 from streameval.service.store.copy import back_up_units, backed_up_units, restore_units
 from streameval.service.store.positions import Positions
 from streameval.service.store.postgres import ONE_UNIT, is_postgres
-from streameval.service.store.private_files import private_directory, private_file
 from streameval.service.store.store import (
     RESTORED,
     StoreLock,

@@ -13,7 +13,7 @@ from streameval.errors import ConfigError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import OTHER, slice_order
-from streameval.events.time import duration, duration_text, iso_time
+from streameval.events.time import duration_text, iso_time
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
     KEPT,
@@ -352,7 +352,7 @@ class _Comparison:
         if noted is None or self._settings.join is None:
             return
         was = read_spans(noted).wait
-        wait = duration(self._settings.join.wait, "join.wait")
+        wait = self._settings.join.wait.us
         if was != wait:
             counts = read_join(self._connection) or {}
             late = counts.get("too_late", 0) + counts.get("expired", 0)
@@ -706,7 +706,7 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
     """The settings that a run can adopt from others, and the keys that require a restart.
 
     >>> from streameval.service.config.settings import CheckpointSettings
-    >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every="5s"))
+    >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every=Duration("5s")))
     >>> settings, later = while_running(RunSettings(), wanted)
     >>> settings.checkpoint.every, settings.store, later
     ('5s', 'streameval.db', ['store'])
@@ -752,5 +752,5 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
 
 def differences(now: RunSettings, wanted: RunSettings) -> list[str]:
     """The keys in which settings differ, without their values, which may be secrets."""
-    found = changed_settings("", msgspec.to_builtins(now), msgspec.to_builtins(wanted))
+    found = changed_settings("", *(msgspec.to_builtins(one, enc_hook=str) for one in (now, wanted)))
     return [key for key, _, _ in found]

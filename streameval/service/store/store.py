@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from streameval.errors import ConfigError, StoreError, shown
+from streameval.service.private_files import private_file, tighten
 from streameval.service.store.checksums import (
     check_rows,
     check_types,
@@ -37,7 +38,6 @@ from streameval.service.store.postgres import (
     postgres_exists,
     read_postgres,
 )
-from streameval.service.store.private_files import private_file, tighten
 from streameval.state_files.disk import sync
 
 if TYPE_CHECKING:
