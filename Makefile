@@ -22,7 +22,7 @@ OLDEST := .venv-oldest
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: docs test-oldest man wheel coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: docs test-oldest man wheel mutants coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -104,12 +104,18 @@ test-pythons:  ## test-fast on every Python from 3.11 on that is here; demo and 
 	$(eval minors := $(or $(MINORS),$(MAIN)))
 	$(foreach minor,$(minors),$(call on-python,$(minor),$(if $(filter $(lastword $(minors)),$(minor)),demo test,test-fast)))
 
-# Everything but the folders and modules that compiled code cannot change. A new test file is
-# included unless it is in one of these folders or marks itself as backend_independent. Few
-# Hypothesis examples: `make test` draws the many, and compares the portable classes with the
-# compiled ones by all of them. What is seen here is whether the rest goes well with the portable.
-test-portable: $(VENV)/.stamp-test  ## what compiled code could change, without compiled code
-	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast -m "not (browser or crash or backend_independent)"
+# Compiled code and the reference code are compared by all examples in `make test`. What is seen here
+# is whether the whole goes well where nothing is compiled: frozen bytes, laws, the texts of errors,
+# one evaluation of files and one run.
+WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_state.py \
+  tests/unit/test_new_task.py tests/unit/test_registry_rows.py tests/unit/test_score_index.py \
+  tests/unit/test_wrong_arguments.py tests/properties/test_golden.py tests/properties/test_laws_*.py \
+  tests/properties/test_windows_oracle.py \
+  tests/cli/test_cli_evaluate.py::test_every_format_gives_what_the_evaluator_gives \
+  tests/service/test_runner.py::test_a_run_in_many_parts_reports_as_one
+
+test-portable: $(VENV)/.stamp-test  ## states, laws, one evaluation and one run without compiled code
+	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast $(WITHOUT_COMPILED)
 
 # Wheels of such versions are those of the oldest Python. The compiled parts are those that are there,
 # or are built for it. Of what is not named (click, which older versions of Typer import) the bound is
@@ -225,6 +231,9 @@ bench-engines: $(VENV)/.stamp-test-engines $(BEAM)/.stamp-beamtest  ## engines a
 	$(BIN)/python -m benchmarks.engines --events $(EVENTS) --beam $(BEAM)/bin/python
 
 RUNS ?= 2000
+
+mutants: $(VENV)/.stamp-test  ## 200 small changes of the package, one after the other: which of them no test notices
+	$(BIN)/python -m tests.mutants $(if $(COUNT),--count $(COUNT)) --seed $(SEED)
 
 coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell
 	$(BIN)/python -m benchmarks.coverage --runs $(RUNS)

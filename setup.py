@@ -1,7 +1,7 @@
 """Builds the compiled parts, or leaves them out where they cannot be built.
 
-It also makes the manual page. Everything else about the package is in pyproject.toml. Without a C++ compiler
-(or without Cython) the install succeeds and the portable parts are used;
+It also makes the manual page. Everything else about the package is in pyproject.toml. Without
+a C++ compiler (or without Cython) the install succeeds and the portable parts are used;
 ``streameval.backend()`` reports which.
 
 Environment:

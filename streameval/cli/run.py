@@ -26,8 +26,8 @@ from streameval.service.config.evaluators import (
 from streameval.service.config.load import load_settings, resolved
 from streameval.service.config.resolved import check_store, resolved_secrets, with_store
 from streameval.service.config.settings import RunSettings
-from streameval.service.store.evolution import evolution_of
 from streameval.service.store.store import read_store, shown_path, store_exists
+from streameval.service.upkeep.settings_migration import migration_of
 
 
 def run(
@@ -137,7 +137,7 @@ def check_text(
 def _changes(settings: RunSettings, dropped: Collection[str]) -> tuple[RunSettings, list[str]]:
     """The settings beside their store, and the changes that a run would make to it."""
     with closing(read_store(settings.store)) as store, store.reading() as connection:
-        found = evolution_of(store.path, connection, settings, wall_time())
+        found = migration_of(store.path, connection, settings, wall_time())
     return found.settings, found.lines + [
         f"{text} would be dropped" + ("" if name in dropped else f"; needs --drop {name}")
         for name, text in found.drops.items()

@@ -33,6 +33,8 @@ from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import Table, number, text_table
 from streameval.events.time import iso_time, wall_time
+from streameval.service.config.address import is_postgres
+from streameval.service.join.counters import COUNTERS, REPORTED
 from streameval.service.join.counts import (
     merged_join,
     read_watermark,
@@ -40,16 +42,9 @@ from streameval.service.join.counts import (
     saved_with_spans,
 )
 from streameval.service.join.watermark import SavedWatermark
-from streameval.service.store.backup import back_up
-from streameval.service.store.backup import restore as restore_backup
-from streameval.service.store.begins import latest_begins, note_begins, since_text
-from streameval.service.store.check import Checked, check_store
 from streameval.service.store.checksums import check_rows
-from streameval.service.store.copy import copy_store
 from streameval.service.store.dialect import Connection
-from streameval.service.store.evolution import UnitView, view_of
 from streameval.service.store.kept_settings import kept_settings, newest_first, unconverted_text
-from streameval.service.store.postgres import is_postgres
 from streameval.service.store.quarantine import listed, mark_for_replay, reasons
 from streameval.service.store.state_rows import StateRow, merge_rows, merged_windows, read_rows
 from streameval.service.store.store import (
@@ -61,6 +56,12 @@ from streameval.service.store.store import (
     read_store,
     shown_path,
 )
+from streameval.service.store.valid_from import latest_valid_from, note_valid_from, since_text
+from streameval.service.upkeep.backup import back_up
+from streameval.service.upkeep.backup import restore as restore_backup
+from streameval.service.upkeep.check import Checked, check_store
+from streameval.service.upkeep.copy import copy_store
+from streameval.service.upkeep.settings_migration import UnitView, view_of
 
 store_app = typer.Typer(
     help="Verify, back up and report on the store of a run, replay refused records."
@@ -98,7 +99,7 @@ def _written(path: str) -> Iterator[list[Store]]:
     with ExitStack() as stack:
         units: list[Store] = []
         for name in names:
-            units.append(open_store(path, unit=name, beside=units[0] if units else None))
+            units.append(open_store(path, unit=name, sibling=units[0] if units else None))
             stack.callback(units[-1].close)
         yield units
 
@@ -134,9 +135,9 @@ def _windows(
     if waiting:
         say(f"{store.path}: {unconverted_text(waiting)}")
     found = in_window_order(merged, newest)
-    begins = latest_begins(view.begins for view in views.values())
+    valid_from = latest_valid_from(view.valid_from for view in views.values())
     for name, evaluator in found.items():
-        note_begins(begins, name, reference_of(evaluator))
+        note_valid_from(valid_from, name, reference_of(evaluator))
     if window is not None and window not in found:
         raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
     return found if window is None else {window: found[window]}
@@ -268,21 +269,6 @@ def _merged_join(store: Store, connection: Connection) -> dict[str, Any] | None:
     return None if found is None else found.counts
 
 
-_JOIN_ROWS = {
-    "predictions": "predictions",
-    "joined": "with their label",
-    "waiting": "waiting for it",
-    "expired": "never labelled",
-    "labels": "labels read",
-    "corrected": "that corrected another",
-    "duplicate_labels": "that came again",
-    "too_late": "that came too late",
-    "labels_waiting": "waiting for their prediction",
-    "orphans": "that found no prediction",
-    "duplicate_predictions": "predictions that came again",
-}
-
-
 def _join_values(join: dict[str, Any]) -> dict[str, Any]:
     """Plain data for JSON: without the cohorts, and whether the report will change."""
     counts = {name: value for name, value in join.items() if name != "cohorts"}
@@ -296,7 +282,7 @@ def _join_section(join: dict[str, Any]) -> Section:
     for name in ("p50", "p95", "p99"):
         delay = join["delay"][name]
         rows.append([f"delay {name}, s", "-" if delay is None else number(delay)])
-    rows += [[words, f"{join[name]:,}"] for name, words in _JOIN_ROWS.items()]
+    rows += [[COUNTERS[name].words, f"{join[name]:,}"] for name in REPORTED]
     notes = []
     if join["coverage_reason"]:
         notes.append(f"coverage: {join['coverage_reason']}")

@@ -7,28 +7,28 @@
 
 from __future__ import annotations
 
-from streameval.plots.displays import (
-    DISPLAYS,
+from streameval.plots.curves import (
     CalibrationDisplay,
-    ConfusionMatrixDisplay,
     DetCurveDisplay,
-    Display,
     GainCurveDisplay,
     LiftCurveDisplay,
     PrecisionRecallDisplay,
     PrecisionRecallGainDisplay,
     RocCurveDisplay,
+)
+from streameval.plots.display import Display, check_picture, save_figure
+from streameval.plots.displays import (
+    DISPLAYS,
+    ConfusionMatrixDisplay,
     ScoreDistributionDisplay,
     SeriesDisplay,
     SlicesDisplay,
     ThresholdsDisplay,
     available_displays,
-    check_picture,
     plot_confusion,
     plot_curve,
     plot_series,
     plot_slices,
-    save_figure,
 )
 
 __all__ = [

@@ -25,6 +25,8 @@ STYLES: tuple[Style, ...] = ("solid", "dashed", "dotted")
 
 Style: TypeAlias = Literal["solid", "dashed", "dotted"]
 
+Corner: TypeAlias = Literal["best", "lower right", "lower left", "upper right", "upper left"]
+
 _MOST_POINTS = 4_000
 """More points of a line than a picture has pixels only make a file larger."""
 
@@ -158,7 +160,7 @@ class Picture:
     """One unit of x is as long as one of y."""
     legend: str = ""
     """The legend's title."""
-    corner: Literal["best", "lower right", "lower left", "upper right", "upper left"] = "best"
+    corner: Corner = "best"
     """The legend's corner of few lines; of many it is beside the picture."""
     grid: bool = True
     bounds: tuple[float, float] | None = None

@@ -34,15 +34,15 @@ from streameval.records.json_record import split_path
 from streameval.service.config.settings import FieldSettings
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import BadEvent, RawBatch
-from streameval.service.store.begins import Begins
 from streameval.service.store.state_rows import (
     PART,
     Event,
     StateRow,
     StateRows,
     merge_rows,
-    take_back,
+    revert_event,
 )
+from streameval.service.store.valid_from import ValidFrom
 
 
 class Refused(NamedTuple):
@@ -72,7 +72,7 @@ class CollectedEvents:
         """Collect joined events, which are no records of a source."""
         self.add(partition, EventColumns(columns, np.zeros(len(columns["y_true"]), np.int64)))
 
-    def take_back(self, partition: str, event: Event) -> None:
+    def revert(self, partition: str, event: Event) -> None:
         """Revert an event that was counted or is collected."""
         self.reverted.setdefault(partition, []).append(event)
 
@@ -85,7 +85,7 @@ class Counting:
         fields: Where a record has its fields, to write a refused event as one.
         in_order: Events are added in the order of their partition, which decides
             lateness; False for the events of a join.
-        begins: The times from which on parts of the windows hold events.
+        valid_from: The times from which on parts of the windows hold events.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Counting:
         fields: FieldSettings,
         *,
         in_order: bool,
-        begins: Begins | None = None,
+        valid_from: ValidFrom | None = None,
     ) -> None:
         self.evaluators = dict(evaluators)
-        self._begins = Begins() if begins is None else begins
+        self._valid_from = ValidFrom() if valid_from is None else valid_from
         self._dimensions = {
             name: tuple(map(tuple, main.options["slices"])) for name, main in evaluators.items()
         }
@@ -157,14 +157,14 @@ class Counting:
                 self._note_newest(partition, window, delta)
         for window, taken in back.items():
             for event in taken:
-                take_back(self.evaluators[window], event)
+                revert_event(self.evaluators[window], event)
         return counted, refused
 
     def _parts_of(self, window: str, taken: list[Event]) -> list[Event]:
         """The reverted events that a window holds, with the part of each that it holds."""
         found: list[Event] = []
         for event in taken:
-            part = self._begins.part(window, self._dimensions[window], event["time"])
+            part = self._valid_from.part(window, self._dimensions[window], event["time"])
             if part is None:
                 found.append(event)
             elif part.labels or part.scores:
@@ -176,7 +176,9 @@ class Counting:
     ) -> dict[int, InputError]:
         """Count events in those parts of a window that hold events of their times."""
         refused: dict[int, InputError] = {}
-        for chosen, part in self._begins.parts(window, self._dimensions[window], _times(events)):
+        for chosen, part in self._valid_from.parts(
+            window, self._dimensions[window], _times(events)
+        ):
             if chosen is None:
                 return dict(count_events(delta, events))
             taken = events.take(chosen)

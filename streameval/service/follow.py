@@ -36,14 +36,7 @@ from streameval.service.probes import probes
 from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
-from streameval.service.store.begins import BEGINS, Begins, latest_begins
 from streameval.service.store.dialect import Connection
-from streameval.service.store.evolution import (
-    UnitView,
-    stored_beside,
-    stored_fingerprint,
-    view_of,
-)
 from streameval.service.store.kept_settings import (
     SETTINGS,
     newest_first,
@@ -59,6 +52,13 @@ from streameval.service.store.store import (
     each_unit,
     file_of,
     read_store,
+)
+from streameval.service.store.valid_from import VALID_FROM, ValidFrom, latest_valid_from
+from streameval.service.upkeep.settings_migration import (
+    UnitView,
+    stored_fingerprint,
+    stored_retention,
+    view_of,
 )
 
 log = logging.getLogger("streameval.serve")
@@ -237,7 +237,9 @@ class Follower:
         self._units: dict[str, _Unit] = {}
         self._unconverted: list[str] = []
         self._states = MergedStates(settings)
-        self._snapshots = SnapshotBuilder(settings, self._states.evaluators, Begins(), self._clock)
+        self._snapshots = SnapshotBuilder(
+            settings, self._states.evaluators, ValidFrom(), self._clock
+        )
         self._alerts = AlertReader(settings, self._states.evaluators, self._clock)
         if self._shared is not None:
             self._shared.close()
@@ -257,7 +259,7 @@ class Follower:
         refused: ConfigError | None = None
         for unit in newest_first(metas):
             meta = metas[unit]
-            settings = settled(self._settings_of(meta), stored_beside(meta))
+            settings = settled(self._settings_of(meta), stored_retention(meta))
             try:
                 check_same_run(path, meta, fingerprint(settings))
             except ConfigError as error:
@@ -347,7 +349,9 @@ class Follower:
 
     def _view_units(self) -> None:
         """Note from when on all units hold their parts, and log those that are not converted."""
-        self._snapshots.begins = latest_begins(unit.view.begins for unit in self._units.values())
+        self._snapshots.valid_from = latest_valid_from(
+            unit.view.valid_from for unit in self._units.values()
+        )
         waiting = [name for name, unit in self._units.items() if unit.view.steps is not None]
         if waiting:
             self._snapshots.changed()  # their parts begin later with each event
@@ -396,7 +400,7 @@ def _opened_webhook(settings: RunSettings) -> Webhook | None:
 
 def _described(meta: Mapping[str, str]) -> dict[str, str]:
     """The properties of a store from which a follower is set up."""
-    kept = {key: value for key, value in meta.items() if key in (SETTINGS, BEGINS)}
+    kept = {key: value for key, value in meta.items() if key in (SETTINGS, VALID_FROM)}
     return kept | stored_fingerprint(meta)
 
 

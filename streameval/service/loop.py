@@ -326,7 +326,7 @@ class Runner:
 
     def _open_snapshots(self) -> None:
         self._snapshots = SnapshotBuilder(
-            self._settings, self._evaluators, self._unit.begins, self._clock
+            self._settings, self._evaluators, self._unit.valid_from, self._clock
         )
 
     @property

@@ -12,14 +12,8 @@ log = logging.getLogger(__name__)
 
 
 def private_file(path: str | os.PathLike[str]) -> None:
-    """Make sure that a file exists, with mode 0600 whatever the umask is.
-
-    An existing file keeps its content. It is not opened: closing a descriptor of SQLite's
-    file would end the locks that this process has on it.
-
-    Raises:
-        OSError: It can neither be found nor created.
-    """
+    """Make sure that a file exists, with mode 0600 whatever the umask is; raises OSError."""
+    # It is not opened: closing a descriptor of SQLite's file would end the locks on it.
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -32,11 +26,7 @@ def private_file(path: str | os.PathLike[str]) -> None:
 
 
 def private_directory(path: Path) -> None:
-    """Make sure that a directory exists, with mode 0700 whatever the umask is.
-
-    Raises:
-        OSError: It can neither be found nor created.
-    """
+    """Make sure that a directory exists, with mode 0700 whatever the umask is."""
     try:
         path.mkdir(parents=True)
     except FileExistsError:
@@ -48,10 +38,7 @@ def private_directory(path: Path) -> None:
 
 
 def tighten(path: str | os.PathLike[str]) -> None:
-    """Remove the rights of group and others from a file or directory, and log that.
-
-    A file of another user keeps them, which is logged as well. A missing file is ignored.
-    """
+    """Remove the rights of group and others from a file or directory that exists, and log that."""
     with suppress(FileNotFoundError):
         mode = stat.S_IMODE(os.stat(path).st_mode)
         if not mode & 0o077:

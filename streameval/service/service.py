@@ -34,13 +34,6 @@ from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.kafka import open_group
 from streameval.service.sources.raw import Opening, Position, Source
 from streameval.service.store.dialect import Connection
-from streameval.service.store.evolution import (
-    Evolution,
-    differences,
-    evolution_of,
-    stored_beside,
-    while_running,
-)
 from streameval.service.store.kept_settings import (
     SupersededError,
     check_generation,
@@ -57,6 +50,13 @@ from streameval.service.store.store import (
     read_store,
 )
 from streameval.service.unit import Unit
+from streameval.service.upkeep.settings_migration import (
+    SettingsMigration,
+    differences,
+    migration_of,
+    stored_retention,
+    while_running,
+)
 
 if TYPE_CHECKING:
     from streameval.service.config.source_settings import KafkaSettings
@@ -209,21 +209,21 @@ def _open_settled(
     drop: Callable[[Mapping[str, str]], Collection[str]],
     unit: str = ONE_UNIT,
     worker: str | None = None,
-    beside: Store | None = None,
+    sibling: Store | None = None,
     generation: int = 0,
 ) -> tuple[RunSettings, Store]:
     """A store or one of its units, open for writing; and the settings beside what it keeps."""
     store = open_store(
         settings.store,
         fingerprint(settings),
-        evolve=partial(_evolve, settings, drop, generation),
+        migrate=partial(_migrate, settings, drop, generation),
         unit=unit,
         worker=worker,
-        beside=beside,
+        sibling=sibling,
     )
     try:
         check_generation(store, generation)
-        settings = settled(settings, stored_beside(store.meta()))
+        settings = settled(settings, stored_retention(store.meta()))
         keep_window_order(store, settings)
         keep_settings(store, settings, generation)
     except BaseException:
@@ -237,7 +237,7 @@ def open_unit(
     settings: RunSettings,
     number: int,
     worker: str,
-    beside: Store | None,
+    sibling: Store | None,
     *,
     generation: int = 0,
 ) -> Unit:
@@ -248,7 +248,7 @@ def open_unit(
         settings: The run's.
         number: Of the partition.
         worker: The name of the worker.
-        beside: Another unit of this worker, whose connection is shared.
+        sibling: Another unit of this worker, whose connection is shared.
         generation: Of the settings; 0: there is no group with newer ones.
 
     Raises:
@@ -256,7 +256,7 @@ def open_unit(
         SupersededError: The group has newer settings; the unit is not converted to these.
         StoreError: It cannot be opened.
     """
-    settings, store = _open_settled(settings, drop, str(number), worker, beside, generation)
+    settings, store = _open_settled(settings, drop, str(number), worker, sibling, generation)
     try:
         join = open_join(settings, store, time.monotonic, wall_time)
         return Unit(settings, store, _decoder_of(settings), join=join)
@@ -314,7 +314,7 @@ def check_units(
     """Raise ConfigError where a unit of a shared store cannot be brought to these settings."""
     with closing(read_store(settings.store)) as store, store.reading() as connection:
         for _ in each_unit(store):
-            _evolution(store.path, connection, settings, drop)
+            _migration(store.path, connection, settings, drop)
 
 
 def _run_worker(
@@ -393,21 +393,21 @@ def _needs_stamps(settings: RunSettings) -> bool:
     return settings.fields.time is None and timed
 
 
-def _evolution(
+def _migration(
     path: str,
     connection: Connection,
     settings: RunSettings,
     drop: Callable[[Mapping[str, str]], Collection[str]],
-) -> Evolution:
+) -> SettingsMigration:
     """The effect of the settings on a store; raises ConfigError where it is not confirmed."""
-    found = evolution_of(path, connection, settings, time.time_ns() // 1_000)
+    found = migration_of(path, connection, settings, time.time_ns() // 1_000)
     kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
     if kept:
         raise ConfigError(drops_text(path, {name: found.drops[name] for name in kept}))
     return found
 
 
-def _evolve(
+def _migrate(
     settings: RunSettings,
     drop: Callable[[Mapping[str, str]], Collection[str]],
     generation: int,
@@ -422,7 +422,7 @@ def _evolve(
     """
     check_generation(store, generation)
     with store.reading() as connection:
-        found = _evolution(store.path, connection, settings, drop)
+        found = _migration(store.path, connection, settings, drop)
     if found.changed:
         found.apply(store)
     for line in found.lines:

@@ -38,8 +38,8 @@ from streameval.service.config.evaluators import kind_of_settings, main_metrics,
 from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
-from streameval.service.store.begins import Begins, note_begins
 from streameval.service.store.positions import ReadPartition
+from streameval.service.store.valid_from import ValidFrom, note_valid_from
 from streameval.tasks.registry import TASKS, task_names
 from streameval.uncertainty.differences import Side, sides
 from streameval.uncertainty.interval import Interval
@@ -73,13 +73,7 @@ _T = TypeVar("_T")
 
 
 def note(text: str | None = None, *, served: bool = False, **schema: Any) -> Meta:
-    """A field's description, and what else its JSON schema says.
-
-    Args:
-        text: The description.
-        served: The field is answered at ``/api/<its name>``.
-        schema: Further keys.
-    """
+    """A field's description, and what else its JSON schema says."""
     return Meta(description=text, extra_json_schema=schema, extra={"served": served})
 
 
@@ -427,27 +421,12 @@ class OpenSlice(Protocol):
     def __call__(
         self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
     ) -> Snapshot | None:
-        """The snapshot with a slice's numbers in place of a window's.
-
-        Args:
-            data: The snapshot.
-            window: The window's name.
-            name: The slice's name.
-            part: The field of the snapshot that is replaced, for this window only.
-            metric: Of series.
-
-        Returns:
-            None where the window has no such slice.
-        """
+        """The snapshot with a slice's numbers in place of a window's."""
         ...
 
 
 class Publisher:
-    """Holds the newest snapshot; one thread publishes, others read without locking a state.
-
-    >>> Publisher().current() is None
-    True
-    """
+    """Holds the newest snapshot; one thread publishes, others read without locking a state."""
 
     def __init__(self) -> None:
         self._current: Snapshot | None = None
@@ -483,12 +462,7 @@ class PartitionRows:
     def rows(
         self, partitions: Mapping[str, ReadPartition], sources: Sequence[Source] | None
     ) -> list[Partition]:
-        """Every partition that was ever read or can be read, by name.
-
-        Args:
-            partitions: What was read of each.
-            sources: What reads them; None: another process, so what is left to read is unknown.
-        """
+        """Every partition that was ever read or can be read, by name."""
         statuses = {
             row.partition: (row, one.lag_unit) for one in sources or () for row in one.status()
         }
@@ -529,13 +503,7 @@ class PartitionRows:
 
 
 class Part(Generic[_T]):
-    """A part of a snapshot; recomputed when it has changed and enough time has passed.
-
-    Args:
-        make: Computes it.
-        expected: How many seconds that will take at least, for what may grow much between two
-            times; what it took the last time counts as well.
-    """
+    """A part of a snapshot; recomputed when it has changed and enough time has passed."""
 
     __slots__ = ("_at", "_cost", "_expected", "_make", "_value", "as_of", "stale")
 
@@ -589,25 +557,18 @@ class SnapshotBuilder:
     of a fifth of the time; otherwise the previous one is published again. Intervals that have
     no formula are resampled, which takes a hundred times as long as their metric: they are
     computed for the totals only, within a share of their own, and say what time they are of.
-
-    Args:
-        settings: The run's.
-        evaluators: The run's, by window; of several models the snapshot is about the first.
-            They may be replaced in the mapping between two snapshots.
-        begins: The times from which parts of the windows hold events.
-        clock: Seconds, monotonic.
     """
 
     def __init__(
         self,
         settings: RunSettings,
         evaluators: Mapping[str, Evaluation],
-        begins: Begins,
+        valid_from: ValidFrom,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._given = evaluators
-        self.begins = begins
+        self.valid_from = valid_from
         self._clock = clock
         self._metrics = main_metrics(settings)
         self._level = interval_level(settings)
@@ -677,21 +638,7 @@ class SnapshotBuilder:
         checkpoint: Checkpoint,
         force: bool = False,
     ) -> Snapshot:
-        """A snapshot, still without alerts.
-
-        Args:
-            sequence: Its number.
-            now: Microseconds since 1970.
-            labelled_until: Up to which event time no more labels are waited for; None: unknown.
-            late: By window, the share of the recent events that were too late for it; None: it
-                is not known, because another process counts.
-            join: The join's counts, as a :class:`Join`; None without a join.
-            partitions: The source's partitions.
-            quarantine: As a :class:`Quarantine`.
-            checkpoint: The last one.
-            force: Recompute every part that has changed, whatever it costs; but not what is
-                resampled from many scores, which names its time.
-        """
+        """A snapshot, still without alerts."""
         for part, share in self._shares:
             part.refresh(self._clock, share, now, force=force)
         for window, resampled in self._resampled.items():
@@ -749,7 +696,7 @@ class SnapshotBuilder:
         )
 
     def _since(self, window: str) -> str:
-        return note_begins(self.begins, window, self._evaluator(window))
+        return note_valid_from(self.valid_from, window, self._evaluator(window))
 
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing
@@ -895,11 +842,9 @@ class SnapshotBuilder:
         )
 
     def _compare(self, view: ComparisonView) -> ModelComparison:
-        """The main metrics of every model, and the differences by tests that have a formula.
-
-        Metrics of labels have few joint cells, from which a bootstrap takes some 30 ms; from
-        those of scores it takes minutes.
-        """
+        """The main metrics of every model, and the differences by tests that have a formula."""
+        # Metrics of labels have few joint cells, from which a bootstrap takes some 30 ms; from
+        # those of scores it takes minutes.
         level = self._level or _LEVEL
         task = self._settings.evaluator.task
         first, *others = view.models
@@ -929,14 +874,9 @@ class SnapshotBuilder:
     def open_slice(
         self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
     ) -> Snapshot | None:
-        """As :class:`OpenSlice`; may be called by any thread.
-
-        The slice is read from the evaluator itself, with its lock held, so it may be a
-        checkpoint ahead of the snapshot. What was read is kept until the next snapshot.
-
-        Cost:
-            One read of the slice's window; of series, one of each of its panes.
-        """
+        """The snapshot with the numbers of a slice, as :class:`OpenSlice`; for any thread."""
+        # The slice is read from the evaluator itself, with its lock held, so it may be a checkpoint
+        # ahead of the snapshot. What was read is kept until the next snapshot.
         rows: list[tuple[Any, str]] = [
             (tuple(row.slice.items()), row.name) for row in data.slices.get(window, ())
         ]
@@ -996,11 +936,7 @@ def _sources(settings: RunSettings) -> list[SourceInfo]:
 
 
 def is_resampled(name: str, task: Task) -> bool:
-    """Whether a metric's interval has no formula.
-
-    >>> is_resampled("accuracy", "binary"), is_resampled("average_precision", "binary")
-    (False, True)
-    """
+    """Whether a metric's interval has no formula."""
     return find(name, task).family == "bootstrap"
 
 

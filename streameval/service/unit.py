@@ -27,14 +27,14 @@ from streameval.service.join.label_join import JoinChanges, LabelJoin
 from streameval.service.join.pairing import JoinedEvents
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded, Position, RawBatch
-from streameval.service.store.begins import read_begins
 from streameval.service.store.dialect import Connection
-from streameval.service.store.evolution import stored_beside
 from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.positions import Positions, ReadPartition
 from streameval.service.store.quarantine import Quarantine, QuarantineChanges
 from streameval.service.store.state_rows import StateRows, read_rows
 from streameval.service.store.store import CHECKPOINT_AT, Store
+from streameval.service.store.valid_from import read_valid_from
+from streameval.service.upkeep.settings_migration import stored_retention
 
 _LABEL_KIND = "run.label_kind"
 
@@ -88,12 +88,12 @@ class Unit:
         self._decoder = decoder
         self._now = now
         with store.reading() as connection:
-            self.begins = read_begins(connection)
+            self.valid_from = read_valid_from(connection)
             self.counting = Counting(
                 open_evaluators(settings),
                 settings.fields,
                 in_order=join is None,
-                begins=self.begins,
+                valid_from=self.valid_from,
             )
             self.counting.recover(read_rows(connection))
             self._rows = StateRows(connection)
@@ -125,7 +125,7 @@ class Unit:
             MetricError: A metric whose states are not kept; nothing has changed.
             StoreError: The settings cannot be written for readers of the store.
         """
-        settings = settled(settings, stored_beside(self.store.meta()))
+        settings = settled(settings, stored_retention(self.store.meta()))
         for evaluator in self.counting.evaluators.values():
             evaluator.show(kept_metrics(settings))
         self.quarantine.settings = settings.quarantine
@@ -238,7 +238,7 @@ class Unit:
             for partition, columns in joined.counted.items():
                 events.add_columns(partition, columns)
             for partition, event in joined.reverted:
-                events.take_back(partition, event)
+                events.revert(partition, event)
         counted, refused = self.counting.checkpoint(self._rows, changes.number, events)
         for one in refused:
             self.quarantine.note(

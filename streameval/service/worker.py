@@ -126,9 +126,9 @@ class Worker:
     def open(self, number: int) -> Mapping[str, Position] | None:
         """Claim a partition number, and restore what is kept of it; None to be called again."""
         self.loop.settle()
-        beside = next((unit.store for unit in self._units.values()), None)
+        sibling = next((unit.store for unit in self._units.values()), None)
         try:
-            unit = self._open_unit(self._settings, number, self._group.name, beside)
+            unit = self._open_unit(self._settings, number, self._group.name, sibling)
         except FencedError:
             return None
         except SupersededError as error:

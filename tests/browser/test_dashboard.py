@@ -39,7 +39,7 @@ from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.server import Server
 from streameval.service.lateness import LateShare
 from streameval.service.snapshot import Checkpoint, SnapshotBuilder
-from streameval.service.store.begins import Begins
+from streameval.service.store.valid_from import ValidFrom
 from tests.support import published_sample
 from tests.support.chromium import ARGUMENTS, MISSING, find_chromium
 from tests.support.published_sample import HOSTILE, SamplePublisher
@@ -1135,7 +1135,7 @@ class CountedRun:
                     event_time=n // 9 * MINUTE,
                     slices={"country": country},
                 )
-        self.builder = SnapshotBuilder(self.settings, self.evaluators, Begins(), lambda: 0.0)
+        self.builder = SnapshotBuilder(self.settings, self.evaluators, ValidFrom(), lambda: 0.0)
         self.publisher = SamplePublisher()
         self.publisher.open_slice = self.builder.open_slice
         self.publish(1)

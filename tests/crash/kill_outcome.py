@@ -22,7 +22,7 @@ from streameval.cli import main
 from streameval.evaluator.evaluator import load
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import load_settings
-from streameval.service.join.coverage import COUNTS
+from streameval.service.join.counters import STORED
 from streameval.service.store.state_rows import merge_rows, read_rows
 from streameval.service.store.store import Store, read_store
 from streameval.state_files.codec import decompressed
@@ -156,7 +156,7 @@ def _balance(
     coverage: Mapping[str, Any],
 ) -> None:
     """Every record that was read is in exactly one place."""
-    total = {name: sum(by.get(name, 0) for by in counts.values()) for name in COUNTS}
+    total = {name: sum(by.get(name, 0) for by in counts.values()) for name in STORED}
     labels = total["labels"] + sum(n for _, n in coverage["labels"]) + coverage["orphans"]
     read = sum(records for _, records, _ in positions.values())
     placed = total["predictions"] + total["duplicate_predictions"] + labels

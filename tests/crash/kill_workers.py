@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from streameval.cli import main as main_of_cli
-from streameval.service.store.evolution import stored_fingerprint
 from streameval.service.store.store import each_unit, read_store
+from streameval.service.upkeep.settings_migration import stored_fingerprint
 from tests.crash.kill_feeds import TopicsFeed
 from tests.crash.kill_outcome import differences, outcome, shared_outcome, true_states
 from tests.crash.kill_runs import Life, begin, finish, read_so_far, verdict, wait_for

@@ -18,10 +18,11 @@ import psycopg
 import pytest
 
 from streameval.errors import StoreError
-from streameval.service.store.check import check_store
-from streameval.service.store.copy import copy_store
-from streameval.service.store.postgres import TABLES, parse_address
+from streameval.service.config.address import parse_address
 from streameval.service.store.store import open_store, read_store
+from streameval.service.store.tables import TABLES
+from streameval.service.upkeep.check import check_store
+from streameval.service.upkeep.copy import copy_store
 from tests.crash.store_damage import (
     answers,
     copied_to,

@@ -185,7 +185,7 @@ def test_joined_events_may_come_in_any_order_and_be_taken_back(
             if rng.random() < 0.3:
                 run.checkpoint(compact=rng.random() < 0.5)
         for row in later:
-            run.events.take_back("a", row)
+            run.events.revert("a", row)
             if rng.random() < 0.3:
                 run.checkpoint(compact=rng.random() < 0.5)
                 run.start()
@@ -213,7 +213,7 @@ def test_what_is_taken_back_is_found_in_a_row_that_was_left_alone() -> None:
         run.events.add_columns("a", columns(rows))
         run.checkpoint()
         for n, row in enumerate(rows[:30]):
-            run.events.take_back("a", row)
+            run.events.revert("a", row)
             # Every other one is counted again.
             if n % 2:
                 run.events.add_columns("a", columns([row]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import msgspec
@@ -11,8 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streameval
+from streameval.service.join.counters import (
+    COUNTERS,
+    GAUGES,
+    OUTCOMES_OF_LABELS,
+    REPORTED,
+    STORED,
+)
 from streameval.service.join.coverage import Coverage, Delays, SavedCoverage
 from streameval.service.join.watermark import SavedWatermark, Watermark
+from streameval.service.snapshot import Join
 from tests.service.test_lateness import JOIN, START, Service, pairs
 from tests.service.test_runner_join import Partitions
 
@@ -274,3 +284,18 @@ def test_batches_may_be_cut_anywhere(seed: int) -> None:
 def test_a_written_watermark_is_checked() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"partitions": {"a": [1, 2]}, "value": 1}', type=SavedWatermark)
+
+
+def test_the_counters_are_those_that_are_published() -> None:
+    published = {field.name for field in msgspec.structs.fields(Join) if field.type is int}
+    assert published == set(COUNTERS) == set(REPORTED)
+    assert set(STORED) | set(OUTCOMES_OF_LABELS) | set(GAUGES) | {"expired"} == set(COUNTERS)
+    script = Path(streameval.__file__).parent / "service" / "http" / "static" / "labels.js"
+    page = set(re.findall(r'\["(\w+)", "', script.read_text(encoding="utf-8")))
+    assert set(COUNTERS) <= page
+
+
+def test_a_quantile_is_the_upper_end_of_its_bucket() -> None:
+    delays = Delays()
+    delays.add(np.array([1_000_000, 2_000_000, 60_000_000]))
+    assert delays.quantile(0.5) == 2.007039

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import StoreError
 from streameval.records.event_columns import EventColumns
-from streameval.service.join.coverage import COUNTS
+from streameval.service.join.counters import STORED
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.sources.raw import Decoded
@@ -330,7 +330,7 @@ def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int) -> No
     events, coverage = played(rng, queues, hot)
     assert events == expected
     counts["orphans"] -= coverage["labels_waiting"]
-    names = ("predictions", "labels", "joined", "orphans", *COUNTS)
+    names = ("predictions", "labels", "joined", "orphans", *STORED)
     assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
     assert coverage["predictions"] == coverage["joined"] + coverage["waiting"] + coverage["expired"]
     # All that is coverage, cohorts, delays and watermark too, is that of another order.
@@ -342,7 +342,7 @@ def test_the_stream_of_the_test_has_everything_in_it() -> None:
     records = [record for queue in queues.values() for record in queue]
     made = [record for record in records if isinstance(record, Prediction)]
     _, counts = joined(made, [r for r in records if isinstance(r, Label)], WAIT, REMEMBER)
-    assert min(counts[name] for name in (*COUNTS, "orphans")) > 20
+    assert min(counts[name] for name in (*STORED, "orphans")) > 20
     assert any(
         later.time < earlier.time for queue in queues.values() for earlier, later in pairwise(queue)
     )

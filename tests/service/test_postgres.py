@@ -13,18 +13,19 @@ import pytest
 
 from streameval.errors import FencedError, StoreError, StreamevalError
 from streameval.evaluator.evaluator import Evaluator
+from streameval.service.config.address import parse_address
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import QuarantineSettings
 from streameval.service.sources.raw import BadEvent
 from streameval.service.store import postgres as module
-from streameval.service.store.backup import back_up, restore
-from streameval.service.store.check import check_store
-from streameval.service.store.copy import copy_store
 from streameval.service.store.positions import Positions
-from streameval.service.store.postgres import MIGRATIONS, parse_address
+from streameval.service.store.postgres import MIGRATIONS
 from streameval.service.store.quarantine import Quarantine
 from streameval.service.store.state_rows import StateRows, merged_windows
 from streameval.service.store.store import open_store, read_store
+from streameval.service.upkeep.backup import back_up, restore
+from streameval.service.upkeep.check import check_store
+from streameval.service.upkeep.copy import copy_store
 from tests.support.command_runs import in_process
 
 pytestmark = pytest.mark.backend_independent
@@ -190,7 +191,7 @@ def test_a_server_that_stays_away_is_an_error(
 
 def test_units_share_a_connection(address: str) -> None:
     first = open_store(address, KEYS, unit="1", worker="one")
-    second = open_store(address, KEYS, unit="2", worker="one", beside=first)
+    second = open_store(address, KEYS, unit="2", worker="one", sibling=first)
     assert session(first) is session(second)
     for count in (1, 2):
         for store in (first, second):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import StateError
 from streameval.service.alerts.observations import Observation, Observer
-from streameval.service.alerts.rules import AlertBook, Judgement
+from streameval.service.alerts.rules import AlertBook, AlertChanges
 from streameval.service.config.settings import (
     AlertSettings,
     DurationOrZero,
@@ -244,7 +244,7 @@ def test_restarts_change_nothing_and_tellings_alternate(
         if n in restarts:
             restarted = reopened(restarted, watched)
         seen = {"low": Observation(Value(value, support))}
-        judgement: Judgement = plain.judge(seen, now)
+        judgement: AlertChanges = plain.judge(seen, now)
         assert restarted.judge(seen, now) == judgement
         told += [transition.event for transition in judgement.transitions]
         assert (judgement.states[0].state == "firing") == (bool(told) and told[-1] == "firing")

@@ -38,11 +38,11 @@ from streameval.service.loop import Runner
 from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
 from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
-from streameval.service.store.evolution import Evolution, evolution_of
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.store.store import Store, open_store
 from streameval.service.unit import Unit
+from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
 
 
 class Clock:
@@ -523,7 +523,7 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
         assert run.store is not None
         current = run.publisher.current()
         assert current is not None
-        committed = Positions(run.store.beside()).partitions.get("a")
+        committed = Positions(run.store.read_connection()).partitions.get("a")
         return (
             current.checkpoint.events,
             sum(partition.records for partition in current.partitions),
@@ -740,10 +740,10 @@ def settings_with(run: Bench, evaluator: Any = None, window: Any = None) -> RunS
     )
 
 
-def evolved(run: Bench, wanted: RunSettings) -> Evolution:
+def evolved(run: Bench, wanted: RunSettings) -> SettingsMigration:
     assert run.store is not None
     with run.store.reading() as connection:
-        return evolution_of("run.db", connection, wanted, 0)
+        return migration_of("run.db", connection, wanted, 0)
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ from streameval.service.loop import Runner
 from streameval.service.service import open_sources
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
-from streameval.service.store.check import check_store
-from streameval.service.store.copy import copy_store
 from streameval.service.store.store import open_store
+from streameval.service.upkeep.check import check_store
+from streameval.service.upkeep.copy import copy_store
 from tests.crash.kill_stream import stream
 from tests.support.brokers import free_port
 

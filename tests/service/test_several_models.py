@@ -29,7 +29,7 @@ from streameval.service.lateness import LateShare
 from streameval.service.loop import Runner
 from streameval.service.service import run_service
 from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, Value
-from streameval.service.store.begins import Begins
+from streameval.service.store.valid_from import ValidFrom
 from streameval.state_files.codec import decompressed
 from streameval.uncertainty.multiple_testing import holm
 from tests.support.command_runs import COMMAND, Command, in_process, own_process
@@ -287,7 +287,7 @@ def published(text: str = CONFIG, count: int = 400) -> tuple[SnapshotBuilder, Sn
                 event_time=row["time"],
                 slices={"country": row["country"]},
             )
-    builder = SnapshotBuilder(settings, evaluations, Begins(), lambda: 1e9)
+    builder = SnapshotBuilder(settings, evaluations, ValidFrom(), lambda: 1e9)
     snapshot = builder.build(
         sequence=1,
         now=1_000_000,
@@ -365,7 +365,7 @@ def test_many_challengers_are_adjusted_together() -> None:
     )
     settings = settings_from_text(text)
     builder = SnapshotBuilder(
-        settings, {"all": evaluation, "recent": evaluation}, Begins(), lambda: 1e9
+        settings, {"all": evaluation, "recent": evaluation}, ValidFrom(), lambda: 1e9
     )
     found = builder._make_compared("all")
     accuracy = [one for one in found.differences if one.metric == "accuracy"]

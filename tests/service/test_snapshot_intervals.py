@@ -28,7 +28,7 @@ from streameval.service.snapshot import (
     Value,
     is_resampled,
 )
-from streameval.service.store.begins import Begins
+from streameval.service.store.valid_from import ValidFrom
 
 pytestmark = pytest.mark.backend_independent
 
@@ -94,7 +94,7 @@ def end(value: float) -> float | None:
 def test_bounds_are_published_where_scores_are_coarsened() -> None:
     settings = RunSettings(window=[WindowSettings(name="all")], fields=FieldSettings(score="score"))
     evaluator = Evaluator("binary", labels=[0, 1], max_scores=1024)
-    builder = SnapshotBuilder(settings, {"all": evaluator}, Begins(), Clock())
+    builder = SnapshotBuilder(settings, {"all": evaluator}, ValidFrom(), Clock())
     rng = random.Random(2)
     for events, coarse in ((500, False), (3000, True)):
         for _ in range(events):
@@ -115,7 +115,7 @@ def test_bounds_are_published_where_scores_are_coarsened() -> None:
 def test_published_ends_are_the_evaluators() -> None:
     settings = run_settings(intervals=0.9)
     evaluators = counted(settings)
-    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
     assert found.level == 0.9
     for window, report in found.reports.items():
         assert report.level == 0.9
@@ -142,7 +142,7 @@ def test_published_ends_are_the_evaluators() -> None:
 
 def test_without_intervals_nothing_is_published() -> None:
     settings = run_settings(intervals=False)
-    found = build(SnapshotBuilder(settings, counted(settings), Begins(), Clock()))
+    found = build(SnapshotBuilder(settings, counted(settings), ValidFrom(), Clock()))
     assert found.level is None
     assert b'"level"' not in msgspec.json.encode(found.reports)
     assert not any(value.method for value in found.reports["all"].metrics.values())
@@ -153,7 +153,7 @@ def test_without_intervals_nothing_is_published() -> None:
 def test_only_the_pane_that_changed_has_other_ends() -> None:
     settings = run_settings()
     evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
     before = build(builder).series["hour"]
     evaluators["hour"].update(True, score=0.9, event_time=79 * MINUTE, slices={"country": "PT"})
     builder.changed()
@@ -165,7 +165,7 @@ def test_only_the_pane_that_changed_has_other_ends() -> None:
 def test_a_slice_is_opened_with_its_own_numbers() -> None:
     settings = run_settings()
     evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
     data = build(builder)
     view = evaluators["hour"].slices()[(("country", "ES"),)]
 
@@ -202,7 +202,7 @@ def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
     events = [("x, m=y", "z"), ("x", "y"), ("a, b", "z"), ("p, q, m=r, s", "z"), ("p, q", "r, s")]
     for country, m in events:
         evaluators["all"].update(True, score=0.9, slices={"country": country, "m": m})
-    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
     data = build(builder)
     names = {row.name for row in data.slices["all"]}
     assert {"country=x\\, m=y", "country=x, m=y", "country=a\\, b"} <= names
@@ -218,7 +218,7 @@ def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
 def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
     settings = run_settings()
     evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
     data = build(builder)
 
     def support(data: Snapshot) -> float:
@@ -240,7 +240,7 @@ def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
             evaluator.update(
                 True, score=0.1, event_time=79 * MINUTE, slices={"country": f"C{n % 2}"}
             )
-    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
     marks = {row.name: row.differs.get("accuracy") for row in found.slices["all"]}
     assert marks == {
         "country=C0": "below",
@@ -254,7 +254,7 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
     settings = run_settings()
     evaluators = counted(settings)
     clock = Clock()
-    builder = SnapshotBuilder(settings, evaluators, Begins(), clock)
+    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), clock)
     part, made = builder._resampled["all"], []
 
     def dear() -> dict[str, Value]:
@@ -288,11 +288,11 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
 def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = run_settings()
     evaluators = counted(settings)
-    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
     assert found.reports["all"].metrics["average_precision"].method == "bootstrap"
     assert evaluators["all"].total.distinct_scores > 300
     monkeypatch.setattr("streameval.service.snapshot.MOST_RESAMPLED", 300)
-    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
     assert found.reports["all"].metrics["average_precision"].method == ""
     assert found.reports["all"].metrics["accuracy"].method == "wilson"
 

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from streameval.errors import ConfigError, StoreError
+from streameval.service.config.address import is_postgres
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
+    CheckpointSettings,
     Duration,
     EvaluatorSettings,
     FieldSettings,
@@ -26,16 +28,20 @@ from streameval.service.config.settings import (
 from streameval.service.join.counts import read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
 from streameval.service.sources.raw import BadEvent, RawBatch
-from streameval.service.store.begins import BEGINS, read_begins
 from streameval.service.store.checksums import (
     check_rows,
     delete_rows,
     insert_rows,
     keep_checksums,
+    row_sum,
 )
+from streameval.service.store.kept_settings import GroupSettings, unconverted_text
 from streameval.service.store.positions import Positions
-from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay
-from streameval.service.store.store import open_store, read_store
+from streameval.service.store.postgres import _translated
+from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
+from streameval.service.store.store import changed_settings, open_store, read_store
+from streameval.service.store.valid_from import VALID_FROM, read_valid_from, since_text
+from streameval.service.upkeep.settings_migration import while_running
 
 pytestmark = pytest.mark.backend_independent
 
@@ -250,8 +256,8 @@ def test_what_is_committed_is_read_beside_a_transaction(path: str) -> None:
         counted = "SELECT count(*) FROM counters"
         with store.transaction():
             store.set_counters({"events": 1})
-            assert store.beside().execute(counted).fetchone() == (0,)
-        assert store.beside().execute(counted).fetchone() == (1,)
+            assert store.read_connection().execute(counted).fetchone() == (0,)
+        assert store.read_connection().execute(counted).fetchone() == (1,)
     assert not Path(f"{path}-wal").exists()
 
 
@@ -385,15 +391,72 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
 
 def test_damaged_json_of_a_store_is_named(path: str) -> None:
     with closing(open_store(path, SETUP)) as store, store.transaction():
-        store.set_meta(BEGINS, '{"joined": 5}')
+        store.set_meta(VALID_FROM, '{"joined": 5}')
     remedy = ".*; restore a backup, or begin a new store$"
     with (
         closing(read_store(path)) as store,
         store.reading() as connection,
         pytest.raises(StoreError, match="beginning of its parts is damaged in the" + remedy),
     ):
-        read_begins(connection)
+        read_valid_from(connection)
     with pytest.raises(StoreError, match="the join's spans are damaged in the store" + remedy):
         read_spans('{"wait": "an hour"}')
     with pytest.raises(StoreError, match="columns of waiting predictions are damaged" + remedy):
         join_layout(FieldSettings(), EvaluatorSettings(), {JOIN_LAYOUT: "[5]"})
+
+
+def test_the_sum_of_a_row_is_of_values_and_types() -> None:
+    sums = [row_sum("a", 1), row_sum("a", "1"), row_sum(b"a", 1)]
+    assert sums == [3847662356, 937742728, 1249120020]  # stores hold them
+
+
+def test_a_change_of_settings_is_told_by_its_keys() -> None:
+    was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
+    got = {"hour": {"kind": "panes", "lateness": 3_600_000_000}, "day": {"length": 3}}
+    assert list(changed_settings("window", was, got)) == [
+        ("window.hour.lateness", 86_400_000_000, 3_600_000_000),
+        ("window.day", None, {"length": 3}),
+    ]
+    now = RunSettings()
+    wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every=Duration("5s")))
+    settings, later = while_running(now, wanted)
+    assert (settings.checkpoint.every, settings.store, later) == ("5s", now.store, ["store"])
+
+
+def test_a_group_adopts_what_its_workers_bring() -> None:
+    group = GroupSettings()
+    assert group.adopt("old", "pod-0")
+    assert group.adopt("new", "pod-1")
+    assert group.generation == 2
+    # A pod that is restarted with its old file brings no change; a file that is the old one again
+    # does.
+    assert not group.adopt("old", "pod-0")
+    assert group.adopt("old", "pod-1")
+    assert group.generation == 3
+    assert unconverted_text(["0", "7"]).startswith("the partitions 0, 7 have earlier settings")
+
+
+@pytest.mark.parametrize(
+    ("statement", "translated"),
+    [
+        (
+            "SELECT value FROM meta WHERE key = ? AND value LIKE 'a%'",
+            "SELECT value FROM meta WHERE key = %s AND value LIKE 'a%%'",
+        ),
+        (
+            "INSERT INTO alerts VALUES (:name, ?) ON CONFLICT (name) DO NOTHING",
+            "INSERT INTO alerts VALUES (%(name)s, %s) ON CONFLICT (unit, name) DO NOTHING",
+        ),
+    ],
+)
+def test_statements_for_postgresql(statement: str, translated: str) -> None:
+    assert _translated(statement) == translated
+    assert is_postgres("postgresql://host/db")
+    assert not is_postgres("run.db")
+
+
+def test_units_are_shown_as_one() -> None:
+    one = {"total": 2, "kept": 1, "reasons": {"score": 2}, "recent": []}
+    assert merged([one, one]) == {**one, "total": 4, "kept": 2, "reasons": {"score": 4}}
+    notes = {"since": "2026-01-02T00:00:00Z", "slices_since": {"device": "2026-02-01"}}
+    assert since_text(notes) == ", since 2026-01-02T00:00:00Z, slice device since 2026-02-01"

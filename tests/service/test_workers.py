@@ -37,7 +37,6 @@ from streameval.service.sources import kafka_consumer, kafka_group
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store import postgres as postgres_store
-from streameval.service.store.evolution import while_running
 from streameval.service.store.kept_settings import (
     SupersededError,
     check_generation,
@@ -46,6 +45,7 @@ from streameval.service.store.kept_settings import (
 )
 from streameval.service.store.store import open_store, read_store
 from streameval.service.unit import Unit
+from streameval.service.upkeep.settings_migration import while_running
 from streameval.service.worker import Worker
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres

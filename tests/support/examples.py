@@ -11,7 +11,7 @@ from hypothesis import settings
 
 # A deadline for each example would measure the machine, not the code.
 FAST = settings(deadline=None, max_examples=10)
-USUAL = settings(deadline=None, max_examples=50)
+USUAL = settings(deadline=None, max_examples=20)
 THOROUGH = settings(deadline=None)
 for _name, _profile in (("fast", FAST), ("usual", USUAL), ("thorough", THOROUGH)):
     settings.register_profile(_name, _profile)

@@ -82,15 +82,7 @@ class _Sample(NamedTuple):
 
 
 class Observer:
-    """Observes what the alerts of a run look at.
-
-    Args:
-        settings: The run's.
-        evaluators: The run's, by window; with none, alerts that need them observe nothing.
-        clock: Seconds, monotonic.
-
-    A reference file that cannot be read any longer leaves its alerts undefined, with the reason.
-    """
+    """Observes what the alerts of a run compare with their bounds."""
 
     def __init__(
         self,
@@ -127,12 +119,7 @@ class Observer:
             return str(error)
 
     def observe(self, snapshot: Snapshot, now: int) -> dict[str, Observation]:
-        """What each alert looks at, by its name.
-
-        Args:
-            snapshot: The newest.
-            now: Microseconds since 1970.
-        """
+        """What each alert looks at, by its name."""
         if snapshot.checkpoint.sequence != self._checkpoint:
             self._checkpoint = snapshot.checkpoint.sequence
             for part in self._read.values():

@@ -20,7 +20,7 @@ from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import iso_time
 from streameval.service.alerts.observations import Observation, Observer
-from streameval.service.alerts.transition import Event, Transition
+from streameval.service.alerts.transition import Transition
 from streameval.service.config.settings import (
     LAG,
     RUN_METRICS,
@@ -44,7 +44,7 @@ _MOST_UNSENT = 1000
 """Transitions kept for a webhook that does not answer; older ones are dropped."""
 
 
-class Judgement(NamedTuple):
+class AlertChanges(NamedTuple):
     """Every alert's state, and what has just changed."""
 
     states: list[AlertState]
@@ -86,14 +86,6 @@ class AlertBook:
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
     discarded; a run without a webhook discards them at once.
 
-    Args:
-        alerts: As configured.
-        first_window: The window of those that name none.
-        settings: Of the run: the level of intervals where an alert names none.
-
-    Cost:
-        O(1) an alert and judgement.
-
     >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
     >>> book.judge({"low": Observation(Value(0.7, 100))}, now=0).transitions[0].text
     'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
@@ -117,14 +109,9 @@ class AlertBook:
         self._next = 1
         self._unsent: dict[int, Transition] = {}
 
-    def judge(self, observed: Mapping[str, Observation], now: int) -> Judgement:
-        """The states under these values.
-
-        Args:
-            observed: By the alert's name; one that is missing is undefined.
-            now: Microseconds since 1970.
-        """
-        judgement = Judgement([], [])
+    def judge(self, observed: Mapping[str, Observation], now: int) -> AlertChanges:
+        """The states under these values."""
+        changes = AlertChanges([], [])
         for alert, wait in self._alerts:
             seen, slices = observed.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]
@@ -136,21 +123,21 @@ class AlertBook:
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
                 memory.since = now
-            judgement.states.append(self._shown(alert, seen, slices))
+            shown = self._shown(alert, seen, slices)
+            changes.states.append(shown)
             if "firing" in (before, memory.state) and before != memory.state:
-                event: Event = "firing" if memory.state == "firing" else "resolved"
                 number, self._next = self._next, self._next + 1
-                self._unsent[number] = transition = Transition(
-                    **self._about(alert, seen, slices),
+                self._unsent[number] = transition = Transition.of(
+                    shown,
                     number=number,
-                    event=event,
-                    slice={} if isinstance(alert.slice, str) else alert.slice,
+                    event="firing" if memory.state == "firing" else "resolved",
+                    part={} if isinstance(alert.slice, str) else alert.slice,
                     at=iso_time(now),
                 )
-                judgement.transitions.append(transition)
+                changes.transitions.append(transition)
         while len(self._unsent) > _MOST_UNSENT:
             del self._unsent[next(iter(self._unsent))]
-        return judgement
+        return changes
 
     def states(self, observed: Mapping[str, Observation]) -> list[AlertState]:
         """The states as they are, beside these values, which are not judged."""
@@ -161,12 +148,28 @@ class AlertBook:
 
     def _shown(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> AlertState:
         memory = self._memory[alert.name]
+        below = alert.below is not None
+        against = "the window before" if alert.against else alert.reference or ""
         return AlertState(
-            **self._about(alert, seen, slices),
-            below=alert.below,
-            above=alert.above,
+            name=alert.name,
+            metric=alert.metric,
+            window=self._window(alert),
             slice=_slice_text(alert),
             state=memory.state,
+            value=finite(seen.value),
+            bound=_SURE[alert.when]
+            + (f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}"),
+            below=alert.below,
+            above=alert.above,
+            when=alert.when,
+            against=against if alert.model is None else self._models[0],
+            model=alert.model or "",
+            level=self._levels[alert.name] if seen.method else None,
+            low=seen.low,
+            high=seen.high,
+            method=seen.method,
+            slices=list(slices),
+            support=seen.support,
             since=None if memory.since is None else iso_time(memory.since),
             reason=_reason(alert, seen),
         )
@@ -188,13 +191,7 @@ class AlertBook:
         return state
 
     def restore(self, state: object) -> None:
-        """Restore a state that :meth:`to_state` returned.
-
-        Alerts that are new, or whose metric, window, slice or bound changed, start anew.
-
-        Raises:
-            StateError: The state is invalid.
-        """
+        """Restore what :meth:`to_state` returned; alerts that are new or changed start anew."""
         try:
             book = msgspec.convert(state, _Book)
         except msgspec.ValidationError as error:
@@ -222,29 +219,6 @@ class AlertBook:
             if getattr(alert, name) is not None:
                 about += [name, getattr(alert, name)]
         return msgspec.json.encode(about, enc_hook=str).decode()
-
-    def _about(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> dict[str, Any]:
-        below = alert.below is not None
-        against = "the window before" if alert.against else alert.reference or ""
-        if alert.model is not None:
-            against = self._models[0]
-        return {
-            "model": alert.model or "",
-            "when": alert.when,
-            "against": against,
-            "level": self._levels[alert.name] if seen.method else None,
-            "low": seen.low,
-            "high": seen.high,
-            "method": seen.method,
-            "slices": list(slices),
-            "name": alert.name,
-            "metric": alert.metric,
-            "window": self._window(alert),
-            "value": finite(seen.value),
-            "bound": _SURE[alert.when]
-            + (f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}"),
-            "support": seen.support,
-        }
 
 
 _SURE: Mapping[When, str] = {"value": "", "certain": "certainly ", "anytime": "certainly "}
@@ -303,14 +277,7 @@ def _next_state(memory: _Memory, crossing: _Crossing, wait: int, now: int) -> St
 
 
 def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
-    """Restore a book from a store.
-
-    Returns:
-        The text in the store; None where there is none.
-
-    Raises:
-        StoreError: It is damaged.
-    """
+    """Restore a book from a store."""
     row = connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
     if row is None:
         return None
@@ -323,19 +290,7 @@ def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
 
 
 class Alerts:
-    """Evaluates alerts with each snapshot; logs and posts their transitions.
-
-    Args:
-        settings: The run's.
-        connection: Of the store.
-        webhook: Where transitions are posted to; None: they are only logged.
-        evaluators: The run's, by window.
-        now: Microseconds since 1970.
-        clock: Seconds, monotonic.
-
-    Raises:
-        StoreError: What the store holds is damaged.
-    """
+    """Evaluates alerts with each snapshot; logs and posts their transitions."""
 
     def __init__(
         self,
@@ -362,13 +317,7 @@ class Alerts:
         self._observer = Observer(settings, self._evaluators, self._clock)
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
-        """Apply other settings; alerts that are the same keep their state.
-
-        Args:
-            settings: The new ones.
-            webhook: Where transitions are posted to from now on, with those that the previous
-                webhook, which is closed, has not finished.
-        """
+        """Apply other settings; alerts that are the same keep their state."""
         if webhook is not self._webhook and self._webhook is not None:
             self._book.discard(self._webhook.finished())
         state = self._book.to_state()
@@ -380,12 +329,7 @@ class Alerts:
                 self._post(transition)
 
     def judge(self, snapshot: Snapshot, *, post: bool = True) -> list[AlertState]:
-        """The alerts' states under a snapshot; logs those that changed.
-
-        Args:
-            snapshot: The newest.
-            post: Post them at once; else :meth:`post` does, after :meth:`write`.
-        """
+        """The alerts' states under a snapshot; logs those that changed."""
         now = self._now()
         judgement = self._book.judge(self._observer.observe(snapshot, now), now)
         for transition in judgement.transitions:

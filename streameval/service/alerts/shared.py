@@ -34,13 +34,7 @@ def are_shared(settings: RunSettings) -> bool:
 
 
 class AlertReader:
-    """The states of alerts that another process judges, as its store has them.
-
-    Args:
-        settings: Of the run.
-        evaluators: The windows'; they are read for what alerts are shown with.
-        clock: Seconds, monotonic.
-    """
+    """The states of alerts that another process judges, as its store has them."""
 
     def __init__(
         self,
@@ -63,16 +57,7 @@ class AlertReader:
 
 
 class SharedAlerts:
-    """Judges the alerts of a shared store while this process holds their lock.
-
-    Args:
-        path: The address of the store.
-        settings: Of the run.
-        evaluators: The merged ones, by window.
-        open_webhook: Makes the webhook when the lock is taken; None: alerts are only logged.
-        now: Microseconds since 1970.
-        clock: Seconds, monotonic.
-    """
+    """Judges the alerts of a shared store while this process holds their lock."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from streameval.service.snapshot import When
+from streameval.service.snapshot import AlertState, When
 
 Event: TypeAlias = Literal["firing", "resolved"]
 
@@ -37,6 +37,14 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     slices: list[str] = []
     """Of an alert on any slice: those beyond the bound."""
 
+    @classmethod
+    def of(
+        cls, state: AlertState, *, number: int, event: Event, part: dict[str, str | int], at: str
+    ) -> Transition:
+        """The transition of an alert into a state; the facts about the alert are the state's."""
+        facts = {name: getattr(state, name) for name in _FACTS}
+        return cls(**facts, number=number, event=event, slice=part, at=at)
+
     @property
     def text(self) -> str:
         """One sentence for people."""
@@ -55,3 +63,6 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.event}: {self.name}: {self.metric}{model} is {value}{against} "
             f"({self.bound} fires){where}, support {self.support:g}"
         )
+
+
+_FACTS = {*Transition.__struct_fields__} & {*AlertState.__struct_fields__} - {"slice"}

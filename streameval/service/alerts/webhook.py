@@ -37,14 +37,6 @@ class Webhook:
     trying again would not help. While 1,000 wait, further ones are dropped.
     :meth:`finished` returns what was posted or given up. Neither the token nor
     the address but for its host is ever logged.
-
-    Args:
-        settings: Where to.
-        first_delay: Seconds before the first repetition.
-        resolve: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
-
-    Raises:
-        ConfigError: A secret does not exist, or the address is invalid.
     """
 
     def __init__(
@@ -93,12 +85,7 @@ class Webhook:
         return [self._finished.popleft() for _ in range(len(self._finished))]
 
     def close(self, timeout: float = 5.0, *, post: bool = True) -> None:
-        """Post what waits, without further repetitions, for ``timeout`` seconds at most.
-
-        Args:
-            timeout: Seconds.
-            post: False: post nothing more, because another process does.
-        """
+        """Post what waits, without further repetitions, for ``timeout`` seconds at most."""
         self._stop.set()
         with contextlib.suppress(queue.Empty):
             while not post:
@@ -180,10 +167,8 @@ def _without_login(url: str) -> tuple[str, str]:
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Opens http and https, through the environment's proxy if there is one; no redirects.
-
-    A redirect would carry the token to another host.
-    """
+    """Opens http and https, through the environment's proxy if there is one."""
+    # No redirects: one would carry the token to another host.
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

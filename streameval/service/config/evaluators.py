@@ -41,7 +41,7 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
         InputError: A bad value; the field names it.
         MetricError: No such metric.
     """
-    chosen, kept = settings.evaluator, kept_beside(settings, window)
+    chosen, kept = settings.evaluator, retention_of(settings, window)
     options: dict[str, Any] = {
         "labels": chosen.labels,
         "metrics": kept_metrics(settings),
@@ -58,18 +58,18 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
     return Evaluator(chosen.task, **options)
 
 
-class KeptBeside(msgspec.Struct, frozen=True):
+class RetentionOptions(msgspec.Struct, frozen=True):
     """What a window keeps beside the counts that its metrics need."""
 
     max_scores: int | Literal["exact"] = EXACT
     interval_sums: bool = False
 
 
-def kept_beside(settings: RunSettings, window: WindowSettings) -> KeptBeside:
+def retention_of(settings: RunSettings, window: WindowSettings) -> RetentionOptions:
     """What a new window keeps: by its own keys, those of ``[evaluator]``, and the defaults.
 
-    >>> kept_beside(RunSettings(), WindowSettings(name="all"))
-    KeptBeside(max_scores=65536, interval_sums=True)
+    >>> retention_of(RunSettings(), WindowSettings(name="all"))
+    RetentionOptions(max_scores=65536, interval_sums=True)
     """
     # Pairs of scores are kept exactly.
     usual = EXACT if settings.evaluator.paired_scores else DEFAULT_MAX_SCORES
@@ -78,17 +78,17 @@ def kept_beside(settings: RunSettings, window: WindowSettings) -> KeptBeside:
     if sums is None:
         sums = interval_level(settings) is not None
         sums = sums or any(alert.when != "value" for alert in settings.alert)
-    return KeptBeside(most, sums)
+    return RetentionOptions(most, sums)
 
 
-def settled(settings: RunSettings, stored: Mapping[str, KeptBeside]) -> RunSettings:
+def settled(settings: RunSettings, stored: Mapping[str, RetentionOptions]) -> RunSettings:
     """The settings with what each window keeps filled in: as stored, unless they say it.
 
     Args:
         settings: As they were written.
         stored: What the windows of the store keep, by name; empty for a new store.
 
-    >>> one = settled(RunSettings(), {"all": KeptBeside()}).window[0]
+    >>> one = settled(RunSettings(), {"all": RetentionOptions()}).window[0]
     >>> one.max_scores, one.interval_sums
     ('exact', False)
     """
@@ -103,7 +103,7 @@ def settled(settings: RunSettings, stored: Mapping[str, KeptBeside]) -> RunSetti
                 max_scores=given or was.max_scores,
                 interval_sums=was.interval_sums if sums is None else sums,
             )
-        kept = kept_beside(settings, window)
+        kept = retention_of(settings, window)
         windows.append(msgspec.structs.replace(window, **msgspec.structs.asdict(kept)))
     return msgspec.structs.replace(settings, window=windows)
 
@@ -309,7 +309,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
             window.name: window_spec_of(window, settings.join).to_options()
             for window in settings.window
         },
-        KEPT: {window.name: kept_beside(settings, window) for window in settings.window},
+        KEPT: {window.name: retention_of(settings, window) for window in settings.window},
         "join": settings.join is not None,
         # Where a field is may change; whether there is one decides what is counted.
         "fields.y_pred": fields.y_pred is not None,

@@ -216,7 +216,7 @@ def _tidied(schema: Any) -> Any:
         return [_tidied(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    tidy = {
+    tidy: dict[str, Any] = {
         key: " ".join(value.split()) if key == "description" else _tidied(value)
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast, get_args
 from streameval import __version__
 from streameval.errors import MissingExtraError
 from streameval.service.http.health import Readiness, seconds_of
+from streameval.service.join.counters import COUNTERS, GAUGES
 from streameval.service.snapshot import (
     AlertState,
     Join,
@@ -42,34 +43,9 @@ _Value: TypeAlias = tuple[str, float | None, float | None, float | None]
 _Sample: TypeAlias = tuple[float, *tuple[str, ...]]
 """A value, and the values of its labels."""
 
-_JOIN_COUNTERS = {
-    "predictions": ("join_predictions", "Predictions that were read"),
-    "labels": ("join_labels", "Labels that were read"),
-    "joined": ("joined", "Predictions that were joined with their label and counted"),
-    "expired": ("join_expired", "Predictions that expired without a label"),
-    "orphans": ("join_orphans", "Labels that expired without a prediction"),
-    "duplicate_predictions": (
-        "join_duplicate_predictions",
-        "Predictions of an id that already had one; not counted",
-    ),
-    "duplicate_labels": (
-        "join_duplicate_labels",
-        "Labels that were the same as before; not counted again",
-    ),
-    "corrected": ("join_corrected", "Labels that replaced another one"),
-    "too_late": ("join_too_late", "Labels outside the time that predictions wait"),
-}
-
 
 class Exposition:
-    """Collects the snapshot anew with each scrape, in a registry of its own.
-
-    Args:
-        publisher: Has the snapshots.
-        most_slices: Slices of each window that are exposed, those of the largest support.
-        readiness: For ``streameval_ready``.
-        clock: Seconds since 1970.
-    """
+    """Collects the snapshot anew with each scrape, in a registry of its own."""
 
     def __init__(
         self,
@@ -90,11 +66,7 @@ class Exposition:
         self._rendered: tuple[object, float, bytes] | None = None
 
     def text(self) -> bytes:
-        """One scrape; those within a second share one text, so that many cost no more than one.
-
-        Cost:
-            O(windows · (1 + exposed slices) · metrics), some 15 µs a sample.
-        """
+        """One scrape; those within a second share one text, so that many cost no more than one."""
         with self._rendering:
             newest, now = self._publisher.current(), self._clock()
             known = self._rendered
@@ -155,10 +127,8 @@ def _one(name: str, text: str, value: float) -> Metric:
 
 
 def _checkpoint(data: Snapshot, now: float | None) -> Iterator[Metric]:
-    """Of the last checkpoint; its age only where the process makes checkpoints itself.
-
-    From a store alone one cannot tell an idle run from one that has ended.
-    """
+    """Metrics of the last checkpoint; its age only where the process makes checkpoints itself."""
+    # From a store alone one cannot tell an idle run from one that has ended.
     point = data.checkpoint
     at = seconds_of(point.at)
     yield _counter("events", "Events that were counted", [(point.events,)])
@@ -269,10 +239,9 @@ def _quarantine(quarantine: Quarantine) -> Iterator[Metric]:
 
 
 def _join(join: Join) -> Iterator[Metric]:
-    for key, (name, text) in _JOIN_COUNTERS.items():
-        yield _counter(name, text, [(getattr(join, key),)])
-    yield _one("join_waiting", "Predictions that wait for their label", join.waiting)
-    yield _one("join_labels_waiting", "Labels that wait for their prediction", join.labels_waiting)
+    for name, one in COUNTERS.items():
+        make = _gauge if name in GAUGES else _counter
+        yield make(one.metric, one.help, [(getattr(join, name),)])
     if join.coverage is not None:
         text = "Share of the newest mature predictions with a label; absent without any"
         yield _one("label_coverage_ratio", text, join.coverage)

@@ -10,23 +10,7 @@ import numpy as np
 
 from streameval.events.time import iso_time
 from streameval.events.values import IntArray
-
-COUNTS = (
-    "predictions",
-    "labels",
-    "joined",
-    "duplicate_predictions",
-    "duplicate_labels",
-    "corrected",
-    "too_late",
-)
-"""Counted separately for each partition.
-
-``predictions`` are distinct ids, ``labels`` all label records:
-``predictions = joined + waiting + expired`` and
-``labels = joined + duplicate_labels + corrected + too_late + labels_waiting + orphans``.
-A prediction that was forgotten and is read again adds one to both sides.
-"""
+from streameval.service.join.counters import STORED
 
 _SHOWN_COHORTS = 200
 _MOST_COHORTS = 100_000
@@ -38,17 +22,10 @@ _MANTISSA_BITS = 8
 
 
 class Delays:
-    """A histogram of delays with buckets that grow with the delay.
+    """A histogram of delays with buckets that grow with the delay."""
 
-    A delay below 256 µs has a bucket of its own; above, a bucket is narrower than
-    1/128 of the delay. A quantile is reported as the upper end of its bucket, at most
-    :attr:`relative_error` too long, and the sum of two histograms is that of all delays.
-
-    >>> delays = Delays()
-    >>> delays.add(np.array([1_000_000, 2_000_000, 60_000_000]))
-    >>> delays.quantile(0.5)
-    2.007039
-    """
+    # A delay below 256 µs has a bucket of its own; above, a bucket is narrower than 1/128 of the
+    # delay. A quantile is the upper end of its bucket, at most relative_error too long.
 
     relative_error = 1 / (1 << (_MANTISSA_BITS - 1))
 
@@ -86,11 +63,7 @@ class Delays:
 
 
 class CohortCounts:
-    """Counts by cohort; those of cohorts before a border are summed up.
-
-    Args:
-        width_us: Times of the same so many microseconds are a cohort.
-    """
+    """Counts by cohort; those of cohorts before a border are summed up."""
 
     __slots__ = ("_width", "border", "counts", "earlier")
 
@@ -165,10 +138,6 @@ class Coverage:
     their label. A cohort is mature when the watermark is ``wait`` past its end: no later label
     counts. The span ends with the newest mature cohort, and is the shorter of ``wait`` and
     an hour, in whole cohorts, one at least.
-
-    Args:
-        wait_us: How long a prediction waits for its label.
-        cohort_us: Predictions of the same so many microseconds are a cohort.
     """
 
     def __init__(self, wait_us: int, cohort_us: int) -> None:
@@ -186,15 +155,12 @@ class Coverage:
         """Labels that wait for their prediction, by their times."""
 
     def count(self, partition: str, name: str, number: int = 1) -> None:
-        """Add a number to one of ``COUNTS``."""
+        """Add a number to one of the counters that are stored."""
         if number:
             self._counts[partition][name] += number
 
     def merge(self, other: Coverage) -> None:
-        """Add the counts of another join of the same spans, which is unchanged.
-
-        A cohort that either of them has summed up is summed up.
-        """
+        """Add the counts of another join; a cohort that either has summed up is summed up."""
         for name, counts in other._counts.items():
             self._counts[name].update(counts)
         self.delays.counts.update(other.delays.counts)
@@ -224,7 +190,7 @@ class Coverage:
 
     def to_dict(self, watermark: int | None) -> dict[str, Any]:
         """The published form, as of a watermark."""
-        totals = {n: sum(counts[n] for counts in self._counts.values()) for n in COUNTS}
+        totals = {n: sum(counts[n] for counts in self._counts.values()) for n in STORED}
         labels = self.early
         expired, orphans = self.predicted.earlier - self.labelled.earlier, labels.earlier
         for cohort, predictions in self.predicted.counts.items():

@@ -51,14 +51,7 @@ from streameval.service.sources.raw import Decoded
 from streameval.service.store.checksums import keep_checksums
 from streameval.service.store.dialect import Connection, has_table
 from streameval.service.store.store import Store, decoded
-
-_SCHEMA = """
-CREATE TABLE join_counts (
-    id INTEGER PRIMARY KEY CHECK (id = 0), crc INTEGER NOT NULL, data BLOB NOT NULL
-);
-CREATE TABLE join_partitions (number INTEGER PRIMARY KEY, partition TEXT NOT NULL UNIQUE);
-"""
-
+from streameval.service.store.tables import JOIN_TABLES, sqlite_schema
 
 JOIN_LAYOUT = "run.layout"
 """The key in ``meta`` with the columns of the predictions that wait, in their order."""
@@ -119,8 +112,7 @@ class LabelJoin:
     @staticmethod
     def create(connection: Connection) -> None:
         """Make the tables, inside the caller's transaction."""
-        EntryStore.create(connection)
-        for statement in _SCHEMA.strip().split(";\n"):
+        for statement in sqlite_schema(*JOIN_TABLES):
             connection.execute(statement)
 
     def _load(self, connection: Connection) -> dict[str, int]:
@@ -278,7 +270,7 @@ def open_join(
         # For readers of the counts that do not have the settings.
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
     return LabelJoin(
-        store.beside(),
+        store.read_connection(),
         layout=layout,
         wait_us=wait,
         remember_us=wait if remember is None else remember.us,

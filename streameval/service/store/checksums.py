@@ -22,7 +22,7 @@ import msgspec
 
 from streameval.errors import StoreError, shown
 from streameval.service.store.dialect import Connection, has_table
-from streameval.service.store.postgres import SOUND_STATE
+from streameval.service.store.postgres import STATE_CHECKSUM_OK
 
 _SCHEMA = """
 CREATE TABLE checksums (
@@ -48,14 +48,7 @@ class _Table(NamedTuple):
 
 
 def row_sum(*values: object) -> int:
-    """CRC-32 of the values of a row.
-
-    A single bit that differs in one of them changes the sum, and so does another type
-    of the same bytes.
-
-    >>> row_sum("a", 1), row_sum("a", "1"), row_sum(b"a", 1)
-    (3847662356, 937742728, 1249120020)
-    """
+    """CRC-32 of the values of a row; the type of a value counts as well."""
     blobs = [value for value in values if type(value) is bytes]
     if not blobs:
         return crc32(_encode(values))
@@ -68,11 +61,8 @@ def row_sum(*values: object) -> int:
 
 
 def keep_checksums(connection: Connection) -> None:
-    """Keep the checksums of all tables from now on; add them to a store without them.
-
-    Each writer calls it inside a transaction after :func:`check_rows`, and again
-    after it has created a table. On PostgreSQL triggers of the server do the same.
-    """
+    """Keep the checksums of all tables, inside a transaction; again after a table was created."""
+    # On PostgreSQL triggers of the server do the same.
     if not isinstance(connection, sqlite3.Connection):
         return
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
@@ -111,16 +101,13 @@ def keep_checksums(connection: Connection) -> None:
         "INSERT OR IGNORE INTO checksums SELECT 'sqlite_master', name, "
         "row_sum(name, type, name, tbl_name, sql) FROM sqlite_master"
     )
-    note_unwatched(connection)
+    checksum_sqlite_sequence(connection)
 
 
 def insert_rows(connection: Connection, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows of a table whose first column is their rowid, inside a transaction.
-
-    On SQLite by few statements in which no Python is called. ``executemany`` and the triggers
-    take the lock of the interpreter for each row, which beside a thread that computes takes
-    milliseconds each time.
-    """
+    """Insert rows of a table whose first column is their rowid, inside a transaction."""
+    # Few statements, in which SQLite calls no Python: executemany and the triggers take the lock of
+    # the interpreter for each row, which takes milliseconds while another thread computes.
     if not rows:
         return
     if not isinstance(connection, sqlite3.Connection):
@@ -151,7 +138,7 @@ def delete_rows(connection: Connection, name: str, key: str, keys: Sequence[int]
         connection.execute(f"DELETE FROM {name} WHERE {key} IN ({marks})", part)
 
 
-def note_unwatched(connection: sqlite3.Connection) -> None:
+def checksum_sqlite_sequence(connection: sqlite3.Connection) -> None:
     """Update the checksums of what SQLite itself writes, where triggers do not run."""
     connection.execute(
         "INSERT OR REPLACE INTO checksums SELECT 'sqlite_sequence', rowid, "
@@ -179,21 +166,7 @@ _UNWATCHED = (
 
 
 def check_rows(connection: sqlite3.Connection, *names: str) -> bool:
-    """Compare rows with their checksums.
-
-    Args:
-        connection: Of the store; inside a transaction.
-        names: Of the tables; all of them unless given.
-
-    Returns:
-        False for a store of version 1, which has no checksums.
-
-    Raises:
-        StoreError: A row is damaged, or missing, or was added by another program.
-
-    Cost:
-        One read of the tables; 1 µs a row and 1 ns a byte.
-    """
+    """Compare rows with their checksums."""
     if not has_table(connection, "checksums"):
         return False
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
@@ -238,11 +211,7 @@ def _damaged(what: str) -> StoreError:
 
 
 def check_types(connection: sqlite3.Connection) -> None:
-    """Compare the type of each value with its column's, in a store without checksums.
-
-    Raises:
-        StoreError: One differs.
-    """
+    """Compare the type of each value with its column's, in a store without checksums."""
     for table in _tables(connection):
         for column, kind in zip(table.columns, table.types, strict=True):
             row = connection.execute(
@@ -257,13 +226,11 @@ def check_types(connection: sqlite3.Connection) -> None:
                 )
 
 
-def soundness(connection: Connection) -> str:
-    """SQL that is true for a row of ``states`` that matches its checksum.
-
-    For readers of a few rows beside a run. True for every row of a store without checksums.
-    """
+def checksum_ok_sql(connection: Connection) -> str:
+    """SQL that is true for a row of ``states`` that matches its checksum."""
+    # True for every row of an old store, which has no checksums.
     if not isinstance(connection, sqlite3.Connection):
-        return SOUND_STATE if has_table(connection, "unit_checksums") else "1"
+        return STATE_CHECKSUM_OK if has_table(connection, "unit_checksums") else "1"
     if not has_table(connection, "checksums"):
         return "1"
     connection.create_function("row_sum", -1, row_sum, deterministic=True)

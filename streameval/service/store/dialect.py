@@ -60,9 +60,7 @@ def has_table(connection: Connection, name: str) -> bool:
 
 
 def streamed(connection: Connection, query: str, values: Values = ()) -> Iterator[Any]:
-    """The rows of a query, a few at a time: for tables that may be larger than the memory.
-
-    No other statement may be executed until the last row, or until it is closed.
-    """
+    """The rows of a query, a few at a time: for tables that may be larger than the memory."""
+    # No other statement may be executed until the last row, or until it is closed.
     stream = getattr(connection, "stream", connection.execute)
     yield from stream(query, values)

@@ -39,18 +39,8 @@ _FILES = 1000
 
 
 def keep_settings(store: Store, settings: RunSettings, generation: int = 0) -> None:
-    """Write the settings of a run to its store, without secrets, where it has others.
-
-    Left out are also the address of the store, which may hold a password, and the webhook.
-
-    Args:
-        store: Open for writing.
-        settings: The run's.
-        generation: Of the group's settings; 0 without a group.
-
-    Raises:
-        StoreError: The store cannot be read or written.
-    """
+    """Write the settings of a run to its store where it has others; raises StoreError."""
+    # Without secrets: the address of the store may hold a password, and the webhook is one.
     public = msgspec.structs.replace(
         settings,
         store=RunSettings().store,
@@ -72,21 +62,15 @@ def _generation_of(meta: Mapping[str, str]) -> int:
 
 
 def newest_first(metas: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """The units of a store, from their properties: those of the newest settings first.
-
-    A unit that was claimed a moment ago has no settings yet; it is among the last.
-    """
+    """The units of a store, from their properties: those of the newest settings first."""
+    # A unit that was claimed a moment ago has no settings yet; it is among the last.
     return sorted(
         metas, key=lambda unit: (-_generation_of(metas[unit]), SETTINGS not in metas[unit])
     )
 
 
 def unconverted_text(units: Sequence[str]) -> str:
-    """That units have yet to be converted, in words.
-
-    >>> unconverted_text(["0", "7"])[:61]
-    'the partitions 0, 7 have earlier settings until a worker open'
-    """
+    """The note that units have yet to be converted."""
     names = ", ".join(units)
     return (
         f"the partitions {names} have earlier settings until a worker opens them, and are shown as "
@@ -95,17 +79,7 @@ def unconverted_text(units: Sequence[str]) -> str:
 
 
 def kept_settings(path: str, meta: Mapping[str, str], overrides: Sequence[str] = ()) -> RunSettings:
-    """The settings that a store holds.
-
-    Args:
-        path: Of the store, for errors.
-        meta: The store's properties.
-        overrides: ``KEY=VALUE`` each.
-
-    Raises:
-        StoreError: It holds none.
-        ConfigError: An override is wrong.
-    """
+    """The settings that a store holds."""
     text = meta.get(SETTINGS)
     if text is None:
         raise StoreError(
@@ -121,18 +95,7 @@ class SupersededError(StoreError):
 
 
 class GroupSettings(msgspec.Struct):
-    """The settings that a group has had, by a mark of each; the last ones are the group's.
-
-    >>> group = GroupSettings()
-    >>> group.adopt("old", "pod-0"), group.adopt("new", "pod-1"), group.generation
-    (True, True, 2)
-
-    A pod that is restarted with its old file brings no change; one whose file is the old one
-    again does:
-
-    >>> group.adopt("old", "pod-0"), group.adopt("old", "pod-1"), group.generation
-    (False, True, 3)
-    """
+    """The settings that a group has had, by a mark of each; the last ones are the group's."""
 
     marks: list[str] = []
     files: dict[str, str] = {}
@@ -144,13 +107,7 @@ class GroupSettings(msgspec.Struct):
         return len(self.marks)
 
     def adopt(self, mark: str, file: str, *, returns: bool = False) -> bool:
-        """Whether the settings of a worker are the group's, already or from now on.
-
-        Args:
-            mark: Of the settings.
-            file: Where the worker has them from.
-            returns: Whether earlier settings become the group's again in any case.
-        """
+        """Whether the settings of a worker are the group's, already or from now on."""
         before = self.files.pop(file, None)
         self.files[file] = mark
         for other in list(self.files)[:-_FILES]:
@@ -177,19 +134,7 @@ def join_group(
     check: Callable[[], None],
     confirmed: Callable[[], bool],
 ) -> int:
-    """The generation of a worker's settings, which become its group's where they are a change.
-
-    Args:
-        settings: The worker's.
-        file: Where they are from: the machine, and the path there.
-        check: Raises ConfigError where the store cannot be brought to them; the settings of the
-            group stay as they are then.
-        confirmed: Whether earlier settings replace the group's.
-
-    Raises:
-        SupersededError: The group has newer ones.
-        StoreError: The store cannot be read or written.
-    """
+    """The generation of a worker's settings, which become its group's where they are a change."""
     values = msgspec.json.encode(fingerprint(settings), order="sorted")
     mark = hashlib.sha256(values).hexdigest()[:16]
     with closing(open_unclaimed(settings.store, _GROUP_UNIT)) as store:
@@ -217,15 +162,7 @@ def join_group(
 
 
 def check_generation(store: Store, generation: int) -> None:
-    """Raise SupersededError where the group has newer settings than those of a generation.
-
-    Args:
-        store: A unit of the group's store.
-        generation: As :func:`join_group` returned it; 0: there is no group.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
+    """Raise SupersededError where the group has newer settings than those of a generation."""
     if not generation:
         return
     text = cast("PostgresStore", store).property_of(_GROUP_UNIT, _GROUP)

@@ -21,11 +21,7 @@ class ReadPartition(NamedTuple):
 
 
 class Positions:
-    """Positions, counts of records and newest times, by partition.
-
-    Args:
-        connection: Of the store.
-    """
+    """Positions, counts of records and newest times, by partition."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -37,16 +37,7 @@ class QuarantineChanges:
 
 
 class Quarantine:
-    """Collects bad records and writes them with the next checkpoint.
-
-    The newest ``keep`` of them are kept, each cut to ``max_bytes``; all are
-    counted by reason.
-
-    Args:
-        connection: Of the store.
-        settings: Limits of what is kept.
-        now: The time in microseconds since 1970.
-    """
+    """The newest bad records, as many as ``keep`` says, and the counts of all by reason."""
 
     def __init__(
         self,
@@ -76,17 +67,7 @@ class Quarantine:
         cut: bool = False,
         into: QuarantineChanges | None = None,
     ) -> None:
-        """Add a record.
-
-        Args:
-            partition: Of the record.
-            kind: Of the record, as :class:`RawBatch` has it.
-            event: The record and its error.
-            time: Microseconds since 1970 when it was written, by the clock of the
-                broker or inbox; None if unknown.
-            cut: Whether the source has cut it.
-            into: Changes that :meth:`cut` has taken; by default those of the next one.
-        """
+        """Add a record."""
         changes = self._changes if into is None else into
         reason = event.reason[:100] or "record"
         # Two threads may note at once: then there may be one reason more.
@@ -197,12 +178,7 @@ def published(connection: Connection) -> dict[str, Any]:
 
 
 def merged(quarantines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What :func:`published` returned of several units of a store, as one; one stays as it is.
-
-    >>> one = {"total": 2, "kept": 1, "reasons": {"score": 2}, "recent": []}
-    >>> merged([one, one])["reasons"]
-    {'score': 4}
-    """
+    """What :func:`published` returned of several units of a store, as one."""
     if len(quarantines) == 1:
         return dict(quarantines[0])
     by_reason: Counter[str] = Counter()

@@ -20,7 +20,7 @@ from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator.comparison import Evaluation, evaluation_from_bytes
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import arguments
-from streameval.service.store.checksums import soundness
+from streameval.service.store.checksums import checksum_ok_sql
 from streameval.service.store.dialect import Connection, streamed
 from streameval.state_files.codec import compressed
 
@@ -47,7 +47,7 @@ class StateRow(NamedTuple):
     """Events to revert in the merge of all rows."""
 
 
-def take_back(evaluator: Evaluation, event: Event) -> bool:
+def revert_event(evaluator: Evaluation, event: Event) -> bool:
     """Revert an event; False if its pane has been dropped."""
     part = event.get(PART)
     limits: AbstractContextManager[None] = nullcontext()
@@ -75,7 +75,7 @@ def read_rows(
     chosen = [test for test, value in wanted.items() if value is not None]
     query = (
         'SELECT partition, "window", number, kind, reverted, data, '
-        f"{soundness(connection)} FROM states "
+        f"{checksum_ok_sql(connection)} FROM states "
         f'{"WHERE " * bool(chosen)}{" AND ".join(chosen)} ORDER BY partition, "window", number'
     )
     rows = streamed(connection, query, [value for value in wanted.values() if value is not None])
@@ -96,25 +96,14 @@ def read_rows(
 
 
 def merged_windows(connection: Connection, partition: str | None = None) -> dict[str, Evaluation]:
-    """The evaluator of each window, of all partitions or of one; raises StoreError.
-
-    Windows are in the order of their names; those without events are missing.
-    """
+    """The evaluator of each window that has events, by name, of all partitions or of one."""
     found: dict[str, Evaluation] = {}
     merge_rows(found, read_rows(connection, partition))
     return dict(sorted(found.items()))
 
 
 def merge_rows(evaluators: dict[str, Evaluation], rows: Iterable[StateRow]) -> None:
-    """Merge rows into the evaluators of their windows, then revert their events.
-
-    Args:
-        evaluators: By window; one that is missing is added.
-        rows: Of any partitions.
-
-    Raises:
-        StoreError: A row is of other settings, or an event is damaged.
-    """
+    """Merge rows into the evaluators of their windows, then revert their events."""
     taken: list[tuple[str, Event]] = []
     for row in rows:
         taken += [(row.window, event) for event in row.reverted]
@@ -130,7 +119,7 @@ def merge_rows(evaluators: dict[str, Evaluation], rows: Iterable[StateRow]) -> N
             ) from None
     for window, event in taken:
         try:
-            take_back(evaluators[window], event)
+            revert_event(evaluators[window], event)
         except (TypeError, ValueError, KeyError) as error:
             # Only in a store of version 1, whose rows have no checksums.
             raise StoreError(
@@ -147,13 +136,10 @@ class _Rows:
     sizes: list[int] = field(default_factory=list)
 
     def due(self) -> tuple[int, int] | None:
-        """The newest rows that are to be merged: the index of the first, and their bytes.
-
-        A row larger than all later ones (and than twice the newest one) is not rewritten.
-        So a byte is rewritten a logarithmic number of times, the cost of a merge follows
-        the changes since the last one, and the largest row is rewritten when as many bytes
-        were added since. None while there are only a few small ones.
-        """
+        """The rows to merge: the index of the first, and the bytes; None: there are none."""
+        # A row larger than all later ones (and than twice the newest one) is not rewritten. So a
+        # byte is rewritten a logarithmic number of times, the cost of a merge follows the changes
+        # since the last one, and the largest row is rewritten when as many bytes were added since.
         start, total = len(self.sizes), 0
         alike = max(2 * self.sizes[-1], _FEW_BYTES) if self.sizes else 0
         light = 0
@@ -173,11 +159,7 @@ class _Rows:
 
 
 class StateRows:
-    """Writes rows and merges them, inside the caller's transactions.
-
-    Args:
-        connection: Of the store.
-    """
+    """Writes rows and merges them, inside the caller's transactions."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -224,17 +206,7 @@ class StateRows:
             assert found == list(zip(rows.numbers, rows.sizes, strict=True))
 
     def compact(self, enough: Callable[[], bool]) -> int:
-        """Merge the newest rows of partitions and windows where it is due, the largest first.
-
-        Args:
-            enough: Called after each merge; True postpones the rest.
-
-        Returns:
-            The number of merges.
-
-        Cost:
-            Proportional to the rows that are merged, which follow the changes.
-        """
+        """Merge the newest rows of partitions and windows where it is due, the largest first."""
         due = [
             (found[1], key, found[0])
             for key, rows in self._rows.items()
@@ -277,7 +249,7 @@ class StateRows:
         assert merged is not None
         # After all merges: an event may be reverted in an earlier row than it was counted in.
         # One that is not found may be in a row that is not merged, or in a dropped pane.
-        left = [event for event in reverted if not take_back(merged, event)]
+        left = [event for event in reverted if not revert_event(merged, event)]
         merged = step(merged)
         self._connection.execute(
             'DELETE FROM states WHERE partition = ? AND "window" = ? AND number >= ?',

@@ -21,23 +21,23 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from streameval.errors import ConfigError, StoreError, shown
+from streameval.service.config.address import is_postgres, parse_address
 from streameval.service.private_files import private_file, tighten
 from streameval.service.store.checksums import (
     check_rows,
     check_types,
+    checksum_sqlite_sequence,
     keep_checksums,
-    note_unwatched,
 )
 from streameval.service.store.dialect import SET_COUNTER, SET_META, Connection
 from streameval.service.store.postgres import (
     ONE_UNIT,
     PostgresStore,
-    is_postgres,
     open_postgres,
-    parse_address,
     postgres_exists,
     read_postgres,
 )
+from streameval.service.store.tables import JOIN_TABLES, TABLES, sqlite_schema
 from streameval.state_files.disk import sync
 
 if TYPE_CHECKING:
@@ -60,43 +60,6 @@ _Found = TypeVar("_Found")
 
 _APPLICATION_ID = 0x53455631  # "SEV1", by which `file` and other tools recognise it
 
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE states (
-    id INTEGER PRIMARY KEY,
-    partition TEXT NOT NULL,
-    window TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('snapshot', 'delta')),
-    reverted BLOB NOT NULL,
-    data BLOB NOT NULL
-);
-CREATE UNIQUE INDEX states_place ON states (partition, window, number);
-CREATE TABLE positions (
-    partition TEXT PRIMARY KEY,
-    position TEXT NOT NULL,
-    records INTEGER NOT NULL,
-    newest INTEGER
-) WITHOUT ROWID;
-CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE quarantine (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    at INTEGER NOT NULL,
-    partition TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    place INTEGER NOT NULL,
-    time INTEGER,
-    reason TEXT NOT NULL,
-    detail TEXT NOT NULL,
-    cut INTEGER NOT NULL,
-    replay INTEGER NOT NULL DEFAULT 0,
-    raw BLOB NOT NULL
-);
-CREATE INDEX quarantine_replay ON quarantine (id) WHERE replay;
-CREATE TABLE quarantine_reasons (reason TEXT PRIMARY KEY, total INTEGER NOT NULL);
-CREATE TABLE alerts (name TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
-"""
-
 
 class StoreLock:
     """The lock of a store, held until :meth:`close` or the end of the process.
@@ -108,14 +71,6 @@ class StoreLock:
     It also holds the number of commits of the store, which is written after each of
     them, so a store with fewer has lost some: SQLite treats a damaged end of its write-ahead
     log like one that a crash left unfinished, and drops it without an error.
-
-    Args:
-        store: The store's path; links are followed, so that two names of one
-            store have one lock.
-
-    Raises:
-        StoreError: Another process holds it (its pid is named), or the file
-            cannot be written.
     """
 
     __slots__ = ("_descriptor", "commits")
@@ -167,10 +122,8 @@ def _content(descriptor: int) -> tuple[str, int]:
 
 
 def commits_noted(store: str) -> int:
-    """The number of commits that a store's lock file has noted; 0 where there is none.
-
-    Read it before the store: a commit between the two is then not reported as lost.
-    """
+    """The number of commits that a store's lock file has noted; 0 where there is none."""
+    # Read it before the store: a commit between the two is then not reported as lost.
     try:
         descriptor = os.open(os.path.realpath(store) + ".lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -182,43 +135,31 @@ def commits_noted(store: str) -> int:
 
 
 class Store:
-    """An open store; :func:`open_store` and :func:`read_store` make one.
+    """An open SQLite store; one thread after another may use it."""
 
-    One thread after another may use it; what another one reads at the same time, it reads
-    through :meth:`beside`.
-    """
-
-    __slots__ = ("_beside", "_lock", "connection", "path")
+    __slots__ = ("_lock", "_reader", "connection", "path")
 
     def __init__(self, path: str, connection: sqlite3.Connection, lock: StoreLock | None) -> None:
         self.path = path
         self.connection = connection
-        self._beside: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
         self._lock = lock
 
-    def beside(self) -> Connection:
-        """Another connection, for a thread that reads what is committed while one writes.
-
-        Raises:
-            StoreError: It cannot be opened.
-        """
-        if self._beside is None:
-            with worded(self.path, "cannot be opened"):
-                self._beside = _connected_to_read(self.path)
-        return self._beside
+    def read_connection(self) -> Connection:
+        """Another connection, for a thread that reads what is committed while one writes."""
+        if self._reader is None:
+            with translating_errors(self.path, "cannot be opened"):
+                self._reader = _connected_to_read(self.path)
+        return self._reader
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all of the block, or nothing of it.
-
-        Raises:
-            StoreError: It could not be written; nothing of it was.
-        """
-        with worded(self.path, "cannot be written"):
+        """Write all of the block, or nothing of it."""
+        with translating_errors(self.path, "cannot be written"):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
-                note_unwatched(self.connection)
+                checksum_sqlite_sequence(self.connection)
                 commits = _commits(self.connection) + 1
                 self.connection.execute(f"PRAGMA user_version = {commits}")
                 self.connection.execute("COMMIT")
@@ -232,7 +173,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A consistent view of the store; raises StoreError where it cannot be read."""
-        with worded(self.path, "cannot be read"):
+        with translating_errors(self.path, "cannot be read"):
             self.connection.execute("BEGIN")
             try:
                 yield self.connection
@@ -242,7 +183,7 @@ class Store:
 
     def counters(self) -> dict[str, int]:
         """The counters by name."""
-        with worded(self.path, "cannot be read"):
+        with translating_errors(self.path, "cannot be read"):
             return dict(self.connection.execute("SELECT name, value FROM counters"))
 
     def set_counters(self, values: Mapping[str, int]) -> None:
@@ -255,7 +196,7 @@ class Store:
 
     def meta(self) -> dict[str, str]:
         """The properties of the store: its schema's version, its settings and more."""
-        with worded(self.path, "cannot be read"):
+        with translating_errors(self.path, "cannot be read"):
             return dict(self.connection.execute("SELECT key, value FROM meta"))
 
     def units(self) -> list[str]:
@@ -272,7 +213,7 @@ class Store:
     def close(self) -> None:
         """Close the file and release its lock."""
         # SQLite empties its log with the last one, which has to be the one that can write.
-        for connection in (self._beside, self.connection):
+        for connection in (self._reader, self.connection):
             if connection is not None:
                 with suppress(sqlite3.Error):
                     connection.close()
@@ -284,44 +225,23 @@ def open_store(
     path: str,
     fingerprint: Mapping[str, str] | None = None,
     *,
-    evolve: Callable[[Store], Mapping[str, str]] | None = None,
+    migrate: Callable[[Store], Mapping[str, str]] | None = None,
     busy_seconds: float = 10.0,
     unit: str = ONE_UNIT,
     worker: str | None = None,
-    beside: Store | None = None,
+    sibling: Store | None = None,
     replaced: bool = False,
 ) -> Store:
-    """Open a store for writing, or begin a new one.
-
-    Args:
-        path: The file, whose directory must exist; or the address of a PostgreSQL database.
-        fingerprint: Key of the configuration -> its value as text: the settings that the
-            counts in the store depend on. Written to a new store, compared with those
-            of an old one. None: any.
-        evolve: Called with an old store, under its lock, before that comparison; it returns
-            the fingerprint that the store then has to have.
-        busy_seconds: How long to wait for another program that writes to the file.
-        unit: The part of a PostgreSQL store that is opened; a file is one unit, "0".
-        worker: The name of a worker that was assigned the unit of a PostgreSQL store, and takes
-            it from its former holder. None: a unit that another process holds is refused.
-        beside: Another unit of the same PostgreSQL store that this process has opened: both use
-            its connection, in turn and not at once.
-        replaced: Whether the caller replaces all rows of a PostgreSQL store: they may be damaged.
-
-    Raises:
-        StoreError: It is in use by another process, not a store of streameval, of a
-            newer release, damaged, or cannot be written.
-        ConfigError: It was begun with another fingerprint.
-    """
+    """Open a store for writing, or begin a new one."""
     if is_postgres(path):
         opened = open_postgres(
             path,
             unit,
             worker,
-            cast("PostgresStore | None", beside),
+            cast("PostgresStore | None", sibling),
             begins=fingerprint is not None,
         )
-        return _continued(opened, fingerprint, evolve, replaced=replaced)
+        return _continued(opened, fingerprint, migrate, replaced=replaced)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
@@ -333,8 +253,8 @@ def open_store(
             if _is_new(connection, path, lock.commits):
                 _begin(connection, path, fingerprint)
             else:
-                if evolve is not None:
-                    fingerprint = evolve(Store(path, connection, lock))
+                if migrate is not None:
+                    fingerprint = migrate(Store(path, connection, lock))
                 _compare(connection, path, fingerprint or {})
         except BaseException:
             connection.close()
@@ -348,7 +268,7 @@ def open_store(
 def _continued(
     opened: PostgresStore,
     fingerprint: Mapping[str, str] | None,
-    evolve: Callable[[Store], Mapping[str, str]] | None,
+    migrate: Callable[[Store], Mapping[str, str]] | None,
     *,
     replaced: bool,
 ) -> Store:
@@ -363,8 +283,8 @@ def _continued(
                     for key, value in fingerprint.items():
                         opened.set_meta(f"config.{key}", value)
         else:
-            if evolve is not None:
-                fingerprint = evolve(store)
+            if migrate is not None:
+                fingerprint = migrate(store)
             _compare(opened.connection, opened.path, fingerprint or {})
     except BaseException:
         opened.close()
@@ -373,15 +293,7 @@ def _continued(
 
 
 def read_store(path: str, unit: str | None = None) -> Store:
-    """Open a store for reading only, also while a run writes to it.
-
-    Args:
-        path: The file, or the address of a PostgreSQL database.
-        unit: The part of a PostgreSQL store that is shown; by default the first one.
-
-    Raises:
-        StoreError: There is none, or it cannot be read.
-    """
+    """Open a store for reading only, also while a run writes to it."""
     if is_postgres(path):
         return cast("Store", read_postgres(path, unit))
     if os.path.isdir(restoring(path)):
@@ -392,7 +304,7 @@ def read_store(path: str, unit: str | None = None) -> Store:
     _check_not_lost(path, commits)
     if not os.path.isfile(path):
         raise StoreError(f"{path}: there is no such store")
-    with worded(path, "cannot be read"):
+    with translating_errors(path, "cannot be read"):
         connection = _connected_to_read(path)
         try:
             if _is_new(connection, path, commits):
@@ -441,17 +353,8 @@ def restoring(path: str) -> str:
 
 
 def finish_restore(path: str, lock: StoreLock) -> None:
-    """Replace a store and its inbox by the content of :func:`restoring`, if it exists.
-
-    Each step can be repeated: after a crash between two of them the next call finishes it.
-
-    Args:
-        path: Of the store.
-        lock: Of the store.
-
-    Raises:
-        StoreError: The old files cannot be replaced.
-    """
+    """Replace a store and its inbox by the content of :func:`restoring`, if it exists."""
+    # Each step can be repeated: after a crash between two of them the next call finishes it.
     copied = os.path.join(restoring(path), RESTORED)
     if not os.path.isdir(restoring(path)):
         return
@@ -477,23 +380,8 @@ def finish_restore(path: str, lock: StoreLock) -> None:
 
 
 def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:
-    """Whether a store is whole: the file, every row, and the last commit.
-
-    Args:
-        connection: Of the store; inside a transaction.
-        path: Of the store, for errors.
-        commits: How many its lock file has noted.
-
-    Returns:
-        False for a store of version 1, of whose rows only the types are verified.
-
-    Raises:
-        StoreError: It is damaged.
-
-    Cost:
-        One read of the whole file.
-    """
-    with worded(path, "cannot be read"):
+    """Whether a store is whole: the file, every row, and the last commit."""
+    with translating_errors(path, "cannot be read"):
         faults = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
         if faults != ["ok"]:
             what = "; ".join(" ".join(fault.split()) for fault in faults)
@@ -530,7 +418,7 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
             tighten(path + suffix)
     except OSError as error:
         raise StoreError(f"{path}: cannot be opened: {error.strerror}") from None
-    with worded(path, "cannot be opened"):
+    with translating_errors(path, "cannot be opened"):
         connection = sqlite3.connect(
             path,
             timeout=busy_seconds,
@@ -582,7 +470,7 @@ def _check_kind(connection: sqlite3.Connection, path: str) -> None:
 
 def _is_new(connection: sqlite3.Connection, path: str, commits: int) -> bool:
     """Whether a file is an empty database; raises StoreError where it was a store, or another's."""
-    with worded(path, "cannot be read"):
+    with translating_errors(path, "cannot be read"):
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (identity,) = connection.execute("PRAGMA application_id").fetchone()
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
@@ -595,10 +483,8 @@ def _is_new(connection: sqlite3.Connection, path: str, commits: int) -> bool:
 
 
 def _check_not_lost(path: str, commits: int) -> None:
-    """Raise StoreError where a file is empty or gone, and its lock or its log is a store's.
-
-    Before SQLite opens it, which deletes the log of an empty file.
-    """
+    """Raise StoreError where a file is empty or gone, and its lock or its log is a store's."""
+    # Before SQLite opens it, which deletes the log of an empty file.
     size = os.path.getsize(path) if os.path.exists(path) else None
     log = f"{os.path.realpath(path)}-wal"
     if (size or 0) < _LEAST_BYTES and (commits or (os.path.exists(log) and os.path.getsize(log))):
@@ -625,19 +511,20 @@ def _begin(
 ) -> None:
     if fingerprint is None:
         raise StoreError(f"{path}: holds nothing yet")
-    with worded(path, "cannot be written"):
+    with translating_errors(path, "cannot be written"):
         meta = {"schema": str(SCHEMA_VERSION)}
         meta.update({f"config.{key}": value for key, value in fingerprint.items()})
-        connection.executescript(
-            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA}"
-        )
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+        for statement in sqlite_schema(*(name for name in TABLES if name not in JOIN_TABLES)):
+            connection.execute(statement)
         connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
         keep_checksums(connection)
         connection.execute("COMMIT")
 
 
 def _compare(connection: Connection, path: str, fingerprint: Mapping[str, str]) -> None:
-    with worded(path, "cannot be read"):
+    with translating_errors(path, "cannot be read"):
         known = dict(connection.execute("SELECT key, value FROM meta"))
     for change in _differing(known, fingerprint):
         raise refused_change(path, *change)
@@ -651,13 +538,7 @@ def _differing(
 
 
 def check_same_run(path: str, meta: Mapping[str, str], fingerprint: Mapping[str, str]) -> None:
-    """Raise ConfigError where a store was counted under settings of another fingerprint.
-
-    Args:
-        path: Of the store, which is only read.
-        meta: The store's properties.
-        fingerprint: Of the settings that it is to be read with.
-    """
+    """Raise ConfigError where a store was counted under settings of another fingerprint."""
     for key, was, got in _differing(meta, fingerprint):
         # An older release did not write all of them.
         if f"config.{key.partition('.')[0]}" in meta or f"config.{key}" in meta:
@@ -668,11 +549,7 @@ def check_same_run(path: str, meta: Mapping[str, str], fingerprint: Mapping[str,
 
 
 def keep_window_order(store: Store, settings: RunSettings) -> None:
-    """Write the order of the windows to a store, where it has another one.
-
-    Raises:
-        StoreError: The store cannot be read or written.
-    """
+    """Write the order of the windows to a store, where it has another one."""
     order = msgspec.json.encode([window.name for window in settings.window]).decode()
     if store.meta().get(_WINDOW_ORDER) != order:
         with store.transaction():
@@ -680,10 +557,7 @@ def keep_window_order(store: Store, settings: RunSettings) -> None:
 
 
 def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dict[str, _Found]:
-    """The values by window, in the order of the last run's settings, from the store's properties.
-
-    Windows that this order does not contain follow by name.
-    """
+    """The values by window, in the order of the last settings; other windows follow by name."""
     try:
         order = msgspec.json.decode(meta.get(_WINDOW_ORDER, "[]"), type=list[str])
     except msgspec.MsgspecError:
@@ -693,15 +567,7 @@ def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dic
 
 
 def refused_change(path: str, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
-    """The error about a changed setting on which the counts of a store depend.
-
-    Args:
-        path: Of the store.
-        key: Of the setting.
-        was: Its value when the store was begun; None where it had none.
-        got: Its value now.
-        remedy: An alternative to putting it back, followed by a comma.
-    """
+    """The error about a changed setting on which the counts of a store depend."""
     return ConfigError(
         f"{key}{_DEFAULTS.get(key.rpartition('.')[2], '')}: {path} was begun with "
         f"{_worded(key, was)}, and its counts depend on it; got {_worded(key, got)}; "
@@ -717,16 +583,7 @@ def _decoded(text: str | None) -> Any:
 
 
 def decoded(text: str | bytes, kind: Any, what: str) -> Any:
-    """A JSON value out of a store.
-
-    Args:
-        text: As it was read.
-        kind: The type that is expected.
-        what: The subject of the error, with its verb.
-
-    Raises:
-        StoreError: It is damaged.
-    """
+    """A JSON value out of a store."""
     try:
         return msgspec.json.decode(text, type=kind)
     except ValueError as error:
@@ -734,13 +591,7 @@ def decoded(text: str | bytes, kind: Any, what: str) -> Any:
 
 
 def changed_settings(key: str, was: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Every key in which two settings differ, with both values; None for a missing one.
-
-    >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
-    >>> got = {"hour": {"kind": "panes", "lateness": 3_600_000_000}, "day": {"length": 3}}
-    >>> list(changed_settings("window", was, got))
-    [('window.hour.lateness', 86400000000, 3600000000), ('window.day', None, {'length': 3})]
-    """
+    """Every key in which two settings differ, with both values; None for a missing one."""
     if isinstance(was, dict) and isinstance(got, dict):
         for name in {**was, **got}:
             path = f"{key}.{name}" if key else name
@@ -786,7 +637,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def worded(path: str, what: str) -> Iterator[None]:
+def translating_errors(path: str, what: str) -> Iterator[None]:
     """Raise SQLite's errors as StoreError, with a remedy."""
     try:
         yield

@@ -27,13 +27,13 @@ from streameval.events.values import BoolArray, IntArray
 from streameval.records.event_columns import Column, EventColumns
 from streameval.service.join.entry_store.segments import (
     ENCODE,
-    SCHEMA,
     Appended,
     SegmentStore,
     Versions,
 )
 from streameval.service.join.rules import Complete, Entry, Labelled, Unlabelled
 from streameval.service.store.dialect import Connection
+from streameval.service.store.tables import sqlite_schema
 from streameval.states.backend import compiled
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ class EntryStore:
     @staticmethod
     def create(connection: Connection) -> None:
         """Make the table, inside the caller's transaction."""
-        connection.execute(SCHEMA)
+        for statement in sqlite_schema("join_segments"):
+            connection.execute(statement)
 
     def check(self) -> int:
         """Decode every entry on disk; returns how many versions of entries there are.

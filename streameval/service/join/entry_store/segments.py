@@ -34,16 +34,6 @@ from streameval.states.backend import compiled
 
 _NATIVE = compiled("streameval.service.native.native_key_table")
 
-SCHEMA = """
-CREATE TABLE join_segments (
-    segment INTEGER PRIMARY KEY,
-    newest INTEGER NOT NULL,
-    entries INTEGER NOT NULL,
-    crc INTEGER NOT NULL,
-    data BLOB NOT NULL
-);
-"""
-
 MOST_ENTRIES = 128
 """Entries of a segment, some 16 KB of them: little to read for one label of a random age."""
 

@@ -22,7 +22,7 @@ from streameval.service.store.dialect import Connection
 from streameval.service.store.store import decoded
 from streameval.windows import Panes, window_spec
 
-BEGINS = "run.begins"
+VALID_FROM = "run.begins"
 """The key in ``meta`` of what is written of them."""
 
 Dimensions: TypeAlias = tuple[tuple[str, ...], ...]
@@ -36,11 +36,8 @@ class Part(NamedTuple):
     scores: bool
 
 
-class Begins(msgspec.Struct):
-    """Microseconds since 1970 from which on parts of a store hold events.
-
-    A part that is missing holds every event that the run has read.
-    """
+class ValidFrom(msgspec.Struct):
+    """Microseconds since 1970 from which on parts of a store hold events; missing: all events."""
 
     joined: bool = False
     """The moments are event times; otherwise times of reading (except ``panes``)."""
@@ -54,17 +51,7 @@ class Begins(msgspec.Struct):
     def parts(
         self, window: str, dimensions: Dimensions, times: IntArray | None
     ) -> list[tuple[IntArray | None, Part | None]]:
-        """Rows of a batch by the part of a window that they belong to.
-
-        Args:
-            window: The window's name.
-            dimensions: Of all its slices.
-            times: Event times; None where records have none.
-
-        Returns:
-            Ascending rows (None: all) and the part (None: the whole window). Rows
-            of which the window holds nothing are omitted.
-        """
+        """Rows of a batch by the part of a window that they belong to."""
         cuts = self._cuts(window)
         if not cuts or times is None or not len(times) or int(times.min()) >= cuts[-1]:
             return [(None, None)]
@@ -101,7 +88,7 @@ class Begins(msgspec.Struct):
         return None if there else Part((), False, False)
 
 
-def latest_begins(found: Iterable[Begins]) -> Begins:
+def latest_valid_from(found: Iterable[ValidFrom]) -> ValidFrom:
     """From when on all of several units hold their parts."""
 
     def latest(*times: int | None) -> int | None:
@@ -110,9 +97,9 @@ def latest_begins(found: Iterable[Begins]) -> Begins:
     def by_name(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
         return {name: max(d[name] for d in (one, other) if name in d) for name in {**one, **other}}
 
-    whole = Begins()
+    whole = ValidFrom()
     for one in found:
-        whole = Begins(
+        whole = ValidFrom(
             one.joined,
             by_name(whole.windows, one.windows),
             by_name(whole.slices, one.slices),
@@ -123,17 +110,19 @@ def latest_begins(found: Iterable[Begins]) -> Begins:
     return whole
 
 
-def read_begins(connection: Connection) -> Begins:
+def read_valid_from(connection: Connection) -> ValidFrom:
     """Those of a store; raises StoreError where they are damaged."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (BEGINS,)).fetchone()
-    return Begins() if row is None else decoded(row[0], Begins, "the beginning of its parts is")
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (VALID_FROM,)).fetchone()
+    return (
+        ValidFrom() if row is None else decoded(row[0], ValidFrom, "the beginning of its parts is")
+    )
 
 
-def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> str:
+def note_valid_from(valid_from: ValidFrom, window: str, evaluator: Evaluator) -> str:
     """Add the beginning of its parts to the reports of a window; returns it in words as well."""
     spec = window_spec(evaluator.options["window"])
-    since = begins.windows.get(window)
-    cut = begins.panes.get(window)
+    since = valid_from.windows.get(window)
+    cut = valid_from.panes.get(window)
     newest = evaluator.newest
     if cut is not None and isinstance(spec, Panes) and newest is not None:
         first = (newest // spec.pane_us - spec.panes + 1) * spec.pane_us
@@ -141,26 +130,22 @@ def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> str:
             since = cut if since is None else max(since, cut)
     slices = {
         name: iso_time(begin)
-        for name, begin in sorted(begins.slices.items())
+        for name, begin in sorted(valid_from.slices.items())
         if since is None or begin > since
     }
     notes: dict[str, Any] = {
         "since": None if since is None else iso_time(since),
         "slices_since": slices or None,
     }
-    for name, begin in (("labels_since", begins.labels), ("scores_since", begins.scores)):
+    for name, begin in (("labels_since", valid_from.labels), ("scores_since", valid_from.scores)):
         later = begin is not None and (since is None or begin > since)
         notes[name] = iso_time(begin) if begin is not None and later else None
-    evaluator.note(notes, later=begins.labels is not None or begins.scores is not None)
+    evaluator.note(notes, later=valid_from.labels is not None or valid_from.scores is not None)
     return since_text(notes)
 
 
 def since_text(notes: Mapping[str, Any]) -> str:
-    """The beginning of the parts of a report, by its notes; empty where they hold all events.
-
-    >>> since_text({"since": "2026-01-02T00:00:00Z", "slices_since": {"device": "2026-02-01"}})
-    ', since 2026-01-02T00:00:00Z, slice device since 2026-02-01'
-    """
+    """The beginning of the parts of a report, by its notes; empty where they hold all events."""
     parts = [
         ("since", notes.get("since")),
         ("labels since", notes.get("labels_since")),

@@ -10,11 +10,11 @@ from itertools import islice
 from urllib.parse import quote, unquote
 
 from streameval.errors import StoreError
+from streameval.service.config.address import is_postgres
 from streameval.service.join.label_join import LabelJoin
-from streameval.service.store.check import Checked, check_store, checked_unit, summed
 from streameval.service.store.checksums import keep_checksums
 from streameval.service.store.dialect import Connection, has_table, streamed
-from streameval.service.store.postgres import ONE_UNIT, PostgresStore, is_postgres
+from streameval.service.store.postgres import ONE_UNIT, PostgresStore
 from streameval.service.store.store import (
     RESTORED,
     Store,
@@ -22,26 +22,9 @@ from streameval.service.store.store import (
     open_store,
     read_store,
 )
+from streameval.service.store.tables import TABLES, quoted
+from streameval.service.upkeep.check import Checked, check_store, checked_unit, summed
 from streameval.state_files.disk import sync
-
-_COPIED = {
-    "meta": ("key", "value"),
-    "states": ("partition", '"window"', "number", "kind", "reverted", "data"),
-    "positions": ("partition", "position", "records", "newest"),
-    "counters": ("name", "value"),
-    "quarantine": (
-        *("at", "partition", "kind", "place", "time", "reason", "detail", "raw"),
-        *("cut", "replay"),
-    ),
-    "quarantine_reasons": ("reason", "total"),
-    "alerts": ("name", "state"),
-    "join_segments": ("segment", "newest", "entries", "crc", "data"),
-    "join_counts": ("id", "crc", "data"),
-    "join_partitions": ("number", "partition"),
-}
-"""Table -> the columns that are copied. The numbers of rows are given anew, in their order."""
-
-_ORDER = {"quarantine": "id", "quarantine_reasons": "rowid"}
 
 _OF_THE_FILE = "schema"
 """The key in ``meta`` that a file has for itself."""
@@ -51,22 +34,7 @@ _ROWS = 64
 
 
 def copy_store(source: str, target: str, *, overwrite: bool = False) -> Checked:
-    """Copy a store to another place, also while a run writes to it.
-
-    Args:
-        source: A path or an address; one moment of it is copied.
-        target: A path or an address. A file holds one unit.
-        overwrite: Replace what the target, a PostgreSQL store that no run has open, holds.
-
-    Returns:
-        The content of the target.
-
-    Raises:
-        StoreError: The source is damaged, or the target holds something or cannot be written.
-
-    Cost:
-        One read and one write of everything; memory for some rows.
-    """
+    """Copy a store to another place, also while a run writes to it."""
     with ExitStack() as stack:
         store = read_store(source)
         stack.callback(store.close)
@@ -79,15 +47,7 @@ def copy_store(source: str, target: str, *, overwrite: bool = False) -> Checked:
 
 
 def back_up_units(source: str, directory: str) -> Checked:
-    """Copy each unit of a PostgreSQL store, as of one moment, into a file of its own.
-
-    Args:
-        source: The address.
-        directory: An empty one. Each file in it is a store.
-
-    Returns:
-        The content of all.
-    """
+    """Copy each unit of a PostgreSQL store, as of one moment, into a file of its own."""
     found = []
     with ExitStack() as stack:
         store = read_store(source)
@@ -107,16 +67,7 @@ def back_up_units(source: str, directory: str) -> Checked:
 
 
 def restore_units(directory: str, target: str, *, overwrite: bool = False) -> Checked:
-    """Copy the files of a backup into the units of a PostgreSQL store.
-
-    Args:
-        directory: That :func:`back_up_units` or a backup of a file has written.
-        target: The address; no run may have the store open.
-        overwrite: Replace what it holds.
-
-    Raises:
-        StoreError: The backup is damaged, or the target holds something or cannot be written.
-    """
+    """Copy the files of a backup into the units of a PostgreSQL store."""
     with ExitStack() as stack:
         sources: dict[str, tuple[Store, Connection]] = {}
         for unit, path in backed_up_units(directory).items():
@@ -158,12 +109,12 @@ def _copy_units(
         )
     with ExitStack() as stack:
         targets: dict[str, Store] = {}
-        beside: Store | None = None
+        sibling: Store | None = None
         for unit in [*sources, *(_other_units(target, sources) if whole else ())]:
-            opened = open_store(target, {}, unit=unit, beside=beside, replaced=overwrite)
+            opened = open_store(target, {}, unit=unit, sibling=sibling, replaced=overwrite)
             stack.callback(opened.close)
             targets[unit] = opened
-            beside = opened
+            sibling = opened
             if opened.meta().keys() - {_OF_THE_FILE} and not (overwrite and whole):
                 remedy = "; --overwrite replaces it" if whole else "; name another"
                 raise StoreError(f"{opened.path}: exists already and holds a store{remedy}")
@@ -172,7 +123,7 @@ def _copy_units(
                 opened.repeats = False  # rows of gigabytes are not kept for a lost connection
             with opened.transaction() as connection:
                 if whole:
-                    for table in _COPIED:
+                    for table in TABLES:
                         connection.execute(f"DELETE FROM {table}")
                     # Those of rows that were missing.
                     connection.execute("DELETE FROM unit_checksums WHERE unit = ?", (unit,))
@@ -200,19 +151,22 @@ def _copy_tables(source: Connection, target: Connection) -> None:
     if has_table(source, "join_counts") and not has_table(target, "join_counts"):
         LabelJoin.create(target)
         keep_checksums(target)
-    for table, columns in _COPIED.items():
-        if not has_table(source, table):
+    for name, table in TABLES.items():
+        if not has_table(source, name):
             continue
-        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        query = f"SELECT {names} FROM {table}"
-        if table == "meta":
+        columns, booleans = table.copied, table.booleans
+        names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
+        query = f"SELECT {names} FROM {name}"
+        if name == "meta":
             query += f" WHERE key <> '{_OF_THE_FILE}'"
-        if table in _ORDER:
-            query += f" ORDER BY {_ORDER[table]}"
-        insert = f"INSERT INTO {table} ({names}) VALUES ({marks})"
+        if table.order:
+            query += f" ORDER BY {table.order}"
+        insert = f"INSERT INTO {name} ({names}) VALUES ({marks})"
         found = streamed(source, query)
         while rows := list(islice(found, _ROWS)):
-            if table == "quarantine":
-                # PostgreSQL has true and false where SQLite has 1 and 0.
-                rows = [(*row[:-2], bool(row[-2]), bool(row[-1])) for row in rows]
+            if booleans:
+                rows = [
+                    tuple(bool(one) if n in booleans else one for n, one in enumerate(row))
+                    for row in rows
+                ]
             target.executemany(insert, rows)

@@ -17,12 +17,12 @@ from streameval.events.time import duration_text, iso_time
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
     KEPT,
-    KeptBeside,
+    RetentionOptions,
     comparison_of,
     evaluator_of,
     fingerprint,
     has_scores,
-    kept_beside,
+    retention_of,
     settled,
     slice_fields,
 )
@@ -35,11 +35,11 @@ from streameval.service.config.settings import (
 )
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
-from streameval.service.store.begins import BEGINS, Begins, Dimensions, read_begins
 from streameval.service.store.dialect import Connection
 from streameval.service.store.positions import Positions
 from streameval.service.store.state_rows import StateRows, merged_windows
 from streameval.service.store.store import Store, changed_settings, decoded, refused_change
+from streameval.service.store.valid_from import VALID_FROM, Dimensions, ValidFrom, read_valid_from
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
@@ -49,11 +49,11 @@ from streameval.windows import Panes, window_spec
 
 
 @dataclass
-class Evolution:
+class SettingsMigration:
     """The effect of changed settings on a store; :meth:`apply` changes it."""
 
     settings: RunSettings
-    begins: Begins
+    valid_from: ValidFrom
     changed: bool = False
     """Whether the store has to be written."""
     lines: list[str] = field(default_factory=list)
@@ -73,11 +73,7 @@ class Evolution:
         return bool(self.steps or self.removed)
 
     def apply(self, store: Store) -> None:
-        """Convert the store to these settings, in one transaction.
-
-        Raises:
-            StoreError: It cannot be read or written; nothing has changed then.
-        """
+        """Convert the store to these settings, in one transaction."""
         with store.transaction() as connection:
             rows = StateRows(connection)
             for window in self.removed:
@@ -87,47 +83,37 @@ class Evolution:
             connection.execute("DELETE FROM meta WHERE key LIKE 'config.%'")
             for key, value in fingerprint(self.settings).items():
                 store.set_meta(f"config.{key}", value)
-            store.set_meta(BEGINS, msgspec.json.encode(self.begins, order="sorted").decode())
+            store.set_meta(
+                VALID_FROM, msgspec.json.encode(self.valid_from, order="sorted").decode()
+            )
             if self.layout is not None:
                 store.set_meta(JOIN_LAYOUT, msgspec.json.encode(self.layout).decode())
 
 
-def stored_beside(meta: Mapping[str, str]) -> dict[str, KeptBeside]:
-    """What the windows of a store keep, by name, from its properties.
-
-    A store of an older release says nothing of it: its windows keep all scores and no sums.
-
-    Raises:
-        StoreError: The property is damaged.
-    """
+def stored_retention(meta: Mapping[str, str]) -> dict[str, RetentionOptions]:
+    """What the windows of a store keep, by name, from its properties; raises StoreError."""
+    # A store of an older release says nothing of it: its windows keep all scores and no sums.
     text = meta.get(f"config.{KEPT}")
     if text is not None:
-        found: dict[str, KeptBeside] = decoded(text, dict[str, KeptBeside], f"{KEPT} is")
+        found: dict[str, RetentionOptions] = decoded(
+            text, dict[str, RetentionOptions], f"{KEPT} is"
+        )
         return found
     windows = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
-    return dict.fromkeys(windows, KeptBeside())
+    return dict.fromkeys(windows, RetentionOptions())
 
 
-def evolution_of(path: str, connection: Connection, settings: RunSettings, now: int) -> Evolution:
-    """Compare a store with settings, and find how it has to be converted.
-
-    Args:
-        path: Of the store, for messages.
-        connection: Of the store, inside a transaction.
-        settings: The new ones.
-        now: Microseconds since 1970.
-
-    Raises:
-        ConfigError: A change that the stored counts rule out; one line with the key.
-        StoreError: The store is damaged.
-    """
+def migration_of(
+    path: str, connection: Connection, settings: RunSettings, now: int
+) -> SettingsMigration:
+    """Compare a store with settings, and find how it has to be converted."""
     return _Comparison(path, connection, settings, now).compare()
 
 
 class UnitView(NamedTuple):
     """How readers show a unit of a store whose other units may have other settings."""
 
-    begins: Begins
+    valid_from: ValidFrom
     steps: Mapping[str, Callable[[Evaluation], Evaluation]] | None = None
     """From a window to the conversion of its states, where the unit has yet to be converted;
     windows that are missing are not shown. None: as they are stored."""
@@ -146,29 +132,16 @@ def view_of(
     settings: Callable[[], RunSettings],
     now: int,
 ) -> UnitView:
-    """How a unit is shown under the settings of others: as if it were converted now.
-
-    Args:
-        path: Of the store, for messages.
-        connection: Of the store, with this unit selected.
-        found: The unit's properties.
-        shown: Those of a unit that has the settings.
-        settings: Reads them; called where the two differ.
-        now: Microseconds since 1970.
-
-    Raises:
-        ConfigError: It cannot be converted.
-        StoreError: The store is damaged.
-    """
+    """How a unit is shown under the settings of others: as if it were converted now."""
     # None are those of a unit that was claimed a moment ago, and holds nothing.
     if stored_fingerprint(found) in ({}, stored_fingerprint(shown)):
-        return UnitView(read_begins(connection))
+        return UnitView(read_valid_from(connection))
     wanted = settings()
-    evolution = evolution_of(path, connection, wanted, now)
-    if not evolution.converts:
-        return UnitView(evolution.begins)
+    migration = migration_of(path, connection, wanted, now)
+    if not migration.converts:
+        return UnitView(migration.valid_from)
     kept = {window.name: _as_it_is for window in wanted.window}
-    return UnitView(evolution.begins, kept | evolution.steps)
+    return UnitView(migration.valid_from, kept | migration.steps)
 
 
 def _as_it_is(evaluation: Evaluation) -> Evaluation:
@@ -196,7 +169,7 @@ class _Comparison:
         self._path = path
         self._connection = connection
         self._meta = dict(connection.execute("SELECT key, value FROM meta"))
-        self._stored = stored_beside(self._meta)
+        self._stored = stored_retention(self._meta)
         self._given, settings = settings, settled(settings, self._stored)
         self._settings = settings
         got = fingerprint(settings)
@@ -211,31 +184,31 @@ class _Comparison:
         go_on = [self._stored[one.name] for one in settings.window if one.name in self._stored]
         self._bounded = any(kept.max_scores != EXACT for kept in go_on)
         self._summed = any(kept.interval_sums for kept in go_on)
-        begins = read_begins(connection)
-        begins.joined = settings.join is not None
-        self.evolution = Evolution(settings, begins, changed=was != got)
+        valid_from = read_valid_from(connection)
+        valid_from.joined = settings.join is not None
+        self.migration = SettingsMigration(settings, valid_from, changed=was != got)
         self._begin: int | None = now
-        if begins.joined:
+        if valid_from.joined:
             newest = Positions(connection).newest
             self._begin = None if newest is None else newest + 1
         self._merged: dict[str, Evaluator] = {}
         self._fresh: set[str] = set()
-        self._scores_begin = begins.scores
+        self._scores_begin = valid_from.scores
         """Of the scores that are in the store, whether they are kept or not."""
         self._derives = False
 
-    def compare(self) -> Evolution:
+    def compare(self) -> SettingsMigration:
         """Find every change; raises ConfigError for the first that is refused."""
         self._compare_alerts()
         self._compare_wait()
         self._say_what_grows()
         if self._was == self._got:
-            return self.evolution
+            return self.migration
         query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
         if not self._connection.execute(query).fetchone()[0]:
             self._report("no record was read before: all settings are taken over")
-            self.evolution.begins = Begins(joined=self.evolution.begins.joined)
-            return self.evolution
+            self.migration.valid_from = ValidFrom(joined=self.migration.valid_from.joined)
+            return self.migration
         for key in _FIXED:
             if self._was.get(key) != self._got.get(key):
                 raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
@@ -250,7 +223,7 @@ class _Comparison:
         self._compare_kept()
         if "evaluator.models" in self._got:
             self._compare_only_windows()
-            return self.evolution
+            return self.migration
         self._old = self._old_evaluator()
         self._new = self._new_evaluator()
         self._compare_metrics()
@@ -264,17 +237,17 @@ class _Comparison:
             before = msgspec.structs.replace(
                 self._settings.evaluator, slices=self._was["evaluator.slices"]
             )
-            self.evolution.layout = join_layout(self._settings.fields, before, self._meta)
+            self.migration.layout = join_layout(self._settings.fields, before, self._meta)
         for window in self._settings.window:
             if window.name in self._merged:
-                self.evolution.steps[window.name] = self._conversion(window)
-        return self.evolution
+                self.migration.steps[window.name] = self._conversion(window)
+        return self.migration
 
     def _report(self, text: str) -> None:
-        self.evolution.lines.append(text)
+        self.migration.lines.append(text)
 
     def _drop(self, name: str, text: str) -> None:
-        self.evolution.drops[name] = text
+        self.migration.drops[name] = text
 
     def _differs(self, key: str) -> bool:
         return bool(self._was.get(key) != self._got.get(key))
@@ -283,7 +256,7 @@ class _Comparison:
         """Since when a new part holds events, in words."""
         if self._begin is None:
             return "begins now: no event was read before"
-        if self.evolution.begins.joined:
+        if self.migration.valid_from.joined:
             return f"begins now: it holds predictions from {iso_time(self._begin)} on"
         return "begins now: it holds what is read from now on"
 
@@ -330,7 +303,7 @@ class _Comparison:
         for given, window in zip(self._given.window, self._settings.window, strict=True):
             name = window.name
             was = msgspec.structs.asdict(
-                self._stored.get(name, kept_beside(self._settings, window))
+                self._stored.get(name, retention_of(self._settings, window))
             )
             for key, value in was.items():
                 if value != getattr(window, key):
@@ -344,8 +317,8 @@ class _Comparison:
         book = {} if row is None else decoded(row[0], dict[str, Any], "the book of alerts is")
         known = set(book.get("alerts", ()))
         wanted = {alert.name for alert in self._settings.alert}
-        self.evolution.lines += [f"alert {name!r} begins now" for name in sorted(wanted - known)]
-        self.evolution.lines += [f"alert {name!r} is removed" for name in sorted(known - wanted)]
+        self.migration.lines += [f"alert {name!r} begins now" for name in sorted(wanted - known)]
+        self.migration.lines += [f"alert {name!r} is removed" for name in sorted(known - wanted)]
 
     def _compare_wait(self) -> None:
         noted = self._meta.get(JOIN_SPANS)
@@ -369,7 +342,7 @@ class _Comparison:
                     "evaluator.metrics: " + ("the usual ones" if got is None else "chosen")
                 )
             return
-        lines = self.evolution.lines
+        lines = self.migration.lines
         lines += [f"metric {name!r} is added" for name in got if name not in was]
         lines += [f"metric {name!r} is no longer shown" for name in was if name not in got]
 
@@ -382,18 +355,18 @@ class _Comparison:
         old = frozenset(self._old.plan.fed["scores"] if fed else ())
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
-        begins = self.evolution.begins
+        valid_from = self.migration.valid_from
         coarsened = self._coarsened
         rebinned = self._differs("evaluator.bins") and ("index" not in old or coarsened)
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
         derived = {row.name for row in STATES.values() if row.source in old and not coarsened}
         if new and not old:
             self._fresh |= new
-            begins.scores = self._begin
+            valid_from.scores = self._begin
             self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
         elif rebinned or new - old - derived:
             self._fresh |= new
-            begins.scores = self._begin
+            valid_from.scores = self._begin
             self._drop("scores", f"the sums of scores ({self._metrics_of(old)})")
             self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
         elif old - new:
@@ -401,7 +374,7 @@ class _Comparison:
         elif self._differs("evaluator.bins"):
             self._report(f"evaluator.bins: {self._got['evaluator.bins']} for all events")
         if not new:
-            begins.scores = None
+            valid_from.scores = None
 
     def _metrics_of(self, states: Iterable[str]) -> str:
         """The metrics that need any of these states, in words."""
@@ -413,7 +386,7 @@ class _Comparison:
     def _compare_threshold(self) -> None:
         """Counts of labels: kept, derived from the scores, or begun anew."""
         key = "evaluator.threshold"
-        begins = self.evolution.begins
+        valid_from = self.migration.valid_from
         had = "confusion" in self._old.plan.keeps
         has = "confusion" in self._new.plan.keeps
         moved = self._differs(key) and not self._was["fields.y_pred"]
@@ -422,25 +395,25 @@ class _Comparison:
         if not has:
             if had:
                 self._drop("labels", "the counts of labels")
-            begins.labels = None
+            valid_from.labels = None
             return
         if had and not moved:
             return
         what = f"{key}: {self._got.get(key)}: the" if moved else "the"
         if self._derivable(had):
             self._derives = True
-            begins.labels = self._scores_begin
+            valid_from.labels = self._scores_begin
             self._report(f"{what} counts of labels are derived exactly from all scores kept so far")
             return
         self._fresh |= {row.name for row in STATES.values() if row.input == "labels"}
-        begins.labels = self._begin
+        valid_from.labels = self._begin
         if had:
             self._drop("labels", "the counts of labels at the old threshold")
         self._report(f"{what} counting of labels {self._beginning()}")
 
     def _derivable(self, had: bool) -> bool:
         """Whether the counts of all labels follow exactly from the scores that are kept."""
-        fewer = had and (self._scores_begin or 0) > (self.evolution.begins.labels or 0)
+        fewer = had and (self._scores_begin or 0) > (self.migration.valid_from.labels or 0)
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
             return False
         if self._coarsened:
@@ -476,18 +449,18 @@ class _Comparison:
     def _compare_slices(self) -> None:
         old = {frozenset(names): "+".join(names) for names in _dimensions(self._old)}
         new = {frozenset(names): "+".join(names) for names in _dimensions(self._new)}
-        begins = self.evolution.begins.slices
+        valid_from = self.migration.valid_from.slices
         for names, name in new.items():
             if names in old:
-                if old[names] in begins:
-                    begins[name] = begins.pop(old[names])
+                if old[names] in valid_from:
+                    valid_from[name] = valid_from.pop(old[names])
                 continue
             if self._begin is not None:
-                begins[name] = self._begin
+                valid_from[name] = self._begin
             self._report(f"slice {name!r} {self._beginning()}")
         for names, name in old.items():
             if names not in new:
-                begins.pop(name, None)
+                valid_from.pop(name, None)
                 values = {key for e in self._merged.values() for key in e.slices()}
                 count = sum(names == {k for k, _ in key} for key in values)
                 self._drop(f"slice.{name}", f"slice {name!r} and its {count:,} values")
@@ -516,8 +489,7 @@ class _Comparison:
         self._report(f"{key}: {most:,} instead of {was:,}")
 
     def _compare_only_windows(self) -> None:
-        """Of a run of several models windows may begin or be dropped, and metrics of what is kept
-        be added or removed; nothing else changes."""
+        """Of a run of several models, compare windows and metrics, all that may change."""
         new = self._new_evaluator()
         free = {"window", KEPT}
         old = comparison_of(self._old_evaluator(), self._settings)
@@ -539,28 +511,28 @@ class _Comparison:
         self._compare_windows()
         if self._differs("evaluator.metrics"):
             self._compare_metrics()
-            self.evolution.steps = {
+            self.migration.steps = {
                 name: partial(_with_metrics, new.options["metrics"]) for name in was if name in got
             }
 
     def _compare_windows(self) -> None:
         was, got = self._was["window"], self._got["window"]
-        begins = self.evolution.begins
+        valid_from = self.migration.valid_from
         for name in was:
             if name not in got:
                 query = 'SELECT count(*) FROM states WHERE "window" = ?'
                 (count,) = self._connection.execute(query, (name,)).fetchone()
                 self._drop(f"window.{name}", f"window {name!r} and its {count:,} states")
-                self.evolution.removed.append(name)
-                begins.windows.pop(name, None)
-                begins.panes.pop(name, None)
+                self.migration.removed.append(name)
+                valid_from.windows.pop(name, None)
+                valid_from.panes.pop(name, None)
         for name in got:
             if name in was:
                 if was[name] != got[name]:
                     self._compare_window(name, was[name], got[name])
                 continue
             if self._begin is not None:
-                begins.windows[name] = self._begin
+                valid_from.windows[name] = self._begin
             self._report(f"window {name!r} {self._beginning()}")
 
     def _compare_window(self, name: str, was: dict[str, Any], got: dict[str, Any]) -> None:
@@ -581,7 +553,7 @@ class _Comparison:
         late = "late_dropped" if after.lateness_us > before.lateness_us else "late_kept"
         late_by = (before.lateness_us, after.lateness_us)
         # With a join, the join alone decides what is late.
-        judged = late_by[0] != late_by[1] and not self.evolution.begins.joined
+        judged = late_by[0] != late_by[1] and not self.migration.valid_from.joined
         if judged and evaluator.arrivals[late]:
             raise refused_change(self._path, f"window.{name}.lateness", *late_by, remedy)
         text = f"window {name!r}: {duration_text(after.length_us)} long, keeps panes for "
@@ -589,7 +561,7 @@ class _Comparison:
         number = newest // after.pane_us
         if after.retained > before.retained:
             oldest = (number - before.retained + 1) * after.pane_us
-            cuts = self.evolution.begins.panes
+            cuts = self.migration.valid_from.panes
             cuts[name] = max(oldest, cuts.get(name, oldest))
             text += f"; those before {iso_time(cuts[name])} had been dropped"
         else:
@@ -604,7 +576,7 @@ class _Comparison:
         options, plan = blank.options, blank.plan
         dimensions = {frozenset(names): names for names in _dimensions(blank)}
         threshold = self._settings.evaluator.threshold if self._derives else None
-        cut = self.evolution.begins.panes.get(window.name)
+        cut = self.migration.valid_from.panes.get(window.name)
 
         def step(evaluator: Evaluation) -> Evaluation:
             assert isinstance(evaluator, Evaluator)  # states of several models are not converted
@@ -703,14 +675,7 @@ _WHILE_RUNNING = ("intervals", "alert", "webhook", "checkpoint", "quarantine", "
 
 
 def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
-    """The settings that a run can adopt from others, and the keys that require a restart.
-
-    >>> from streameval.service.config.settings import CheckpointSettings
-    >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every=Duration("5s")))
-    >>> settings, later = while_running(RunSettings(), wanted)
-    >>> settings.checkpoint.every, settings.store, later
-    ('5s', 'streameval.db', ['store'])
-    """
+    """The settings that a run can adopt from others, and the keys that require a restart."""
     fixed: dict[str, Any] = {"serve": ("enabled", "listen", "token")}
     given: dict[str, Any] = {}
     for name in _WHILE_RUNNING:
@@ -741,7 +706,7 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
     ]
     # What a window keeps does not change: where the new settings leave it open, it is as now.
     now = settled(now, {})
-    wanted = settled(wanted, {window.name: kept_beside(now, window) for window in now.window})
+    wanted = settled(wanted, {window.name: retention_of(now, window) for window in now.window})
     settings = msgspec.structs.replace(now, **given)
     metrics = wanted.evaluator.metrics
     if now.evaluator.task == wanted.evaluator.task and all(map(is_kept, metrics or ())):

@@ -10,13 +10,14 @@ from typing import Any, cast
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.service.alerts.rules import AlertBook, restore_alerts
+from streameval.service.config.address import is_postgres
+from streameval.service.join.counters import OUTCOMES_OF_LABELS
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
-from streameval.service.store.begins import Begins, read_begins
 from streameval.service.store.dialect import Connection
 from streameval.service.store.positions import Positions, read_positions
-from streameval.service.store.postgres import PostgresStore, is_postgres
+from streameval.service.store.postgres import PostgresStore
 from streameval.service.store.quarantine import listed, reasons
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import (
@@ -26,9 +27,10 @@ from streameval.service.store.store import (
     each_unit,
     inbox_of,
     read_store,
+    translating_errors,
     verify,
-    worded,
 )
+from streameval.service.store.valid_from import ValidFrom, read_valid_from
 
 _TRIES = 20
 
@@ -50,17 +52,7 @@ class Checked:
 
 
 def check_store(path: str) -> Checked:
-    """Verify a store and the inbox beside it, also while a run writes to them.
-
-    Args:
-        path: Of the store; nothing is written. An inbox that is not beside a file is not verified.
-
-    Raises:
-        StoreError: A run would refuse it, or a row or a post is damaged or missing.
-
-    Cost:
-        Reads all data and merges all states.
-    """
+    """Verify a store and the inbox beside it, also while a run writes to them."""
     if is_postgres(path):
         with closing(read_store(path)) as store, store.reading() as connection:
             has_checksums = cast("PostgresStore", store).verify()
@@ -104,16 +96,8 @@ def summed(found: Sequence[Checked]) -> Checked:
 
 
 def checked_unit(store: Store, connection: Connection) -> Checked:
-    """Decode every row of the unit that a store shows, and compare its counts.
-
-    Args:
-        store: Any; of a file the rows are compared with their checksums by others.
-        connection: Inside :meth:`Store.reading`.
-
-    Raises:
-        StoreError: A row is damaged, or the counts contradict each other.
-    """
-    with worded(store.path, "cannot be read"):
+    """Decode every row of the unit that a store shows, and compare its counts."""
+    with translating_errors(store.path, "cannot be read"):
         windows = merged_windows(connection)
         partitions = read_positions(connection)
         counters = store.counters()
@@ -142,7 +126,7 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
         fault = (
             books.imbalance()
             or _unread(placed - partitions.keys())
-            or _window_fault(windows, books, store.meta(), read_begins(connection))
+            or _window_fault(windows, books, store.meta(), read_valid_from(connection))
         )
         if fault:
             raise StoreError(
@@ -163,12 +147,11 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Books:
-    """The sums of the records of a unit.
+    """The sums of the records of a unit."""
 
-    Without a join each record is an event or was refused. With one it is a prediction, a label or
-    both; joined events that an evaluator refuses are added to the refused records; and a store
-    may have counted events before it had a join.
-    """
+    # Without a join each record is an event or was refused. With one it is a prediction, a label or
+    # both; joined events that an evaluator refuses are added to the refused records; and a store
+    # may have counted events before it had a join.
 
     read: int
     events: int
@@ -187,8 +170,7 @@ class _Books:
                     f"{self.refused:,} refused"
                 )
             return ""
-        parts = ("joined", "duplicate_labels", "corrected", "too_late", "labels_waiting", "orphans")
-        if join["labels"] != sum(join[part] for part in parts):
+        if join["labels"] != sum(join[name] for name in OUTCOMES_OF_LABELS):
             return f"{join['labels']:,} labels are not the sum of their outcomes"
         if join["joined"] > join["predictions"]:
             return f"{join['joined']:,} of {join['predictions']:,} predictions have labels"
@@ -228,7 +210,7 @@ def _unread(partitions: Set[str]) -> str:
 
 
 def _window_fault(
-    windows: Mapping[str, Evaluation], books: _Books, meta: Mapping[str, str], begins: Begins
+    windows: Mapping[str, Evaluation], books: _Books, meta: Mapping[str, str], valid_from: ValidFrom
 ) -> str:
     """A window with other events than were counted (one that was begun later has fewer)."""
     kept = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
@@ -239,8 +221,8 @@ def _window_fault(
         seen = 0 if evaluator is None else sum(evaluator.arrivals.values())
         if seen > books.events:
             return f"window {name!r} has seen {seen:,} events of {books.events:,}"
-        later = name in begins.windows or name in begins.panes
-        if later or not are_whole or begins.labels is not None or begins.scores is not None:
+        later = name in valid_from.windows or name in valid_from.panes
+        if later or not are_whole or valid_from.labels is not None or valid_from.scores is not None:
             continue
         kind = kept.get(name, {}).get("kind")
         most, least = books.events, books.events

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streameval.errors import StoreError
+from streameval.service.config.address import is_postgres
 from streameval.service.private_files import private_directory, private_file
-from streameval.service.store.check import Checked, check_store
-from streameval.service.store.copy import back_up_units, backed_up_units, restore_units
 from streameval.service.store.positions import Positions
-from streameval.service.store.postgres import ONE_UNIT, is_postgres
+from streameval.service.store.postgres import ONE_UNIT
 from streameval.service.store.store import (
     RESTORED,
     StoreLock,
@@ -31,27 +30,17 @@ from streameval.service.store.store import (
     read_store,
     restoring,
     shown_path,
-    worded,
+    translating_errors,
 )
+from streameval.service.upkeep.check import Checked, check_store
+from streameval.service.upkeep.copy import back_up_units, backed_up_units, restore_units
 from streameval.state_files.disk import sync
 
 _TRIES = 20
 
 
 def back_up(store: str, destination: str, *, overwrite: bool = False) -> Checked:
-    """Copy a store and its inbox, also while a run writes to them.
-
-    Args:
-        store: The store's path.
-        destination: The directory to make. It appears when the copy is complete and verified.
-        overwrite: Replace an existing backup.
-
-    Returns:
-        The content of the backup.
-
-    Raises:
-        StoreError: The store is damaged, the destination exists, or it cannot be written.
-    """
+    """Copy a store and its inbox, also while a run writes to them."""
     target = os.path.abspath(destination)
     if is_postgres(destination):
         raise StoreError(
@@ -76,22 +65,9 @@ def back_up(store: str, destination: str, *, overwrite: bool = False) -> Checked
 
 
 def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
-    """Replace a store and its inbox by a backup.
-
-    The backup is copied and verified first. A crash leaves the old store or the new one: a
-    restore that was begun is finished when the store is opened the next time.
-
-    Args:
-        backup: A directory that :func:`back_up` made.
-        store: The path; no run may have the store open.
-        overwrite: Replace an existing store.
-
-    Returns:
-        The content of the store.
-
-    Raises:
-        StoreError: The backup is damaged, or the store exists, is in use, or cannot be written.
-    """
+    """Replace a store, which no run may have open, and its inbox by a backup; raises StoreError."""
+    # The copy is verified first. A crash leaves the old store or the new one: a restore that was
+    # begun is finished when the store is opened the next time.
     source = os.path.join(backup, RESTORED)
     found = backed_up_units(backup)
     if is_postgres(store) and found:
@@ -166,7 +142,10 @@ def _copy(store: str, target: str) -> None:
         hold()
         opened = read_store(store)
         stack.callback(opened.close)
-        with worded(store, "cannot be copied"), closing(sqlite3.connect(target)) as connection:
+        with (
+            translating_errors(store, "cannot be copied"),
+            closing(sqlite3.connect(target)) as connection,
+        ):
             opened.connection.backup(connection)
             connection.execute("PRAGMA journal_mode = DELETE")
         # Posts after the store: no segment that it has counted in part may be missing. Those

@@ -21,7 +21,7 @@ import streameval as se
 from streameval.errors import ConfigError, StoreError
 from streameval.events.time import wall_time
 from streameval.service.config.evaluators import (
-    KeptBeside,
+    RetentionOptions,
     evaluator_of,
     fingerprint,
     settled,
@@ -41,9 +41,9 @@ from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher
-from streameval.service.store.evolution import evolution_of, while_running
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
+from streameval.service.upkeep.settings_migration import migration_of, while_running
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Panes
 from tests.service.test_runner_join import Lists, Partitions
@@ -233,19 +233,19 @@ def actual(evaluator: se.Evaluator) -> Parts:
     }
 
 
-def evolve(now: RunSettings, drop: bool = True) -> tuple[list[str], dict[str, str]]:
+def migrate(now: RunSettings, drop: bool = True) -> tuple[list[str], dict[str, str]]:
     """Open the store under these settings; the lines, and what was dropped."""
     told: tuple[list[str], dict[str, str]] = ([], {})
 
     def adapt(store: Store) -> None:
         with store.reading() as connection:
-            found = evolution_of(store.path, connection, now, time.time_ns() // 1_000)
+            found = migration_of(store.path, connection, now, time.time_ns() // 1_000)
         told[0].extend(found.lines)
         told[1].update(found.drops)
         if drop:
             found.apply(store)
 
-    open_store(now.store, fingerprint(now), evolve=adapt).close()
+    open_store(now.store, fingerprint(now), migrate=adapt).close()
     return told
 
 
@@ -333,7 +333,7 @@ class World:
 
     def change(self, now: RunSettings) -> None:
         read = self.model.newest is not None
-        evolve(now)
+        migrate(now)
         if read:
             self.model.change(self.now, now)
         self.now = now
@@ -487,7 +487,7 @@ def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) 
         evaluator=EvaluatorSettings(slices=["device", "country"]),
         fields=FieldSettings(id="id", y_pred="p", score="score", time="t", time_unit="us"),
     )
-    lines, drops = evolve(scored)
+    lines, drops = migrate(scored)
     assert [
         line.partition(" begins now: it holds predictions from 2023-11-14")[0] for line in lines
     ] == [
@@ -531,15 +531,15 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
     rng = random.Random(0)
     go_on(many(tmp_path, metrics=["accuracy"]), lists, rng)
     with pytest.raises(ConfigError, match=r"^evaluator.labels: .*\["):
-        evolve(many(tmp_path, metrics=["accuracy"], labels=["a", "c"]))
+        migrate(many(tmp_path, metrics=["accuracy"], labels=["a", "c"]))
     closed = many(tmp_path, metrics=["accuracy"], labels=["a", "b"])
-    assert evolve(closed)[1] == {}
+    assert migrate(closed)[1] == {}
     go_on(closed, lists, rng)
     wider = many(tmp_path, metrics=["accuracy"], labels=["a", "b", "c"])
-    (line,), _ = evolve(wider)
+    (line,), _ = migrate(wider)
     assert line.startswith("evaluator.labels: ")
     with pytest.raises(ConfigError, match=r"^evaluator.labels: .* was begun with "):
-        evolve(closed)
+        migrate(closed)
     more = [("c", {"c": 1.0}), ("c", {"b": 1.0})]
     feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in more))
     evaluator = go_on(wider, lists, rng)["all"]
@@ -574,11 +574,11 @@ def test_scores_that_are_no_probabilities_stay_so(tmp_path: Path) -> None:
     for label, shares in rows:
         whole.update(label, score=shares)
     assert evaluator == whole
-    assert evolve(scores) == ([], {})
+    assert migrate(scores) == ([], {})
     with pytest.raises(ConfigError, match=r"^evaluator.probabilities: "):
-        evolve(many(tmp_path, **options))
+        migrate(many(tmp_path, **options))
     with pytest.raises(ConfigError, match=r"^evaluator.labels: "):
-        evolve(many(tmp_path, **{**options, "labels": ["a", "b", "c"]}, probabilities=False))
+        migrate(many(tmp_path, **{**options, "labels": ["a", "b", "c"]}, probabilities=False))
 
 
 def test_probabilities_stay_so(tmp_path: Path) -> None:
@@ -586,7 +586,7 @@ def test_probabilities_stay_so(tmp_path: Path) -> None:
     feed(lists, "r", {"y_true": "a", "q": {"a": 0.75, "b": 0.25}})
     go_on(many(tmp_path, labels=["a", "b"]), lists, random.Random(0))
     with pytest.raises(ConfigError, match=r"^evaluator.probabilities: "):
-        evolve(many(tmp_path, labels=["a", "b"], probabilities=False))
+        migrate(many(tmp_path, labels=["a", "b"], probabilities=False))
 
 
 def test_what_windows_keep_stays_while_a_run_reads_its_file_again() -> None:
@@ -594,7 +594,7 @@ def test_what_windows_keep_stays_while_a_run_reads_its_file_again() -> None:
         evaluator=EvaluatorSettings(max_scores=2048),
         window=[WindowSettings(name="old"), WindowSettings(name="own", max_scores=4096)],
     )
-    now = settled(written, {"old": KeptBeside(2048, interval_sums=False)})
+    now = settled(written, {"old": RetentionOptions(2048, interval_sums=False)})
     assert [window.interval_sums for window in now.window] == [False, True]
     silent = msgspec.structs.replace(written, intervals=False)
     changed, later = while_running(now, silent)
@@ -617,7 +617,7 @@ def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: 
     feed(lists, "r", *rows)
     go_on(limited(), lists, rng)
     sliced = limited(slices=["c"])
-    assert evolve(sliced)[1] == {}
+    assert migrate(sliced)[1] == {}
     evaluator = go_on(sliced, lists, rng)["all"]
     whole = se.Evaluator()
     whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
@@ -628,7 +628,7 @@ def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: 
         # That of the binormal area is resampled, from cells.
         assert name == "binormal_auc" or evaluator.interval(name) == whole.interval(name)
     for changed, lost in (({"threshold": 0.7}, "labels"), ({"bins": 4}, "scores")):
-        assert evolve(limited(slices=["c"], **changed), drop=False)[1].keys() == {lost}
+        assert migrate(limited(slices=["c"], **changed), drop=False)[1].keys() == {lost}
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
@@ -687,7 +687,7 @@ def test_sums_of_scores_that_need_more_begin_anew_once_confirmed(tmp_path: Path)
     rng = random.Random(0)
     go_on(many(tmp_path, metrics=["accuracy", "log_loss"]), lists, rng)
     ranked = many(tmp_path, metrics=["accuracy", "log_loss", "roc_auc_ovr"])
-    lines, drops = evolve(ranked)
+    lines, drops = migrate(ranked)
     assert drops == {"scores": "the sums of scores (log_loss)"}
     assert lines[0] == "metric 'roc_auc_ovr' is added"
     assert lines[1].startswith("what is kept of scores (log_loss, roc_auc_ovr) begins now")
@@ -711,20 +711,20 @@ def test_most_slices_may_change_while_it_is_exact(tmp_path: Path) -> None:
     rng = random.Random(0)
     go_on(few(10), lists, rng)
     with pytest.raises(ConfigError, match="max_slices: expected at least 3, the slices that are"):
-        evolve(few(2))
-    assert evolve(few(3))[0] == ["evaluator.max_slices: 3 instead of 10"]
+        migrate(few(2))
+    assert migrate(few(3))[0] == ["evaluator.max_slices: 3 instead of 10"]
     feed(lists, "r", {"y_true": True, "s": 0.5, "k": 7})
     assert len(go_on(few(3), lists, rng)["all"].slices()) == 4  # with (other)
     with pytest.raises(ConfigError, match=r"max_slices: .* '3', .* give the windows new names"):
-        evolve(few(5))
-    assert set(evolve(few(5, "whole"))[1]) == {"window.all"}
+        migrate(few(5))
+    assert set(migrate(few(5, "whole"))[1]) == {"window.all"}
 
 
 def test_before_the_first_record_every_setting_may_change(tmp_path: Path) -> None:
     rng = random.Random(0)
     go_on(many(tmp_path), {"r": ("records", [])}, rng)
     other = RunSettings(store=str(tmp_path / "run.db"), fields=FieldSettings(score="s"))
-    assert evolve(other)[0] == ["no record was read before: all settings are taken over"]
+    assert migrate(other)[0] == ["no record was read before: all settings are taken over"]
     lists: Partitions = {"r": ("records", [])}
     feed(lists, "r", {"y_true": True, "s": 0.5})
     assert go_on(other, lists, rng)["all"]["accuracy"] == 1.0
@@ -745,7 +745,7 @@ def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
         (("b", "c"), ["alert 'c' begins now", "alert 'a' is removed"]),
         (("b", "c"), []),
     ):
-        assert evolve(watched(*names))[0] == told
+        assert migrate(watched(*names))[0] == told
         feed(lists, "r", {"y_true": True, "s": 0.5})
         go_on(watched(*names), lists, rng)
 
@@ -770,7 +770,7 @@ def test_damage_is_reported_in_words(tmp_path: Path, damage: str) -> None:
         connection.execute("DELETE FROM meta WHERE key = 'run.begins'")
         assert connection.execute(damage).rowcount == 1
     with pytest.raises(StoreError, match="damaged"):
-        evolve(settings_of(tmp_path, True, threshold=0.7))
+        migrate(settings_of(tmp_path, True, threshold=0.7))
 
 
 def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
@@ -781,7 +781,7 @@ def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
     rng = random.Random(0)
     go_on(first, lists, rng)
     now = settings_of(tmp_path, True, windows=["all", "day"], slices=["country"])
-    evolve(now)
+    migrate(now)
     feed(lists, "p", {**record, "id": 2, "time": START + 1})
     feed(lists, "l", *({"id": n, "y_true": True, "time": START + 2} for n in (1, 2)))
     with closing(open_store(now.store, fingerprint(now))) as store:

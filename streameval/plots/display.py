@@ -1,0 +1,137 @@
+"""A display: a picture that is drawn when it is asked for, and the files it can be saved as."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+from streameval.errors import InputError, shown
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.view import View
+from streameval.plots.picture import Axis, Picture, one_line
+from streameval.tasks.registry import TASKS
+from streameval.uncertainty.interval import checked_level
+
+Source: TypeAlias = Evaluator | View
+
+_FORMATS = (".png", ".svg", ".pdf", ".html")
+
+
+@dataclass(eq=False, slots=True)
+class Display:
+    """What all displays have: a picture, drawn when it is asked for."""
+
+    picture: Picture
+    ax_: Any = field(default=None, init=False)
+    figure_: Any = field(default=None, init=False)
+    line_: Any = field(default=None, init=False)
+    """The first of the artists: a line, the first class's bars, the image of a matrix."""
+    lines_: list[Any] = field(default_factory=list, init=False)
+
+    def plot(self, ax: Any = None, **options: Any) -> Self:
+        """Draw with matplotlib.
+
+        Args:
+            ax: Axes; those of a new figure by default.
+            options: Arguments of matplotlib for the lines of values, such as ``color="k"``.
+
+        Returns:
+            The display, with the artists in ``ax_``, ``figure_``, ``line_`` and ``lines_``.
+
+        Raises:
+            MissingExtraError: The extra ``plots`` is not installed.
+        """
+        from streameval.plots import with_matplotlib  # takes a second to load
+
+        self.ax_, self.lines_ = with_matplotlib.draw(self.picture, ax, options)
+        self.figure_ = self.ax_.figure
+        self.line_ = self.lines_[0] if self.lines_ else None
+        return self
+
+    def to_plotly(self) -> Any:
+        """The same picture as a figure of plotly.
+
+        Its background is transparent and its colours are legible on white and on black.
+
+        Raises:
+            MissingExtraError: The extra ``plots`` is not installed.
+        """
+        from streameval.plots import with_plotly
+
+        return with_plotly.draw(self.picture)
+
+    def to_svg(self) -> str:
+        """The text of an SVG element, for a page."""
+        from streameval.plots import with_matplotlib
+
+        axes, _ = with_matplotlib.draw(self.picture)
+        text = with_matplotlib.picture_bytes(axes.figure, ".svg").decode()
+        return text[text.index("<svg") :]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as ``.png``, ``.svg``, ``.pdf`` or a self-contained ``.html`` page, by matplotlib.
+
+        Raises:
+            InputError: The suffix is not supported.
+            OSError: The file cannot be written.
+        """
+        check_picture(path)
+        if self.figure_ is None:
+            self.plot()
+        save_figure(self.ax_, path)
+
+    def _repr_png_(self) -> bytes | None:
+        """For notebooks: figures without pyplot are not shown by themselves."""
+        from streameval.plots import with_matplotlib
+
+        axes, _ = with_matplotlib.draw(self.picture)
+        return with_matplotlib.picture_bytes(axes.figure, ".png")
+
+
+def check_picture(path: str | os.PathLike[str], field: str = "plot") -> str:
+    """The suffix of a picture's file name.
+
+    Raises:
+        InputError: It is not supported.
+        MissingExtraError: The extra ``plots`` is not installed.
+    """
+    from streameval.plots import with_matplotlib  # noqa: F401 - it is there
+
+    name = os.fspath(path)
+    ending = os.path.splitext(name)[1].lower()
+    if ending not in _FORMATS:
+        raise InputError(field, expected=f"a file name in {', '.join(_FORMATS)}", got=shown(name))
+    return ending
+
+
+def save_figure(ax: Any, path: str | os.PathLike[str]) -> None:
+    """Write the axes' figure as ``.png``, ``.svg``, ``.pdf`` or a self-contained ``.html`` page.
+
+    Raises:
+        InputError: The suffix is not supported.
+        OSError: The file cannot be written.
+    """
+    from streameval.plots import with_matplotlib
+
+    with_matplotlib.write_picture(ax.figure, path, check_picture(path))
+
+
+def checked_intervals(intervals: float | None) -> float | None:
+    return None if intervals is None else checked_level(intervals, "intervals")
+
+
+def share_axis(label: str) -> Axis:
+    return Axis(label, (-0.01, 1.01))
+
+
+def has_positive(source: Source) -> bool:
+    """Whether its scores are of one label, the positive one."""
+    return TASKS[source.task].positive is not None
+
+
+def positive_class(source: Source) -> str:
+    """The positive class for the labels of axes, where it has a name."""
+    if not has_positive(source) or source.labels[1] in (0, 1):
+        return ""
+    return f" (positive: {one_line(source.labels[1])})"

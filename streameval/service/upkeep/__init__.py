@@ -1,0 +1,1 @@
+"""Work on a whole store: check, backup, copy, and the change to other settings."""
