@@ -83,25 +83,7 @@ def application(
     progress: Progress,
     following: bool,
 ) -> App:
-    """The application, without the guard.
-
-    Args:
-        settings: The table ``serve`` of the settings.
-        http: The table ``http``; None: events cannot be posted.
-        publisher: Holds the snapshots.
-        inbox: Stores posts; None with `http` None.
-        live: The stream of events.
-        threads: For storing posts, separate from those that answer queries, so that a slow
-            disk does not delay the pages.
-        clock: Seconds since 1970.
-        started: When the server began, by this clock.
-        limits: What clients may cost.
-        progress: Of the loop that publishes.
-        following: Whether other processes count, and this one only reads their store.
-
-    Raises:
-        ConfigError: A setting is invalid.
-    """
+    """The application, without the guard; ``threads`` store posts, beside those of queries."""
     readiness = Readiness(settings, following=following)
     liveness = Liveness(settings, progress)
     files = _StaticFiles()
@@ -289,14 +271,7 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 class _StaticFiles:
-    """Files by name: those of ``static/``, plotly's script, the shipped rules and dashboard.
-
-    Names are looked up in a table made at the start, so nothing outside it
-    is served. A file that changes is read again.
-
-    Raises:
-        MissingExtraError: plotly is not installed.
-    """
+    """Files by names of a table: of ``static/``, plotly's script, the rules and dashboard."""
 
     def __init__(self) -> None:
         self._paths = {path.name: path for path in sorted((_HERE / "static").iterdir())}

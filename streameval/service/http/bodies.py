@@ -24,15 +24,7 @@ class Postbox(Protocol):
 
 
 class BodyMemory:
-    """Bytes of bodies that may be in memory at once, all requests together.
-
-    >>> memory = BodyMemory(10)
-    >>> with memory.reserve() as take:
-    ...     take(8); memory.free
-    2
-    >>> memory.free
-    10
-    """
+    """Bytes of bodies that may be in memory at once, all requests together."""
 
     def __init__(self, most: int) -> None:
         self.free = most
@@ -68,17 +60,7 @@ class BodyMemory:
 async def read_body(
     scope: Scope, receive: Receive, *, most: int, seconds: float, take: Callable[[int], None]
 ) -> bytes:
-    """The whole body.
-
-    Args:
-        most: Bytes that it may have.
-        seconds: For how long it may take to arrive.
-        take: Reserves memory for what arrives.
-
-    Raises:
-        RefusedError: 413 too large, 408 too slow, 415 compressed, 400 broken
-            off, 503 too many bodies in memory.
-    """
+    """The whole body; RefusedError 413 too large, 408 too slow, 415 compressed, 400 broken off."""
     coding = header(scope, "content-encoding")
     if coding is not None and coding.lower() != "identity":
         raise RefusedError(

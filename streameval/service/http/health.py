@@ -32,12 +32,7 @@ class Reason(NamedTuple):
 
 
 class Liveness:
-    """Alive: the loop has made a step within ``live_age``, or is still restoring its store.
-
-    Args:
-        settings: The table ``serve`` of the settings.
-        progress: Of the loop.
-    """
+    """Alive: the loop has made a step within ``live_age``, or is still restoring its store."""
 
     def __init__(self, settings: ServeSettings, progress: Progress) -> None:
         self._most = settings.live_age.seconds
@@ -45,7 +40,7 @@ class Liveness:
 
     @property
     def alive(self) -> bool:
-        """Whether it is."""
+        """Whether the loop has made a step in time."""
         return self._progress.idle_seconds <= self._most
 
 
