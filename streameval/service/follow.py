@@ -27,7 +27,7 @@ from streameval.service.config.evaluators import (
     evaluation_of,
     fingerprint,
     open_evaluators,
-    settled,
+    with_stored_defaults,
 )
 from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
@@ -259,7 +259,7 @@ class Follower:
         refused: ConfigError | None = None
         for unit in newest_first(metas):
             meta = metas[unit]
-            settings = settled(self._settings_of(meta), stored_retention(meta))
+            settings = with_stored_defaults(self._settings_of(meta), stored_retention(meta))
             try:
                 check_same_run(path, meta, fingerprint(settings))
             except ConfigError as error:

@@ -18,7 +18,7 @@ from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.address import parse_address
 from streameval.service.config.checks import check_store_key, check_workers
-from streameval.service.config.evaluators import fingerprint, settled, window_spec_of
+from streameval.service.config.evaluators import fingerprint, window_spec_of, with_stored_defaults
 from streameval.service.config.resolved import resolved_secrets, with_store
 from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
@@ -223,7 +223,7 @@ def _open_settled(
     )
     try:
         check_generation(store, generation)
-        settings = settled(settings, stored_retention(store.meta()))
+        settings = with_stored_defaults(settings, stored_retention(store.meta()))
         keep_window_order(store, settings)
         keep_settings(store, settings, generation)
     except BaseException:

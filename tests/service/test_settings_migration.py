@@ -24,8 +24,8 @@ from streameval.service.config.evaluators import (
     RetentionOptions,
     evaluator_of,
     fingerprint,
-    settled,
     window_spec_of,
+    with_stored_defaults,
 )
 from streameval.service.config.settings import (
     AlertSettings,
@@ -594,7 +594,7 @@ def test_what_windows_keep_stays_while_a_run_reads_its_file_again() -> None:
         evaluator=EvaluatorSettings(max_scores=2048),
         window=[WindowSettings(name="old"), WindowSettings(name="own", max_scores=4096)],
     )
-    now = settled(written, {"old": RetentionOptions(2048, interval_sums=False)})
+    now = with_stored_defaults(written, {"old": RetentionOptions(2048, interval_sums=False)})
     assert [window.interval_sums for window in now.window] == [False, True]
     silent = msgspec.structs.replace(written, intervals=False)
     changed, later = while_running(now, silent)

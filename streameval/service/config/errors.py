@@ -37,16 +37,7 @@ _GOT = re.compile(r", got `(\w+)`")
 
 
 def config_error(name: str, error: InputError, overridden: Sequence[str] = ()) -> ConfigError:
-    """The error of a key, with the file or ``--set`` before it.
-
-    Args:
-        name: The file's.
-        error: Its field is the key.
-        overridden: Keys that the command line gave.
-
-    >>> print(config_error("run.toml", InputError("join.hot", expected="a number", got="'5'")))
-    run.toml: join.hot: expected a number, got '5'
-    """
+    """The error of a key, after the file's name, or ``--set`` for an overridden key."""
     key = error.field
     given = any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in overridden)
     return ConfigError(f"{'--set' if given else name}: {error}")
@@ -62,12 +53,7 @@ def types_of(kind: Any) -> list[Any]:
 
 
 def type_words(kind: Any) -> str:
-    """A type in words.
-
-    >>> from msgspec.inspect import type_info
-    >>> type_words(type_info(int | None)), type_words(type_info(list[str]))
-    ('a whole number', 'a list of texts')
-    """
+    """A type in words."""
     if len(kinds := types_of(kind)) > 1:
         return " or ".join(dict.fromkeys(map(type_words, kinds)))
     kind = kinds[0]
@@ -96,13 +82,7 @@ def inside(kind: Any, name: str) -> Any:
 
 
 def type_error(error: msgspec.ValidationError, data: Mapping[str, Any], kind: Any) -> InputError:
-    """What msgspec reports of a configuration's types, with key, expected, got and remedy.
-
-    Args:
-        error: Raised by :func:`msgspec.convert`.
-        data: What was converted.
-        kind: The type, as :mod:`msgspec.inspect` describes it.
-    """
+    """The error of msgspec.convert(data, kind), with key, expected, got and remedy."""
     text = str(error)
     key = ""
     value: Any = data

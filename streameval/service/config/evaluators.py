@@ -35,12 +35,7 @@ KEPT = "kept"
 
 
 def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
-    """A new evaluator of one model for one of a run's windows; its event times are microseconds.
-
-    Raises:
-        InputError: A bad value; the field names it.
-        MetricError: No such metric.
-    """
+    """A new evaluator of one model for a window; its event times are microseconds."""
     chosen, kept = settings.evaluator, retention_of(settings, window)
     options: dict[str, Any] = {
         "labels": chosen.labels,
@@ -66,11 +61,7 @@ class RetentionOptions(msgspec.Struct, frozen=True):
 
 
 def retention_of(settings: RunSettings, window: WindowSettings) -> RetentionOptions:
-    """What a new window keeps: by its own keys, those of ``[evaluator]``, and the defaults.
-
-    >>> retention_of(RunSettings(), WindowSettings(name="all"))
-    RetentionOptions(max_scores=65536, interval_sums=True)
-    """
+    """What a new window keeps: by its own keys, those of ``[evaluator]``, and the defaults."""
     # Pairs of scores are kept exactly.
     usual = EXACT if settings.evaluator.paired_scores else DEFAULT_MAX_SCORES
     most = window.max_scores or settings.evaluator.max_scores or usual
@@ -81,17 +72,10 @@ def retention_of(settings: RunSettings, window: WindowSettings) -> RetentionOpti
     return RetentionOptions(most, sums)
 
 
-def settled(settings: RunSettings, stored: Mapping[str, RetentionOptions]) -> RunSettings:
-    """The settings with what each window keeps filled in: as stored, unless they say it.
-
-    Args:
-        settings: As they were written.
-        stored: What the windows of the store keep, by name; empty for a new store.
-
-    >>> one = settled(RunSettings(), {"all": RetentionOptions()}).window[0]
-    >>> one.max_scores, one.interval_sums
-    ('exact', False)
-    """
+def with_stored_defaults(
+    settings: RunSettings, stored: Mapping[str, RetentionOptions]
+) -> RunSettings:
+    """The settings with what each window keeps filled in: as stored, unless they say it."""
     windows = []
     for window in settings.window:
         was = stored.get(window.name)
@@ -109,16 +93,7 @@ def settled(settings: RunSettings, stored: Mapping[str, RetentionOptions]) -> Ru
 
 
 def evaluation_of(settings: RunSettings, window: WindowSettings) -> Evaluation:
-    """What counts the events of a window: an evaluator, or a comparison of several models.
-
-    Raises:
-        InputError, MetricError: As :func:`evaluator_of`; or bad names of models.
-
-    >>> from streameval.service.config.settings import EvaluatorSettings
-    >>> models = EvaluatorSettings(models=["champion", "challenger"])
-    >>> evaluation_of(RunSettings(evaluator=models), WindowSettings(name="all"))
-    <Comparison of champion, challenger>
-    """
+    """What counts the events of a window: an evaluator, or a comparison of several models."""
     evaluator = evaluator_of(settings, window)
     return evaluator if settings.evaluator.models is None else comparison_of(evaluator, settings)
 
@@ -134,11 +109,7 @@ def comparison_of(evaluator: Evaluator, settings: RunSettings) -> Comparison:
 
 
 def open_evaluators(settings: RunSettings) -> dict[str, Evaluation]:
-    """What counts the events of each window, empty, by the window's name, in their order.
-
-    Raises:
-        ConfigError: The evaluator refuses the value of a key.
-    """
+    """What counts the events of each window, empty, by its name; raises ConfigError."""
     try:
         return {window.name: evaluation_of(settings, window) for window in settings.window}
     except StreamevalError as error:
@@ -146,12 +117,7 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluation]:
 
 
 def open_reference(settings: RunSettings, path: str) -> Evaluator:
-    """The evaluator of a state file that alerts compare with.
-
-    Raises:
-        StateError: There is no such file, it is damaged, or its metrics mean something else
-            than the run's: the error names the file and what differs.
-    """
+    """The evaluator of a state file that alerts compare with; StateError if its metrics differ."""
     reference = load(path)
     mine = evaluator_of(settings, WindowSettings(name="all")).options
     theirs = reference.options
@@ -228,9 +194,8 @@ class AheadLimit(NamedTuple):
 def ahead_limit(settings: RunSettings) -> AheadLimit | None:
     """How far ahead of the clock a record's time may be; None: the settings set no limit.
 
-    Half of ``join.wait``, and of each window its pane or half-life. So a record ahead of
-    the clock moves a window by one pane or half-life at most, and is remembered by the
-    join for no longer than half of ``wait`` beyond the others.
+    Half of ``join.wait``, and of each window its pane or half-life: so a record ahead of the
+    clock moves a window by one pane or half-life at most.
     """
     limits = []
     if settings.join is not None:
@@ -252,14 +217,7 @@ def kept_metrics(settings: RunSettings) -> list[str] | None:
 
 
 def main_metrics(settings: RunSettings) -> list[str]:
-    """The few metrics that every slice is shown with.
-
-    The first six of ``evaluator.metrics``, or the task's most usual; and those
-    that an alert watches in a slice.
-
-    >>> main_metrics(RunSettings(fields=FieldSettings(y_pred="label")))
-    ['accuracy', 'precision', 'recall', 'f1']
-    """
+    """The metrics that every slice is shown with: six of the kept or usual ones, and alerts'."""
     task = settings.evaluator.task
     names = settings.evaluator.metrics
     if names is None:
@@ -281,11 +239,7 @@ def has_scores(fields: FieldSettings) -> bool:
 
 
 def fingerprint(settings: RunSettings) -> dict[str, str]:
-    """The settings that a store's counts depend on: key -> value as JSON.
-
-    >>> fingerprint(RunSettings())["evaluator.threshold"]
-    '0.5'
-    """
+    """The settings that a store's counts depend on: key -> value as JSON."""
     given = settings.evaluator
     values: dict[str, Any] = {
         "evaluator.task": given.task,

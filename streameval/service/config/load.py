@@ -42,12 +42,10 @@ def load_settings(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -
     Args:
         path: A TOML file.
         overrides: ``KEY=VALUE`` each, with the key dotted: ``join.wait=6h``,
-            ``window.0.pane=1m``. A value is written as in TOML; text may go bare.
+            ``window.0.pane=1m``. A value is written as in TOML; text needs no quotes.
 
     Raises:
-        ConfigError: There is no such file, or it is no configuration. One line
-            that names the file, the key, what was expected and what was got, and
-            never a secret.
+        ConfigError: There is no such file, or it is no configuration; never with a secret.
     """
     name = os.fspath(path)
     try:
@@ -75,21 +73,7 @@ def settings_from_text(
     overrides: Sequence[str] = (),
     check: Callable[[RunSettings], None] = check_settings,
 ) -> RunSettings:
-    """The settings in a text; as :func:`load_settings`.
-
-    Args:
-        text: TOML.
-        name: Of the text, for errors.
-        overrides: As of :func:`load_settings`.
-        check: What the settings have to pass beyond their types.
-
-    >>> text = '[fields]\\nscore = "p"'
-    >>> settings_from_text(text, overrides=["evaluator.threshold=0.7"]).evaluator.threshold
-    0.7
-    >>> settings_from_text('[fields]\\nscroe = "p"', "run.toml")
-    Traceback (most recent call last):
-    streameval.errors.ConfigError: run.toml: fields.scroe: expected a key of fields (id, ...
-    """
+    """The settings in a TOML text, as :func:`load_settings`; ``check`` is of more than types."""
     try:
         data = tomllib.loads(text.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
@@ -130,15 +114,7 @@ def _converted(data: Mapping[str, Any]) -> RunSettings:
 
 
 def resolved(settings: RunSettings) -> str:
-    """Settings as a TOML text with all defaults filled in and secrets hidden.
-
-    Keys that are not set are listed in comments. Hidden are tokens, the address of the webhook
-    except its host, and those properties of a source's client whose names contain the word of
-    a secret or whose values are references.
-
-    >>> print(resolved(RunSettings()).splitlines()[0])
-    store = "streameval.db"
-    """
+    """Settings as a TOML text with all defaults filled in and secrets hidden."""
     return "\n".join(_table(msgspec.to_builtins(settings, enc_hook=str), "")).strip() + "\n"
 
 
@@ -164,17 +140,7 @@ def _tables(value: Any) -> list[dict[str, Any]]:
 
 
 def apply_overrides(overrides: Sequence[str], data: dict[str, Any]) -> tuple[str, ...]:
-    """Put overrides into what a file holds; the keys that were given, as errors write them.
-
-    Raises:
-        ConfigError: No ``KEY=VALUE``, or a key that leads nowhere.
-
-    >>> data = {"window": [{"name": "all"}]}
-    >>> apply_overrides(["join.wait=6h", "window.0.length=1h", "join.hot=10"], data)
-    ('join.wait', 'window[0].length', 'join.hot')
-    >>> data
-    {'window': [{'name': 'all', 'length': '1h'}], 'join': {'wait': '6h', 'hot': 10}}
-    """
+    """Put overrides into what a file holds; returns their keys, as errors write them."""
     return tuple(_apply(override, data) for override in overrides)
 
 

@@ -23,8 +23,8 @@ from streameval.service.config.evaluators import (
     fingerprint,
     has_scores,
     retention_of,
-    settled,
     slice_fields,
+    with_stored_defaults,
 )
 from streameval.service.config.settings import (
     DEFAULT_MAX_SCORES,
@@ -170,7 +170,7 @@ class _Comparison:
         self._connection = connection
         self._meta = dict(connection.execute("SELECT key, value FROM meta"))
         self._stored = stored_retention(self._meta)
-        self._given, settings = settings, settled(settings, self._stored)
+        self._given, settings = settings, with_stored_defaults(settings, self._stored)
         self._settings = settings
         got = fingerprint(settings)
         was = {key[7:]: value for key, value in stored_fingerprint(self._meta).items()}
@@ -705,8 +705,10 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
         )
     ]
     # What a window keeps does not change: where the new settings leave it open, it is as now.
-    now = settled(now, {})
-    wanted = settled(wanted, {window.name: retention_of(now, window) for window in now.window})
+    now = with_stored_defaults(now, {})
+    wanted = with_stored_defaults(
+        wanted, {window.name: retention_of(now, window) for window in now.window}
+    )
     settings = msgspec.structs.replace(now, **given)
     metrics = wanted.evaluator.metrics
     if now.evaluator.task == wanted.evaluator.task and all(map(is_kept, metrics or ())):
