@@ -23,11 +23,11 @@ from streameval.errors import InputError, StateError, listed, shown
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.merging import merge
-from streameval.evaluator.reports import Tabular, json_number, number
+from streameval.evaluator.reports import Tabular, number
 from streameval.evaluator.track import Track
 from streameval.events.time import duration, event_time, iso_time
 from streameval.metrics.registry import USUAL_METRICS
-from streameval.metrics.undefined import reason_of
+from streameval.metrics.undefined import json_number, reason_of
 from streameval.tasks.registry import TASKS
 
 __all__ = ["FoldRow", "PrequentialResult", "Validation", "prequential"]

@@ -44,18 +44,16 @@ from streameval.service.join.counts import (
 from streameval.service.join.watermark import SavedWatermark
 from streameval.service.store.checksums import check_rows
 from streameval.service.store.dialect import Connection
-from streameval.service.store.kept_settings import kept_settings, newest_first, unconverted_text
-from streameval.service.store.quarantine import listed, mark_for_replay, reasons
-from streameval.service.store.state_rows import StateRow, merge_rows, merged_windows, read_rows
-from streameval.service.store.store import (
-    Store,
-    each_unit,
+from streameval.service.store.kept_settings import (
     in_window_order,
-    inbox_of,
-    open_store,
-    read_store,
-    shown_path,
+    kept_settings,
+    newest_first,
+    unconverted_text,
 )
+from streameval.service.store.quarantine import listed, mark_for_replay, reasons
+from streameval.service.store.sqlite import inbox_of
+from streameval.service.store.state_rows import StateRow, merge_rows, merged_windows, read_rows
+from streameval.service.store.store import Store, each_unit, open_store, read_store, shown_path
 from streameval.service.store.valid_from import latest_valid_from, note_valid_from, since_text
 from streameval.service.upkeep.backup import back_up
 from streameval.service.upkeep.backup import restore as restore_backup

@@ -11,10 +11,11 @@ from streameval.errors import MetricError, StateError, shown
 from streameval.evaluator.comparison import Comparison, Difference
 from streameval.evaluator.evaluation import different_settings
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.reports import ReportRow, Table, json_number, number
+from streameval.evaluator.reports import ReportRow, Table, number
 from streameval.evaluator.slices import slice_name
 from streameval.events.values import Label, Weight
 from streameval.metrics.registry import USUAL_METRICS, metric_names
+from streameval.metrics.undefined import json_number
 from streameval.states.confusion import ConfusionCounts
 from streameval.uncertainty.differences import FALSE_DISCOVERIES, bound_p_value, difference
 from streameval.uncertainty.interval import Interval, checked_level, hash_of_values, same_values
@@ -55,15 +56,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What differs between two evaluators.
-
-    >>> before, after = Evaluator(task="multiclass"), Evaluator(task="multiclass")
-    >>> before.update_many(["a", "b"] * 50, ["a", "b"] * 50)
-    >>> after.update_many(["a", "b"] * 50, ["a", "a"] * 50)
-    >>> print(changes(before, after, ["accuracy"]).table().to_text())
-    metric    before  after  difference  low        high       differs
-    accuracy  1       0.5    -0.5        -0.596168  -0.396962  yes
-    """
+    """What differs between two evaluators."""
 
     level: float
     support: tuple[Weight, Weight]
@@ -120,25 +113,7 @@ def changes(
     level: float = 0.95,
     by: str | None = None,
 ) -> Changes:
-    """What differs between two evaluators of different events.
-
-    Intervals are of the difference of independent samples
-    (:func:`streameval.uncertainty.differences.difference`): no event may be in both, and none
-    may depend on one of the other, as two models' predictions of the same events do
-    (see :class:`~streameval.Comparison`).
-
-    Args:
-        before: Counts negatively.
-        after: Counts positively.
-        metrics: Names; None: those that both report by default.
-        level: Of the intervals.
-        by: The metric of slices; None: F1, or its macro average.
-
-    Raises:
-        StateError: The tasks differ.
-        MetricError: One of the two cannot compute a metric.
-        InputError: The level is not between 0 and 1.
-    """
+    """What differs between evaluators of independent events, `before` counting negatively."""
     return _changes(before, after, metrics, level, by, before.shared_events(after))
 
 
@@ -183,18 +158,7 @@ def _settings_data(settings: Mapping[str, tuple[Any, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonChanges:
-    """What differs between two comparisons of the same models.
-
-    >>> from streameval import Comparison
-    >>> before, after = Comparison(task="multiclass"), Comparison(task="multiclass")
-    >>> right, wrong = ["a", "b"] * 50, ["a", "a"] * 50
-    >>> before.update_many(right, {"champion": right, "challenger": wrong})
-    >>> after.update_many(right, {"champion": right, "challenger": right})
-    >>> found = comparison_changes(before, after, ["accuracy"])
-    >>> print(found.difference_table("challenger").to_text())
-    metric    before  after  difference  low       high      differs
-    accuracy  -0.5    0      0.5         0.386157  0.594917  yes
-    """
+    """What differs between two comparisons of the same models."""
 
     models: Mapping[str, Changes]
     differences: Mapping[str, tuple[Change, ...]]
@@ -238,17 +202,7 @@ def comparison_changes(
     level: float = 0.95,
     by: str | None = None,
 ) -> ComparisonChanges:
-    """What differs between two comparisons of the same models on different events.
-
-    Of each model that is what :func:`changes`, whose arguments these are, says. A challenger's
-    difference from the reference has an interval from the same events, by a paired test; how the
-    difference changed has one of independent samples, from the two.
-
-    Raises:
-        StateError: The models or the tasks differ.
-        MetricError: One of the two cannot compute a metric.
-        InputError: The level is not between 0 and 1.
-    """
+    """What differs between two comparisons of the same models on different events."""
     checked_level(level)
     if before.models != after.models:
         raise StateError(

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
-import msgspec
 import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import Tabular, json_number, number
+from streameval.evaluator.reports import TableOfRows, number
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.event import EventBatch
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
+from streameval.metrics.undefined import json_number
 from streameval.state_files.codec import Unpacked, unpack_one_of
 from streameval.state_files.disk import read_one_of, read_provenance
 from streameval.state_files.provenance import Provenance
@@ -36,6 +36,7 @@ from streameval.uncertainty.paired import (
     MEAN_LOSSES,
     PairedRequest,
     Pairs,
+    needs_pairs,
     no_test,
     paired_test,
 )
@@ -94,13 +95,11 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: what is not a number is None."""
+        numbers = ("value", "low", "high", "p_value")
         return {
             "a": self.a,
             "b": self.b,
-            "value": json_number(self.value),
-            "low": json_number(self.low),
-            "high": json_number(self.high),
-            "p_value": json_number(self.p_value),
+            **{name: json_number(getattr(self, name)) for name in numbers},
             "method": self.method,
             "level": self.level,
             "n": self.n,
@@ -128,7 +127,7 @@ class SliceDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class SliceDifferences(Tabular):
+class SliceDifferences(TableOfRows[SliceDifference]):
     """A difference for each slice, least p-value first; see :meth:`Comparison.slice_differences`.
 
     Iterating gives the rows; slices without a test are last.
@@ -137,9 +136,6 @@ class SliceDifferences(Tabular):
     metric: str
     rate: float
     rows: tuple[SliceDifference, ...]
-
-    def __iter__(self) -> Any:
-        return iter(self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -174,16 +170,13 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonReport(Tabular):
+class ComparisonReport(TableOfRows[ComparisonRow]):
     """Metrics × models, each challenger with its difference from the first model."""
 
     task: str
     level: float
     rows: tuple[ComparisonRow, ...]
     notes: Mapping[str, Any] = field(default_factory=dict)
-
-    def __iter__(self) -> Any:
-        return iter(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: what is undefined is None."""
@@ -199,10 +192,6 @@ class ComparisonReport(Tabular):
                 for row in self.rows
             },
         }
-
-    def to_json(self) -> str:
-        """The same as indented JSON text."""
-        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         several = any(len(row.differences) > 1 for row in self.rows)
@@ -428,7 +417,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         options: The other options of :class:`Evaluator`, without ``temporal`` and ``bootstrap``;
             ``max_scores`` requires ``paired_scores=False``.
 
-    ``difference("roc_auc")`` is the metric of the second model less that of the first: a positive
+    ``difference("roc_auc")`` is the second model's metric less the first model's: a positive
     number says that the challenger is higher. For a loss, lower is better.
 
     Several classes: differences of metrics of labels, of log loss and of Brier score have
@@ -532,10 +521,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             paired_scores
             and plan.task_row.positive is not None
             and plan.keeps_scores
-            and (
-                kept is None
-                or any(find(name, plan.task).needs_scores for name in set(kept) - MEAN_LOSSES)
-            )
+            and (kept is None or any(needs_pairs(find(name, plan.task)) for name in kept))
         )
         if plan.ordered:
             raise MetricError(
@@ -1013,10 +999,7 @@ Evaluation: TypeAlias = Evaluator | Comparison
 
 
 def evaluation_from_bytes(data: bytes) -> Evaluation:
-    """What :meth:`Evaluator.to_bytes` or :meth:`Comparison.to_bytes` wrote; raises StateError.
-
-    Without a provenance: for a carrier that delivers each state exactly once.
-    """
+    """What ``to_bytes`` wrote, without a provenance: for a carrier that delivers once."""
     unpacked = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
     return _type_of(unpacked).from_state(unpacked.data)
 
@@ -1030,7 +1013,7 @@ def _unpickled(data: bytes, provenance: Any) -> Comparison:
 
 
 def reference_of(evaluation: Evaluation) -> Evaluator:
-    """The evaluator itself, or that of a comparison's first model."""
+    """The evaluator itself, or the evaluator of a comparison's first model."""
     return evaluation.reference if isinstance(evaluation, Comparison) else evaluation
 
 
@@ -1050,7 +1033,7 @@ def evaluation_of(unpacked: Unpacked) -> Evaluation:
 
 
 def provenances_of(paths: Iterable[str]) -> list[tuple[str, Provenance]]:
-    """The provenance of the state in each file, of which little is read; raises StateError."""
+    """The provenance of the state in each file, from its head; raises StateError."""
     result = []
     contents: set[bytes] = set()
     for path in paths:

@@ -15,10 +15,7 @@ from streameval.state_files.provenance import FEW_EVENTS, Provenance, content_of
 
 
 class MergeableEvaluation:
-    """An evaluation whose events are one shard, or several, of a stream.
-
-    A comparison's context and windows are those of its first model.
-    """
+    """Events of one shard or several; a comparison's windows are those of its first model."""
 
     __slots__ = ()
 
@@ -115,7 +112,7 @@ class MergeableEvaluation:
     def retained(self) -> dict[str, Any]:
         """What the window keeps and the most that it ever will, and the number of slices.
 
-        A comparison's is that of one model.
+        A comparison's numbers are about one model.
 
         >>> from streameval import Evaluator, Last
         >>> ev = Evaluator(window=Last(100))
@@ -135,7 +132,7 @@ class MergeableEvaluation:
         # Called in every merge: without the lock again, and up to the first state that says no.
         windows = self._windows
         if windows.timeline is not None:
-            # The first number that a window retains is that of the parts with events.
+            # The first number that a window retains counts its parts with events.
             return windows.timeline.is_empty and not next(iter(windows.retained().values()))
         states = windows.total.current()
         for row in states.plan.rows:  # noqa: SIM110 -- a generator takes as long as the rest
@@ -314,7 +311,7 @@ class MergeableEvaluation:
 
     @locked
     def _pickled(self) -> tuple[bytes, Any]:
-        # Not from_bytes: the identity is that of the object, whose content others may have.
+        # Not from_bytes: the object has an identity, and others may have its content.
         return self.to_bytes(), self._provenance.pickled(live=not self._holds_none())
 
     @classmethod

@@ -8,7 +8,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,13 +22,12 @@ from streameval.evaluator.options import (
     replicated,
 )
 from streameval.evaluator.reports import SliceReport, SliceRow
-from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, unit_column, unit_value
+from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer
 from streameval.evaluator.track import Track, consume
 from streameval.evaluator.updates import Updates
-from streameval.evaluator.view import Readings, View, ViewContext, compiled_interval, locked
-from streameval.events.event import EventBatch, EventFields
+from streameval.evaluator.view import Readings, View, ViewContext, locked
 from streameval.events.time import iso_time
-from streameval.events.values import SUM_TOLERANCE, Weight, check_same_length
+from streameval.events.values import SUM_TOLERANCE, Weight
 from streameval.metrics.metric import undefined_number
 from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.state_files.codec import unpack_one_of
@@ -41,15 +39,11 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.input import InputOptions
 from streameval.tasks.registry import TASKS, TaskName
 from streameval.uncertainty.differences import sides
-from streameval.uncertainty.interval import Interval
 from streameval.windows import Cumulative, window_note, window_spec
-from streameval.windows.replicated import Bootstrap, unit_keys
+from streameval.windows.replicated import Bootstrap
 from streameval.windows.window import WindowSpec
 
 EVALUATOR_KIND = "evaluator"
-
-_MOST_READERS = 1_000
-"""Readers of values and intervals that are kept: far more than there are metrics."""
 
 
 class Evaluator(Updates, MergeableEvaluation, Readings):
@@ -224,7 +218,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         self._state_set: StateSet | None = path.states if path is not None and alone else None
         self._update: Callable[..., None] | None = None
         if self._state_set is not None:
-            self._update = self._state_set.update
+            states = self._state_set
+            self._update = states.update if states.plan.checked else states.add
         plan, windows = self._context.plan, self._windows
         kernel = plan.task_row.kernel
         self._bind(
@@ -240,87 +235,6 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
             self._options["time_unit"],
             windows.needs_time,
         )
-
-    def _update_checked(
-        self,
-        y_true: object,
-        y_pred: object = None,
-        *,
-        score: object = None,
-        proba: object = None,
-        weight: object = 1,
-        event_time: object = None,
-        slices: object = None,
-        unit: object = None,
-    ) -> None:
-        with self._lock:
-            if self._scores_only and score is None and proba is None:
-                raise self._score_missing()
-            given, update = self._input, self._update
-            event = given.event(y_true, y_pred, score, proba, weight)
-            try:
-                if unit is not None or self._replicated:
-                    event = self._of_unit(event, unit)
-                    update = None
-                if update is not None and event[3]:
-                    update(*event)
-                else:
-                    self._windows.add(event, event_time, slices)
-            except InputError:
-                given.roll_back()
-                raise
-            if given.staged:
-                if event[3]:
-                    given.commit()
-                else:
-                    given.roll_back()
-
-    def _of_unit(self, event: EventFields, unit: object) -> EventFields:
-        """The event with its unit, where there are replicates by unit; raises InputError."""
-        if not self._takes_unit(unit):
-            return event
-        key = int(unit_keys([unit_value(unit)])[0])
-        return (*event, key)  # type: ignore[return-value]
-
-    def _takes_unit(self, unit: object) -> bool:
-        if unit is not None and not self._replicated:
-            raise InputError(
-                "unit",
-                expected="an evaluator with replicates by unit",
-                got="one without",
-                remedy='requires bootstrap=streameval.Bootstrap(unit="user")',
-            )
-        return self._replicated
-
-    @locked
-    def _update_many_checked(
-        self,
-        y_true: object,
-        y_pred: object = None,
-        *,
-        score: object = None,
-        proba: object = None,
-        weight: object = None,
-        event_time: object = None,
-        slices: object = None,
-        unit: object = None,
-    ) -> None:
-        batch = self._input.batch(y_true, y_pred, score, proba, weight)
-        try:
-            if len(batch):
-                if self._scores_only and batch.score is None:
-                    raise self._score_missing()
-                if self._takes_unit(unit):
-                    batch = _with_units(batch, unit)
-                if self._state_set is not None:
-                    rows = batch.weighing()
-                    self._state_set.update_many(batch if rows is None else batch.take(rows))
-                else:
-                    self._windows.add_many(batch, event_time, slices)
-        except InputError:
-            self._input.roll_back()
-            raise
-        self._input.commit()
 
     def consume(
         self,
@@ -344,7 +258,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
 
         Raises:
             InputError: An event was refused; the position is its place in the iterable. All
-                events before it were counted, and none from it on. Where the iterable itself
+                events before it were counted, and none from it on. If the iterable itself
                 raises, all events that it gave before were counted.
 
         >>> ev = Evaluator()
@@ -382,50 +296,6 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
              5       0.8
         """
         return Track(self, every, metrics)
-
-    @locked
-    def _revert_checked(
-        self,
-        y_true: object,
-        y_pred: object = None,
-        *,
-        score: object = None,
-        proba: object = None,
-        weight: object = 1,
-        event_time: object = None,
-        slices: object = None,
-        unit: object = None,
-    ) -> None:
-        event = self._input.event(y_true, y_pred, score, proba, weight)
-        self._input.roll_back()
-        self._windows.remove(self._of_unit(event, unit), event_time, slices)
-
-    @locked
-    def _value_checked(self, name: str) -> float:
-        # The view gives reasons in the user's labels, and refuses what is not kept.
-        value = self._total[name]
-        if value == value:
-            # Read for the first time, or from a state that has been replaced.
-            read = self._total.fast_reader(name)
-            if read is not None:
-                self._readers[name] = read
-        return value
-
-    def _interval_checked(
-        self, name: str, *, level: float = 0.95, method: str = "auto", **params: Any
-    ) -> Interval:
-        found = self._total.interval(name, level=level, method=method, **params)
-        if found.method == "delong" and not params:
-            self._cache_interval(name, found.level, method)
-        return found
-
-    @locked
-    def _cache_interval(self, name: str, level: float, method: str) -> None:
-        read = compiled_interval(name, level, method, self._windows.total)
-        if read is not None:
-            if len(self._readers) > _MOST_READERS:
-                self._readers.clear()  # of ever other levels
-            self._readers[name, level, method] = read
 
     @locked
     def slices(self) -> dict[SliceKey, View]:
@@ -558,11 +428,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
     def counting_only(
         self, dimensions: Iterable[tuple[str, ...]], *, labels: bool, scores: bool
     ) -> Iterator[None]:
-        """Within the block, count events in these dimensions and in states of these feeds only.
-
-        For events of a time at which the other parts were not kept yet. ``Last(n)`` keeps labels:
-        without them it raises StateError.
-        """
+        """Within the block, count events in these dimensions and in states of these feeds only."""
         if not labels and self._options["window"]["kind"] == "last":
             raise StateError("Last(n) counts no event without its label")
         with self._lock:
@@ -597,11 +463,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         return self._context.notes
 
     def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
-        """Add to the notes of reports; None removes a note.
-
-        ``later``: labels or scores are kept from a later time on than the other, so that metrics
-        of what was not fed yet are undefined and no error.
-        """
+        """Add notes of reports, or remove those that are None; `later` is the context's."""
         self._context.later = later
         every = {**self._context.notes, **notes}
         self._context.notes = {key: value for key, value in every.items() if value is not None}
@@ -667,12 +529,6 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         self._windows._check()
 
 
-def _with_units(batch: EventBatch, unit: object) -> EventBatch:
-    column = unit_column(unit_value(None) if unit is None else unit)
-    check_same_length(len(batch), len(column.codes), "unit")
-    return replace(batch, unit=unit_keys(column.labels)[column.codes])
-
-
 def _difference(name: str, mine: Any, theirs: Any) -> str:
     """How one setting of two evaluators differs, whatever their length."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
@@ -707,7 +563,7 @@ def _unpickled(data: bytes, provenance: Any) -> Evaluator:
 def from_bytes(data: bytes) -> Evaluator:
     """The evaluator that :meth:`Evaluator.to_bytes` wrote.
 
-    Its :attr:`~Evaluator.provenance` is that of the bytes, or else their checksum: the same
+    Its :attr:`~Evaluator.provenance` is in the bytes, or else is their checksum: the same
     bytes cannot be merged twice. Of fewer than 1,000 events equal bytes may be chance: they are
     merged, with a UserWarning.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
+from streameval.metrics.undefined import json_number
 from streameval.tables import Table as Table
 from streameval.tables import html_table as html_table
 from streameval.tables import markdown_table as markdown_table
@@ -30,9 +30,9 @@ class ReportRow(NamedTuple):
     support: Weight
     """Weight of the events that the value is about."""
     interval: Interval | None = None
-    """Where intervals were requested."""
+    """None unless intervals were requested."""
     bounds: Bounds | None = None
-    """Where the value depends on scores that have been coarsened."""
+    """None unless the value depends on scores that have been coarsened."""
 
 
 class SeriesRow(NamedTuple):
@@ -56,11 +56,6 @@ def number(value: float) -> str:
 def weight(value: Weight) -> str:
     """A support as tables show it."""
     return str(value) if isinstance(value, int) else f"{value:.12g}"
-
-
-def json_number(value: float) -> float | None:
-    """A value as JSON has it: null where it is not finite."""
-    return value if math.isfinite(value) else None
 
 
 class Tabular:
@@ -90,8 +85,30 @@ class Tabular:
         return html_table(*self._cells())
 
 
+_Row = TypeVar("_Row")
+
+
+class TableOfRows(Tabular, Generic[_Row]):
+    """A report of ``rows``, which iterating gives, as JSON too."""
+
+    __slots__ = ()
+
+    rows: tuple[_Row, ...]
+
+    def __iter__(self) -> Iterator[_Row]:
+        return iter(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The same as indented JSON text."""
+        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
+
+
 @dataclass(frozen=True, slots=True)
-class Report(Tabular):
+class Report(TableOfRows[ReportRow]):
     """Metrics with their values, reasons and support.
 
     Iterating gives its :class:`ReportRow` s; ``report["accuracy"]`` is a value.
@@ -110,9 +127,6 @@ class Report(Tabular):
     """What the numbers depend on: positive label and threshold of a binary task, and the window
     where it is not all events."""
 
-    def __iter__(self) -> Iterator[ReportRow]:
-        return iter(self.rows)
-
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -129,10 +143,6 @@ class Report(Tabular):
             **self.notes,
             "metrics": {row.metric: plain_value(row) for row in self.rows},
         }
-
-    def to_json(self) -> str:
-        """The same as indented JSON text."""
-        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         return value_cells({"metric": [row.metric for row in self.rows]}, "value", self.rows)
@@ -233,7 +243,7 @@ class SliceRow(NamedTuple):
     interval: Interval | None = None
     bounds: Bounds | None = None
     differs: Side | None = None
-    """Where intervals were requested: the side on which it differs from all other events, by
+    """With intervals, the side on which it differs from all other events, by
     :func:`streameval.uncertainty.differences.sides`."""
 
 

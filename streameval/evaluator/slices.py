@@ -1,19 +1,15 @@
-"""Slices: which of them an event belongs to, and the window of each.
-
-An event belongs to one slice for each dimension: a key, or a combination of keys. Values come
-from the stream, and a hostile one has a new value in every record: beyond ``max_slices`` further
-values are counted in one slice ``(other)`` for each dimension.
-"""
+"""Slices: which of them an event belongs to, and the window of each."""
 
 from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import copy
 from datetime import date
 from functools import partial
 from itertools import islice, pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,7 +32,7 @@ from streameval.events.values import (
 from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan
 from streameval.windows.time_buckets import Arrivals, BucketTimeline
-from streameval.windows.window import SortedWindow, Undo, Window, WindowSpec
+from streameval.windows.window import Undo, Window, WindowSpec
 
 OTHER = "(other)"
 """The value of the slice of further values, and of events of this very value."""
@@ -62,22 +58,9 @@ SliceRows: TypeAlias = tuple[SliceKey, IntArray]
 SliceCodes: TypeAlias = tuple[IntArray, Callable[[int], SliceKey]]
 """A code of each event's slice in one dimension, and from a row to that slice."""
 
-SliceArrival: TypeAlias = tuple[int, SliceKey, int]
-"""The first row of a slice's events in a batch, its key, and their number."""
-
 
 def slice_name(key: SliceKey) -> str:
-    """A slice as people write it; the total is ``"total"``.
-
-    No two slices have one name: a comma and a blank within a part, and an equals sign within a
-    key, have a backslash before them. A text that reads as a whole number is quoted (only an
-    old state has such a slice).
-
-    >>> slice_name((("country", "PT"), ("model", 7)))
-    'country=PT, model=7'
-    >>> slice_name((("city", "Paris, TX"),))
-    'city=Paris\\\\, TX'
-    """
+    """A slice as people write it, unlike any other's name; the total is ``"total"``."""
     return ", ".join(f"{_escaped(n, _IN_KEY)}={_value_name(v)}" for n, v in key) or "total"
 
 
@@ -108,14 +91,7 @@ def _escaped(text: str, special: re.Pattern[str]) -> str:
 
 
 def slice_value(value: Label) -> Label:
-    """The value of a slice in its one form, whatever the carrier's types are.
-
-    A whole number of 64 bits is an ``int`` and every other value a ``str``: ``7``, ``"7"`` and
-    ``7.0`` are one slice, ``"007"`` is another one.
-
-    >>> slice_value("7"), slice_value(7), slice_value("007"), slice_value(2**80)
-    (7, 7, '007', '1208925819614629174706176')
-    """
+    """The value of a slice in its one form: an ``int`` of 64 bits, or a ``str``."""
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else str(value)
     if value[-1:].isdecimal() and _WHOLE.fullmatch(value):
@@ -134,15 +110,9 @@ def slice_order(key: SliceKey) -> tuple[Any, ...]:
 
 
 class Slicer:
-    """Turns an event's ``slices=`` into the keys of the slices that it belongs to.
+    """Turns an event's ``slices=`` into the keys of the slices that it belongs to."""
 
-    Args:
-        dimensions: Names, or tuples of names for combinations:
-            ``("country", ("country", "model"))``.
-        max_slices: Most slices that are opened, ``(other)`` not counted.
-    """
-
-    __slots__ = ("_rank", "dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
+    __slots__ = ("dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
 
     def __init__(self, dimensions: Iterable[str | Iterable[str]], max_slices: int) -> None:
         expected = "names, or tuples of names for combinations"
@@ -167,7 +137,6 @@ class Slicer:
             )
         self.restrict(parsed)
         self.max_slices = max_slices
-        self._rank = {names: n for n, names in enumerate(parsed)}
         self.opened = 0
         """Slices that are open, those called ``(other)`` not counted."""
         self.overflowed = 0
@@ -176,7 +145,7 @@ class Slicer:
         """Slices that are counted in ``opened``, whether they are open or not."""
 
     def restrict(self, dimensions: Iterable[tuple[str, ...]]) -> None:
-        """Assign events to slices of these dimensions only, out of those it was made with."""
+        """Assign events to slices of these dimensions only."""
         self.dimensions = tuple(dimensions)
         self.names = tuple(dict.fromkeys(name for names in self.dimensions for name in names))
 
@@ -211,26 +180,8 @@ class Slicer:
         return other_key(key)
 
     def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
-        """Where an earlier event of this key was counted; after some merges, the other's slice."""
+        """The slice that counted an earlier event of this key: ``(other)`` after some merges."""
         return key if key in known else other_key(key)
-
-    def admit_many(
-        self, arrived: Sequence[SliceArrival], known: Mapping[SliceKey, object]
-    ) -> tuple[list[SliceKey], Slicer]:
-        """The slice of each key of a batch, in :meth:`arrival_order`, and the slicer after it."""
-        taken: dict[SliceKey, None] = {}
-        both = ChainMap(taken, known)  # type: ignore[arg-type]
-        after = copy(self)
-        owners = []
-        for _, key, count in arrived:
-            owner = after.admit(key, both, count)
-            taken[owner] = None
-            owners.append(owner)
-        return owners, after
-
-    def arrival_order(self, arrival: SliceArrival) -> tuple[int, int]:
-        """A sort key: by the first event, then by dimension."""
-        return arrival[0], self._rank[tuple(name for name, _ in arrival[1])]
 
     def coded(self, slices: object, length: int) -> list[SliceCodes]:
         """For columns: the slices of each dimension, as codes; raises InputError."""
@@ -364,11 +315,7 @@ def _value_column(
 
 
 class SlicedWindows:
-    """The windows of one evaluator: the total's and one for each slice.
-
-    They share a timeline, so that a slice's window advances with the stream
-    also while the slice has no events.
-    """
+    """The windows of one evaluator: the total's and each slice's, with one timeline."""
 
     __slots__ = (
         "_plan",
@@ -462,10 +409,7 @@ class SlicedWindows:
     def stage_many(
         self, batch: EventBatch, event_time: object, slices: object
     ) -> Callable[[], None]:
-        """Check a batch, or raise InputError; the result counts it and cannot fail.
-
-        Nothing else may be counted in between.
-        """
+        """Check a batch, or raise InputError; the result, called next, counts it without fail."""
         self._spec.check_weight(batch.weight)
         # Events of weight 0 are validated and not counted.
         rows = batch.weighing()
@@ -511,7 +455,7 @@ class SlicedWindows:
 
     def _place(self, coded: Iterable[SliceCodes], rows: IntArray | None) -> _Placement:
         """The window that counts each event of these rows (None: all) in each dimension."""
-        arrived: list[tuple[SliceArrival, IntArray, int]] = []
+        arrived: list[tuple[int, SliceKey, int, IntArray, int]] = []
         dimensions: list[tuple[IntArray, IntArray]] = []
         for codes, key_of in coded:
             if rows is not None:
@@ -523,19 +467,19 @@ class SlicedWindows:
             dimensions.append((codes, windows_of))
             for code, first, count in _occurrences(codes, len(windows_of)):
                 key = key_of(first if rows is None else int(rows[first]))
-                arrived.append(((first, key, count), windows_of, code))
-        arrived.sort(key=lambda group: self._slicer.arrival_order(group[0]))
-        owners, slicer = self._slicer.admit_many([group[0] for group in arrived], self.slices)
-        number_of = {key: n for n, key in enumerate(dict.fromkeys(owners), 1)}
-        for key, (_, windows_of, code) in zip(owners, arrived, strict=True):
-            windows_of[code] = number_of[key]
-        opened = {
-            key: self._spec.open(self._plan, self.timeline)
-            for key in number_of
-            if key not in self.slices
-        }
-        known = self.slices
-        windows = [self.total, *((opened if key in opened else known)[key] for key in number_of)]
+                arrived.append((first, key, count, windows_of, code))
+        # As one by one: by the first event of a slice, then by dimension, in whose order they are.
+        arrived.sort(key=itemgetter(0))
+        slicer, known = copy(self._slicer), ChainMap[SliceKey, Any]({}, self.slices)
+        number_of: dict[SliceKey, int] = {}
+        for _, key, count, windows_of, code in arrived:
+            owner = slicer.admit(key, known, count)
+            known[owner] = None
+            windows_of[code] = number_of.setdefault(owner, len(number_of) + 1)
+        new = [key for key in number_of if key not in self.slices]
+        opened = {key: self._spec.open(self._plan, self.timeline) for key in new}
+        every = {**self.slices, **opened} if opened else self.slices
+        windows = [self.total, *map(every.__getitem__, number_of)]
         return _Placement(windows, dimensions, opened, slicer)
 
     def _stage_sets(
@@ -552,7 +496,6 @@ class SlicedWindows:
             or not self._plan.sorted
             or batch.weight is not None
             or batch.unit is not None
-            or not isinstance(self.total, SortedWindow)
             or not self.total.takes_partition([])
             or len(batch) >= 2**32
         ):
@@ -715,7 +658,7 @@ class SlicedWindows:
 
 
 class _Placement(NamedTuple):
-    """Where the events of a batch are counted."""
+    """The windows that count the events of a batch."""
 
     windows: list[Window]
     """The total's, and those of the slices."""

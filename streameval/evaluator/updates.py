@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from streameval.errors import InputError
+from streameval.evaluator.slices import SlicedWindows, unit_column, unit_value
+from streameval.evaluator.view import View, ViewContext, compiled_interval, locked
+from streameval.events.event import EventFields
+from streameval.events.values import check_same_length
 from streameval.metrics.names import MetricName
 from streameval.states.backend import compiled
 from streameval.states.lock import Lock
+from streameval.states.state_set import StateSet
+from streameval.tasks.input import Input
 from streameval.uncertainty.interval import Interval
+from streameval.windows.replicated import unit_keys
+
+_MOST_READERS = 1_000
+"""Readers of values and intervals that are kept: far more than there are metrics."""
 
 
 class CheckedCalls:
-    """The calls, each of which takes any values: an evaluator has the methods ``_…_checked``."""
+    """The calls in Python, which take any values; compiled code knows them as ``_…_checked``."""
 
     __slots__ = ()
 
+    _context: ViewContext
+    _input: Input
     _lock: Lock
     _readers: dict[Any, Callable[[], Any]]
-    _update_checked: Callable[..., None]
-    _update_many_checked: Callable[..., None]
-    _revert_checked: Callable[..., None]
-    _interval_checked: Callable[..., Interval]
-    _value_checked: Callable[[str], float]
+    """By a metric's name what reads it, the lock being held; on the fast path, by name, level and
+    method, also what reads an interval."""
+    _replicated: bool
+    _scores_only: bool
+    _score_missing: Callable[[], InputError]
+    _state_set: StateSet | None
+    """The states of all events, where every event is counted in these and nowhere else."""
+    _total: View
+    _update: Callable[..., None] | None
+    """Counts an event in these states."""
+    _windows: SlicedWindows
 
     def update(
         self,
@@ -61,17 +81,26 @@ class CheckedCalls:
         Raises:
             InputError: A bad value; nothing was counted.
         """
-        self._update_checked(
-            y_true,
-            y_pred,
-            score=score,
-            proba=proba,
-            weight=weight,
-            event_time=event_time,
-            slices=slices,
-            unit=unit,
-        )
+        with self._lock:
+            if self._scores_only and score is None and proba is None:
+                raise self._score_missing()
+            given, update = self._input, self._update
+            event = given.event(y_true, y_pred, score, proba, weight)
+            try:
+                if update is not None and unit is None and event[3]:
+                    update(*event)
+                else:
+                    self._windows.add(self._of_unit(event, unit), event_time, slices)
+            except InputError:
+                given.roll_back()
+                raise
+            if given.staged:
+                if event[3]:
+                    given.commit()
+                else:
+                    given.roll_back()
 
+    @locked
     def update_many(
         self,
         y_true: object,
@@ -98,17 +127,26 @@ class CheckedCalls:
         Raises:
             InputError: A bad value, with its position; nothing was counted.
         """
-        self._update_many_checked(
-            y_true,
-            y_pred,
-            score=score,
-            proba=proba,
-            weight=weight,
-            event_time=event_time,
-            slices=slices,
-            unit=unit,
-        )
+        batch = self._input.batch(y_true, y_pred, score, proba, weight)
+        try:
+            if len(batch):
+                if self._scores_only and batch.score is None:
+                    raise self._score_missing()
+                if self._takes_unit(unit):
+                    column = unit_column(unit_value(None) if unit is None else unit)
+                    check_same_length(len(batch), len(column.codes), "unit")
+                    batch = replace(batch, unit=unit_keys(column.labels)[column.codes])
+                if self._state_set is not None:
+                    rows = batch.weighing()
+                    self._state_set.update_many(batch if rows is None else batch.take(rows))
+                else:
+                    self._windows.add_many(batch, event_time, slices)
+        except InputError:
+            self._input.roll_back()
+            raise
+        self._input.commit()
 
+    @locked
     def revert(
         self,
         y_true: object,
@@ -131,16 +169,9 @@ class CheckedCalls:
             InputError: No such event was counted, or its weight is not
                 whole; nothing was changed.
         """
-        self._revert_checked(
-            y_true,
-            y_pred,
-            score=score,
-            proba=proba,
-            weight=weight,
-            event_time=event_time,
-            slices=slices,
-            unit=unit,
-        )
+        event = self._input.event(y_true, y_pred, score, proba, weight)
+        self._input.roll_back()
+        self._windows.remove(self._of_unit(event, unit), event_time, slices)
 
     def __getitem__(self, name: MetricName | str) -> float:
         try:
@@ -165,22 +196,60 @@ class CheckedCalls:
         >>> print(ev.interval("accuracy"))
         0.75 [0.300642, 0.954413]
         """
-        return self._interval_checked(name, level=level, method=method, **params)
+        found = self._total.interval(name, level=level, method=method, **params)
+        if found.method == "delong" and not params:
+            self._cache_interval(name, found.level, method)
+        return found
+
+    @locked
+    def _value_checked(self, name: str) -> float:
+        # The view gives reasons in the user's labels, and refuses what is not kept.
+        value = self._total[name]
+        if value == value:
+            # Read for the first time, or from a state that has been replaced.
+            read = self._total.fast_reader(name)
+            if read is not None:
+                self._readers[name] = read
+        return value
+
+    @locked
+    def _cache_interval(self, name: str, level: float, method: str) -> None:
+        read = compiled_interval(name, level, method, self._windows.total)
+        if read is not None:
+            if len(self._readers) > _MOST_READERS:
+                self._readers.clear()  # of ever other levels
+            self._readers[name, level, method] = read
+
+    def _of_unit(self, event: EventFields, unit: object) -> EventFields:
+        """The event with its unit, where there are replicates by unit; raises InputError."""
+        if not self._takes_unit(unit):
+            return event
+        key = int(unit_keys([unit_value(unit)])[0])
+        return (*event, key)  # type: ignore[return-value]
+
+    def _takes_unit(self, unit: object) -> bool:
+        if unit is not None and not self._replicated:
+            raise InputError(
+                "unit",
+                expected="an evaluator with replicates by unit",
+                got="one without",
+                remedy='requires bootstrap=streameval.Bootstrap(unit="user")',
+            )
+        return self._replicated
+
+    _update_checked = update
+    _update_many_checked = update_many
+    _revert_checked = revert
+    _interval_checked = interval
 
 
 class PythonPath(CheckedCalls):
-    """Every event is counted in Python.
-
-    Attributes:
-        _readers: By the name of a metric, what reads it while the evaluator's lock is held; on
-            the fast path, by name, level and method, also what reads an interval.
-        _fast: Whether compiled code counts events.
-    """
+    """Every event is counted in Python."""
 
     __slots__ = ("_fast", "_readers")
 
     _fast: bool
-    _readers: dict[Any, Callable[[], Any]]
+    """Whether compiled code counts events."""
 
     def _bind(self, *path: Any) -> None:
         """Forget the readers; see ``EvaluatorFastPath`` for the arguments."""

@@ -1,7 +1,4 @@
-"""Metrics, reports and curves of the events in one window, read-only.
-
-The evaluator has a view of all events, and makes one for each slice.
-"""
+"""Metrics, reports and curves of the events in one window, read-only."""
 
 from __future__ import annotations
 
@@ -199,10 +196,10 @@ class ViewContext:
     def bound(
         self, metric: Metric, params: Mapping[str, Any], undefined: float | None = None
     ) -> Callable[[StateSet], float]:
-        """The metric with its parameters, as a function of a state set."""
+        """The metric with parameters that are :meth:`counted`, as a function of a state set."""
         if undefined is None:
             undefined = self.undefined
-        function = metric.bind(positive=self.positive, undefined=undefined, **self.counted(params))
+        function = metric.bind(positive=self.positive, undefined=undefined, **params)
         states = metric.states
         # The two states that are read after every event, without a lookup by name.
         if states == ("confusion",):
@@ -245,10 +242,7 @@ def _code(label: object, codes: Mapping[Label, Label], name: str) -> Label:
 
 
 def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], float] | None:
-    """The metric's compiled function of the window as it then is, or None.
-
-    Where it returns nan, the metric itself may have a reason, or a number.
-    """
+    """The metric's compiled function of the window as it then is, or None; nan: ask the metric."""
     method = _COMPILED.get(name) or (_COMPILED_BINARY.get(name) if binary else None)
     if method is None:
         return None
@@ -263,10 +257,7 @@ def compiled_reader(name: str, window: Window, *, binary: bool) -> Callable[[], 
 def compiled_interval(
     name: str, level: float, method: str, window: Window
 ) -> Callable[[], Interval | None] | None:
-    """As :func:`compiled_reader`, of DeLong's interval of an AUC where no state is replaced.
-
-    It returns None where the view has to compute the interval.
-    """
+    """As :func:`compiled_reader`, DeLong's interval of an AUC; None: ask the view."""
     if (name, method) != ("roc_auc", "auto") or isinstance(window, ReplicatedWindow):
         return None
     path = window.fast_path()
@@ -393,7 +384,7 @@ class Readings:
         context = self._context
         metric = find(name, context.plan.task, params.pop("average", ...))
         state_set = self._fed(name, *metric.states)
-        return self._named(context.bound(metric, params, undefined)(state_set))
+        return self._named(context.bound(metric, context.counted(params), undefined)(state_set))
 
     def _fed(self, name: str, *states: str) -> StateSet:
         """The window's state set; raises MetricError where it lacks one of these states."""
@@ -533,7 +524,7 @@ class Readings:
                 f"{name} has no certain bounds; of the metrics of a ranking these have: "
                 + ", ".join(other for other in BOUNDED if context.plan.task in METRICS[other].tasks)
             )
-        return self._bounds(metric, state_set, params)
+        return self._bounds(metric, state_set, context.counted(params))
 
     def _bounds(
         self, metric: Metric, state_set: StateSet, params: Mapping[str, Any] = _NO_PARAMS
@@ -601,6 +592,8 @@ class Readings:
         params: Mapping[str, Any] = _NO_PARAMS,
     ) -> ReportRow:
         context = self._context
+        name = call_name(metric.name, params)
+        params = context.counted(params) if params else params
         value = self._named(context.bound(metric, params)(state_set))
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and state_set.confusion is not None:
@@ -618,7 +611,6 @@ class Readings:
         if metric.name in BOUNDED and getattr(state_set, metric.state).level:
             bounds = self._bounds(metric, state_set, params)
         support = state_set.support(metric.state)
-        name = call_name(metric.name, params)
         return ReportRow(name, float(value), reason, support, found, bounds)
 
     @locked
@@ -662,28 +654,29 @@ class Readings:
         chosen: list[Label] = params.get("labels", counts.labels)
         every = set(chosen) >= set(counts.labels)
         titles = _titles(chosen, names, target_names)
-        task = MulticlassTask.name
-        families = ("precision", "recall", "f1")
+        task, families = MulticlassTask.name, ("precision", "recall", "f1")
+        shown_averages = ("macro", "weighted") if every else ("micro", "macro", "weighted")
+        of_average = {
+            f"{average} avg": [find(f"{family}_{average}", task) for family in families]
+            for average in shown_averages
+        }
 
-        def value(name: str, average: object = ..., **more: Any) -> Any:
-            return find(name, task, average).bind(undefined=context.undefined, **more)(counts)
+        def value(metric: Metric, **more: Any) -> Any:
+            return metric.bind(undefined=context.undefined, **more)(counts)
 
-        support = value("support", None)
-        columns = [value(family, None, **params) for family in families]
+        support = value(find("support", task, None))
+        columns = [value(find(family, task, None), **params) for family in families]
         rows = {
             title: (*(float(column[label]) for column in columns), support.get(label, 0))
             for label, title in zip(chosen, titles, strict=True)
         }
         total = counts.total if every else exact_sum([row[-1] for row in rows.values()])
-        shown_averages = ("macro", "weighted") if every else ("micro", "macro", "weighted")
         averages = {
-            f"{average} avg": (
-                *(float(value(f"{family}_{average}", **params)) for family in families),
-                total,
-            )
-            for average in shown_averages
+            title: (*(float(value(metric, **params)) for metric in metrics), total)
+            for title, metrics in of_average.items()
         }
-        accuracy = float(value("accuracy")) if every else None
+        of_all = find("accuracy", task) if every else None
+        accuracy = None if of_all is None else float(value(of_all))
         report = ClassificationReport(rows, accuracy, total, averages, digits=digits)  # type: ignore[arg-type]
         if level is None:
             return report
@@ -698,12 +691,10 @@ class Readings:
                 for label, title in zip(chosen, titles, strict=True)
             },
             average_intervals={
-                f"{average} avg": tuple(
-                    ends(find(f"{family}_{average}", task), params=params) for family in families
-                )
-                for average in shown_averages
+                title: tuple(ends(metric, params=params) for metric in metrics)
+                for title, metrics in of_average.items()
             },
-            accuracy_interval=ends(find("accuracy", task)) if every else None,
+            accuracy_interval=None if of_all is None else ends(of_all),
         )
 
     @overload
@@ -818,11 +809,14 @@ class Readings:
         panes = self._panes(
             "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
         )
-        series = []
-        for mark in panes.marked():
-            value = self._row(row, panes.state_set_from(mark.start), level, pane=mark.start)
-            series.append(SeriesRow(iso_time(mark.start), iso_time(mark.end), *value[1:]))
-        return series
+        return [
+            SeriesRow(
+                iso_time(mark.start),
+                iso_time(mark.end),
+                *self._row(row, panes.state_set_from(mark.start), level, pane=mark.start)[1:],
+            )
+            for mark in panes.marked()
+        ]
 
     def _panes(self, refusal: str) -> PaneSeries:
         panes = panes_of(self._window)
@@ -879,11 +873,7 @@ class View(Readings):
             return value if value == value else self._named(value)
 
     def fast_reader(self, name: str) -> Callable[[], float] | None:
-        """A function that reads a metric of the window as it then is, or None.
-
-        The view has answered the metric. Where the function returns nan, the view has the
-        reason or a newer function.
-        """
+        """What reads a metric of the window as it then is, or None; nan: the view has a reason."""
         context, window = self._context, self._window
         path = window.fast_path() or FastPath()
         of_state_set = context.readers.get(name)
@@ -942,10 +932,7 @@ class View(Readings):
     def pane_reports(
         self, metrics: Sequence[str], known: PaneReports, *, intervals: float | None = None
     ) -> PaneReports:
-        """The rows of several metrics for each retained pane, by the pane's start in µs.
-
-        Of the panes that took no event since, the rows of the last call, ``known``, are returned.
-        """
+        """Rows of metrics for each retained pane; those `known` of panes without further events."""
         context = self._context
         rows = [find(name, context.plan.task) for name in metrics]
         panes = self._panes("reports of panes need a window of panes")

@@ -13,8 +13,7 @@ from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Wei
 
 EventFields: TypeAlias = tuple[Label, Any, Any, Weight]
 """A validated event: true label, predicted label, score and weight; of several models a tuple of
-labels and one of scores. A fifth field is the key of the unit, where windows have replicates.
-"""
+labels and one of scores. A fifth field is the key of the unit, if windows have replicates."""
 
 
 class Event(NamedTuple):
@@ -22,7 +21,7 @@ class Event(NamedTuple):
 
     Binary: the labels are 1 (positive) and 0, or True and False, the score a float.
     Multi-class: canonical labels, the score a mapping label -> probability.
-    ``None`` where the event has none.
+    ``None`` if the event has none.
     """
 
     y_true: Label
@@ -45,16 +44,14 @@ class EventBatch:
     y_pred: npt.NDArray[Any] | None
     score: FloatArray | None
     weight: IntArray | FloatArray | None
+    # What the columns of labels have codes of; empty: they have the labels themselves.
     labels: tuple[Label, ...] = ()
-    """What the columns of labels have codes of; empty: they have the labels themselves."""
     score_labels: tuple[Label, ...] = ()
+    # Which cells of a multi-class ``score`` the events named; None: all of them. A label that an
+    # event left out has probability 0 as well, but no rank.
     named: BoolArray | None = None
-    """Which cells of a multi-class ``score`` the events named; None where they named all.
-
-    A label that an event left out has probability 0 as well, but no rank.
-    """
+    # Keys of the events' units, if windows have replicates by unit.
     unit: npt.NDArray[np.uint64] | None = None
-    """Keys of the events' units, where windows have replicates by unit."""
 
     def __len__(self) -> int:
         return len(self.y_true)

@@ -112,11 +112,9 @@ class ForwardClock:
 
 
 def unit_remedy(number: Any, unit: str) -> str:
-    """The remedy for a number whose declared unit is implausible; empty for any other.
-
-    A unit is implausible where it puts the number beyond the year 9999, or into the
-    first 60 days of 1970, and another unit puts it between 1990 and 2100.
-    """
+    """The remedy for a number whose declared unit is implausible; empty for any other."""
+    # Implausible: it puts the number beyond the year 9999, or into the first 60 days of 1970, and
+    # another unit puts it between 1990 and 2100.
     moment = _from_number(number, unit)
     if moment < 0 or EARLY_1970 <= moment <= LATEST:
         return ""
@@ -138,8 +136,8 @@ def event_time(
 ) -> int:
     """A moment in microseconds since 1970-01-01 UTC, or InputError.
 
-    The first time of a stream is refused for an implausible unit (:func:`unit_remedy`) as
-    well: a clock that starts at 0 passes through that range later.
+    The ``first`` time of a stream is also refused for an implausible unit: a clock that starts at
+    0 passes through that range later.
     """
     moment: int | None = None
     remedy = ""
@@ -221,10 +219,7 @@ def event_times(
     *,
     first: int = 0,
 ) -> IntArray:
-    """A column of event times in microseconds, each as :func:`event_time` takes it.
-
-    A numpy ``datetime64`` column is UTC. ``first``: of so many values at the beginning.
-    """
+    """A column of event times in microseconds; its ``first`` values are the first of a stream."""
     check_no_table(column, field)
     array = column.tolist() if np.ma.is_masked(column) else column  # type: ignore[attr-defined]
     if not isinstance(array, (list, tuple, np.ndarray)):
@@ -261,7 +256,7 @@ def event_times(
 
 
 def _whole_column(array: npt.NDArray[Any], unit: str | None, field: str) -> IntArray | None:
-    """A typed column at once; None where values must be parsed singly, or rejected."""
+    """A typed column at once, ``datetime64`` as UTC; None if values must be parsed singly."""
     moments: IntArray
     if array.dtype.kind == "M":
         years = array.astype("datetime64[Y]").astype(np.int64) + 1970

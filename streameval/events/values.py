@@ -143,7 +143,7 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
 def canonical_weight(
     value: object, field: str = "weight", position: int | None = None, *, zero: bool = False
 ) -> Weight:
-    """The weight as a positive ``int``, or a float where it is not whole; ``zero``: it may be 0."""
+    """The weight as a positive ``int``, or a float if it is not whole; ``zero``: it may be 0."""
     # What an input returns comes here again, in each state that counts it.
     if type(value) is float and 0.0 < value < MAX_WEIGHT and not value.is_integer():
         return value
@@ -169,12 +169,10 @@ def canonical_weight(
 
 
 class LabelColumn(NamedTuple):
-    """A column of labels: the distinct ones, and each event's index among them."""
+    """A column of labels: the distinct ones, in any order, and each event's index among them."""
 
     labels: list[Label]
-    """Distinct canonical labels; their order has no meaning."""
     codes: IntArray
-    """``labels[codes[n]]`` is the label of event n."""
 
 
 def is_missing(value: object) -> bool:
@@ -338,27 +336,16 @@ def score_column(column: object, field: str = "score") -> FloatArray:
 def weight_column(
     column: object | None, length: int, field: str = "weight", *, zero: bool = False
 ) -> IntArray | FloatArray | None:
-    """A column of weights, int64 where all are whole; None stays None: every event weighs 1.
-
-    ``zero`` is that of :func:`canonical_weight`.
-    """
+    """A column of weights, int64 if all are whole; None stays None: every event weighs 1."""
     if column is None:
         return None
     array = column_array(column, field)
     check_same_length(length, len(array), field)
-    if array.dtype.kind not in "fiu":
-        array = (
-            np.asarray(
-                [
-                    canonical_weight(value, field, n, zero=zero)
-                    for n, value in enumerate(array.tolist())
-                ]
-            )
-            if len(array)
-            else np.zeros(0, dtype=np.int64)
-        )
     if not len(array):
         return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "fiu":
+        values = enumerate(array.tolist())
+        array = np.asarray([canonical_weight(value, field, n, zero=zero) for n, value in values])
     good = ((array >= 0) if zero else (array > 0)) & (array <= MAX_WEIGHT)
     if not good.all():
         position = int(np.argmin(good))
@@ -405,7 +392,7 @@ def check_same_length(expected: int, got: int, field: str) -> None:
 
 
 def most_probable(proba: Mapping[Label, float]) -> Label:
-    """The predicted label where no other is given: of equal probabilities the first in order."""
+    """The predicted label if no other is given: of equal probabilities the first in order."""
     best = max(proba.values())
     return min(label for label, p in proba.items() if p == best)
 
@@ -413,11 +400,9 @@ def most_probable(proba: Mapping[Label, float]) -> Label:
 def most_probable_columns(proba: FloatArray, labels: Sequence[Label]) -> IntArray:
     """The column of :func:`most_probable` of each row; columns in any order."""
     order = np.asarray(sorted(range(len(labels)), key=labels.__getitem__), dtype=np.int64)
-    columns: IntArray
-    if (order[1:] > order[:-1]).all():
-        columns = np.argmax(proba, axis=1)
-    else:
-        columns = order[np.argmax(proba[:, order], axis=1)]
+    # A copy in this order is made only if the columns have another one.
+    sorted_columns = proba if (order[1:] > order[:-1]).all() else proba[:, order]
+    columns: IntArray = order[np.argmax(sorted_columns, axis=1)]
     return columns
 
 
@@ -426,16 +411,10 @@ SUM_TOLERANCE = 1e-3
 
 
 def check_probabilities(proba: object) -> dict[Label, float]:
-    """One event's probabilities as a new dictionary of canonical labels and floats, or InputError.
-
-    Each is in [0, 1], and their sum is within 0.001 of 1.
-    """
+    """One event's probabilities, in [0, 1] and summing to 1, as a new dictionary, or InputError."""
     if type(proba) is not dict and not isinstance(proba, Mapping):
-        raise InputError(
-            "proba",
-            expected="a mapping of labels to probabilities",
-            got=f"{shown(proba)} of type {type(proba).__name__}",
-        )
+        got = f"{shown(proba)} of type {type(proba).__name__}"
+        raise InputError("proba", expected="a mapping of labels to probabilities", got=got)
     result: dict[Label, float] = {}
     for name, value in proba.items():
         label = name if type(name) is str else canonical_label(name, "proba")

@@ -205,7 +205,7 @@ def kappa_temporal(
 
         1 − (1 − accuracy) / (1 − pₙ)
 
-    with pₙ the share of events whose true label is that of the previous event, among those that
+    with pₙ the share of events whose true label is the previous event's, among the events that
     have one; `succession` holds the same events in their order. At most 1; 0 for that classifier,
     without a lower bound. Undefined until some event has another label than the one before.
     Cost: O(1); O(cells) with fractional weights.

@@ -1,14 +1,8 @@
 """One class against the rest, averages over classes, and the integers both are made of.
 
-A :class:`Rule` computes a metric of one class from four counts. The value of one class, of each
-class, and the macro, micro and weighted averages follow from it, all in integers that are divided
-once at the end.
-
-Fractional weights are floats, each an integer times a power of two; scaled to one power they are
-integers, and a ratio of counts does not depend on the scale. So every metric has one formula, in
-integers: terms do not cancel or overflow, and a denominator is 0 exactly when no weight is in it.
-Fading windows need this: with one class at weight 1 and another at 1e-18, ``1 - p`` in floats
-would be 0.
+Counts are integers, divided once at the end. Fractional weights are floats, each an integer times a
+power of two: scaled to one power they are integers too, and a ratio does not depend on the scale.
+In floats ``1 - p`` would be 0 where one class of a fading window has weight 1 and another 1e-18.
 """
 
 from __future__ import annotations
@@ -40,14 +34,7 @@ class WholeCounts(NamedTuple):
 
 
 def whole_counts(counts: ConfusionCounts) -> WholeCounts:
-    """Correct, true and predicted weight of each class, in integers; O(classes), else O(cells).
-
-    >>> counts = ConfusionCounts()
-    >>> counts.update("cat", "cat", 0.5)
-    >>> counts.update("dog", "cat", 0.25)
-    >>> whole_counts(counts)
-    WholeCounts(labels=['cat', 'dog'], correct=[2, 0], true=[2, 1], predicted=[3, 0], total=3)
-    """
+    """Correct, true and predicted weight of each class, in integers; O(classes), else O(cells)."""
     counts = counts.whole
     if counts.exact:
         return WholeCounts(*counts.per_class(), counts.total)  # type: ignore[arg-type]
@@ -116,11 +103,7 @@ _NEEDS: dict[str, _Need] = {
 
 
 class Rule(NamedTuple):
-    """One row of the table of class metrics: how the value is computed, and what it means.
-
-    Of one class against the rest, the counts are ``correct`` = TP, ``true`` = TP + FN,
-    ``predicted`` = TP + FP and ``total`` = TP + FP + FN + TN.
-    """
+    """One row of the table of class metrics: a value computed from four counts, and its meaning."""
 
     name: str
     """The metric; its averages are called ``<name>_macro`` and so on."""
@@ -341,14 +324,7 @@ def exact_sum(weights: Collection[Weight]) -> Weight:
 def mean_of_scaled(
     scaled: int | float, defined: int, left: int, undefined: float | None
 ) -> float | None:
-    """The mean of values summed in units of 2⁻⁶⁴, or None where no class has a value.
-
-    Args:
-        scaled: Σ weight · value of the classes that have one.
-        defined: The sum of the weights of these; for a macro average, their number.
-        left: The sum of the weights of the classes without a value.
-        undefined: The value of each of those; with None or ``nan`` the mean leaves them out.
-    """
+    """The mean of `defined` values summed in units of 2⁻⁶⁴, and of `left` that are undefined."""
     if undefined is None or undefined != undefined or not left:
         return scaled / (defined << FRACTION_BITS) if defined else None
     if math.isinf(undefined):

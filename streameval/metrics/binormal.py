@@ -1,7 +1,4 @@
-"""The two-normal model of scores: ROC from a mean and a variance of each class.
-
-O(1) memory; accurate as far as the scores of each class are normally distributed.
-"""
+"""The two-normal model of scores: ROC from a mean and a variance of each class, in O(1) memory."""
 
 from __future__ import annotations
 

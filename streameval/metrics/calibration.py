@@ -1,12 +1,7 @@
 """Calibration: observed frequency against predicted probability, in bins.
 
-Binary (:class:`ProbabilitySums`): the probability of the positive class against how often the event
-was positive. Multi-class (:class:`ClassProbabilitySums`): the probability of an event's predicted
-label, its *confidence*, against how often that label was the true one.
-
-Bins are of equal width, and their number is the state's; of binary scores that are all kept
-(:class:`ScoreIndex`) they may be of equal mass, in any number. A probability on an edge belongs to
-the bin below, as in scikit-learn's ``calibration_curve``.
+Multi-class, it is the predicted label's probability, its *confidence*. A probability on an
+edge belongs to the bin below, as in scikit-learn's ``calibration_curve``.
 """
 
 from __future__ import annotations

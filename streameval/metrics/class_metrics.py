@@ -1,11 +1,7 @@
 """How often the predicted label was right, for each class and on average.
 
-Functions of :class:`~streameval.states.confusion.ConfusionCounts`. A metric of
-one class against the rest is one :class:`~streameval.metrics.averages.Rule` of
-the table below; :func:`class_metric` makes the function and its docstring.
-
-TP, FP, FN and TN of a class: TP events are of it and predicted so, FP
-predicted but not of it, FN of it but not predicted, TN neither.
+TP, FP, FN and TN of a class: TP events are of it and predicted so, FP predicted but not of it, FN
+of it but not predicted, TN neither.
 """
 
 from __future__ import annotations
@@ -386,6 +382,8 @@ def _docstring(rule: Rule, params: str = "", raises: str = "") -> str:
 class ClassMetric(Protocol):
     """A metric of one class: a number, or with ``average=None`` one for each class."""
 
+    rule: Rule
+
     @property
     def __name__(self) -> str: ...
 
@@ -407,10 +405,22 @@ class ClassMetric(Protocol):
     ) -> dict[Label, float]: ...
 
 
+def _of_rule(rule: Rule, **texts: str) -> Callable[[Callable[..., Any]], ClassMetric]:
+    """Gives a function the name and docstring of its row of the table; examples are doctests."""
+
+    def named(function: Any) -> ClassMetric:
+        function.rule = rule
+        made: ClassMetric = _named(function, rule.name, _docstring(rule, **texts))
+        return made
+
+    return named
+
+
 def class_metric(rule: Rule) -> ClassMetric:
-    """The function of a row of the table, with its docstring; examples run as doctests."""
+    """The function of a row of the table."""
     fast_macro = rule.fast.get("macro")
 
+    @_of_rule(rule)
     def metric(
         counts: ConfusionCounts,
         *,
@@ -423,8 +433,7 @@ def class_metric(rule: Rule) -> ClassMetric:
             return fast_macro(counts, undefined=undefined)
         return averaged(rule, counts, average, positive, undefined, labels)
 
-    made: ClassMetric = _named(metric, rule.name, _docstring(rule))
-    return made
+    return metric
 
 
 precision = class_metric(PRECISION)
@@ -442,17 +451,10 @@ positive_likelihood_ratio = class_metric(POSITIVE_LIKELIHOOD_RATIO)
 negative_likelihood_ratio = class_metric(NEGATIVE_LIKELIHOOD_RATIO)
 
 
-def _with_docstring(text: str) -> Callable[[Callable[..., Any]], ClassMetric]:
-    """Gives a function its docstring, and the type of a class metric."""
-    return lambda function: _named(function, function.__name__, text)
-
-
-@_with_docstring(
-    _docstring(
-        FBETA,
-        params="beta: A number of at least 0: above 1 favours recall, below 1 precision.\n    ",
-        raises=",\n        or another `beta`",
-    )
+@_of_rule(
+    FBETA,
+    params="beta: A number of at least 0: above 1 favours recall, below 1 precision.\n    ",
+    raises=",\n        or another `beta`",
 )
 def fbeta(
     counts: ConfusionCounts,
@@ -563,7 +565,7 @@ def balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None
 
 
 def adjusted_balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
-    """The balanced accuracy beyond that of guessing, as a share of what is left to 1.
+    """The balanced accuracy beyond a guess's 1/K, as a share of what is left to 1.
 
         (B − 1/K) / (1 − 1/K)
 
@@ -674,48 +676,47 @@ _AVERAGES: Mapping[str, str] = {
 }
 
 
-def class_row(function: Callable[..., Any], rule: Rule, params: tuple[str, ...] = ()) -> Metric:
-    """The registry's row of a metric of the positive class, for binary tasks."""
-    return Metric(
-        name=rule.name,
-        function=function,
-        state="confusion",
-        definition=rule.definition,
-        tasks=BINARY,
-        low=rule.low,
-        high=rule.high,
-        direction=rule.direction,
-        params=params,
-        needs_positive=True,
-        synonyms=rule.synonyms,
-        rule=rule,
-        family="proportion" if rule.share else "confusion",
-    )
+_WITH_AVERAGES: list[ClassMetric] = [precision, recall, f1, fbeta, jaccard, fowlkes_mallows]
+_WITH_AVERAGES += [specificity, fpr, fnr, npv]
+_OF_ONE_CLASS: list[ClassMetric] = [informedness, markedness]
+_OF_ONE_CLASS += [positive_likelihood_ratio, negative_likelihood_ratio]
 
 
-def class_rows(
-    function: Callable[..., Any], rule: Rule, params: tuple[str, ...] = ()
-) -> Iterator[Metric]:
-    """The row of the positive class, and one for each average, such as ``f1_macro``."""
-    params = (*params, "labels")
-    yield class_row(function, rule, (*params, "average"))
-    for average, words in _AVERAGES.items():
-        fast = rule.fast.get(average)
-        pooled = average == "micro" or fast in (accuracy, error_rate)
-        general = functools.partial(function, average=average)
-        yield Metric(
-            name=f"{rule.name}_{average}",
-            function=fast or general,
-            general=general if fast else None,
+def class_rows(*, averages: bool) -> Iterator[Metric]:
+    """The registry's rows of the metrics of a class: its own, and each average's (``f1_macro``)."""
+    for function in _WITH_AVERAGES if averages else _OF_ONE_CLASS:
+        rule = function.rule
+        params = (*(("beta",) if rule is FBETA else ()), "labels")
+        row = functools.partial(
+            Metric,
             state="confusion",
-            definition=words.format(rule.name),
             low=rule.low,
             high=rule.high,
             direction=rule.direction,
-            params=params,
-            fixed=MappingProxyType({"average": average}),
             rule=rule,
-            average="micro" if pooled else average,
-            # Pooled, every rule is a monotone function of the accuracy.
-            family="proportion" if pooled else "confusion",
         )
+        yield row(
+            name=rule.name,
+            function=function,
+            definition=rule.definition,
+            tasks=BINARY,
+            params=(*params, "average") if averages else (),
+            needs_positive=True,
+            synonyms=rule.synonyms,
+            family="proportion" if rule.share else "confusion",
+        )
+        for average, words in _AVERAGES.items() if averages else ():
+            fast = rule.fast.get(average)
+            pooled = average == "micro" or fast in (accuracy, error_rate)
+            general = functools.partial(function, average=average)
+            yield row(
+                name=f"{rule.name}_{average}",
+                function=fast or general,
+                general=general if fast else None,
+                definition=words.format(rule.name),
+                params=params,
+                fixed=MappingProxyType({"average": average}),
+                average="micro" if pooled else average,
+                # Pooled, every rule is a monotone function of the accuracy.
+                family="proportion" if pooled else "confusion",
+            )

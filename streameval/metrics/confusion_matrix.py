@@ -42,7 +42,7 @@ def confusion_matrix(
     `labels` is the order of rows and columns; other classes are left out, and one never seen has no
     events. None: all. `normalize` is ``"true"``, each row over its sum, so that the diagonal is the
     recall; ``"pred"``, each column over its sum (the precision); ``"all"``, each cell over the
-    total; None, the weights. Where a sum is 0 the shares are nan; scikit-learn's
+    total; None, the weights. The shares of a sum of 0 are nan; scikit-learn's
     ``confusion_matrix`` has 0 there. Raises MetricError for another `normalize` or no label,
     InputError for a label twice or more than 10⁸ cells. Cost: O(classes²).
 

@@ -1,9 +1,5 @@
 """Curves over all thresholds: ROC, precision and recall and their gain, detection error trade-off.
 
-An event is predicted positive when ``score >= threshold``. Each curve is a frozen record of numpy
-columns; it unpacks into them in scikit-learn's order, and ``to_dict`` returns plain lists. An
-undefined value is nan in its column, and ``reason`` is its cause.
-
 Precision–recall–gain puts precision and recall on a scale with meaningful arithmetic means: Flach
 & Kull, "Precision-Recall-Gain Curves: PR Analysis Done Right", NIPS 2015.
 """
@@ -195,8 +191,8 @@ def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve
 class PrGainCurve(CurveColumns):
     """Recall gain in [0, 1] against precision gain, as the threshold falls.
 
-    Where no threshold gives a recall gain of exactly 0, the curve starts with the crossing of
-    that axis, whose threshold is nan.
+    If no threshold gives a recall gain of exactly 0, the curve starts at its crossing of that
+    axis, with a threshold of nan.
     """
 
     recall_gain: FloatArray
@@ -297,7 +293,7 @@ def roc_curve_ovr(
     ([0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [0.0, 0.25, 0.25, 0.75, 0.75, 1.0])
     """
     curve_of = partial(_roc_of, drop_intermediate=drop_intermediate)
-    return _of_classes(scores, average, curve_of, _mean_roc)
+    return _of_classes(scores, average, curve_of, RocCurve.empty, _mean_roc)
 
 
 def precision_recall_curve_ovr(
@@ -320,14 +316,16 @@ def precision_recall_curve_ovr(
     ([1.0, 0.5, 0.0], [0.583333, 0.75, 1.0])
     """
     curve_of = partial(_precision_recall_of, drop_intermediate=drop_intermediate)
-    return _of_classes(scores, average, curve_of, _mean_precision_recall)
+    empty = PrecisionRecallCurve.empty
+    return _of_classes(scores, average, curve_of, empty, _mean_precision_recall)
 
 
 def _of_classes(
     scores: ClassScores,
     average: CurveAverage | None,
     curve_of: Callable[[ScoreGroups], _Curve],
-    mean: Callable[[Sequence[_Curve], FloatArray, str], _Curve],
+    empty: Callable[[str], _Curve],
+    mean: Callable[[Sequence[_Curve], FloatArray], _Curve],
 ) -> _Curve | dict[Label, _Curve]:
     check_choice("average", average, ("macro", "micro", "weighted", None))
     if average == "micro":
@@ -336,16 +334,15 @@ def _of_classes(
     if average is None:
         return curves
     defined = [label for label, curve in curves.items() if not curve.reason]
+    if not defined:
+        return empty(next((curve.reason for curve in curves.values()), NO_EVENTS))
     weights = [scores.true_count(label) if average == "weighted" else 1 for label in defined]
-    reason = "" if defined else next((c.reason for c in curves.values()), NO_EVENTS)
     shares = np.array(weights, dtype=np.float64)
-    return mean([curves[label] for label in defined], shares / (shares.sum() or 1.0), reason)
+    return mean([curves[label] for label in defined], shares / (shares.sum() or 1.0))
 
 
-def _mean_roc(curves: Sequence[RocCurve], shares: FloatArray, reason: str) -> RocCurve:
+def _mean_roc(curves: Sequence[RocCurve], shares: FloatArray) -> RocCurve:
     """The mean of the TPRs at each FPR of some curve: where one rises, two points."""
-    if reason:
-        return RocCurve.empty(reason)
     grid = np.unique(np.concatenate([curve.fpr for curve in curves]))
     low, high = np.zeros(len(grid)), np.zeros(len(grid))
     for curve, share in zip(curves, shares, strict=True):
@@ -367,11 +364,9 @@ def _mean_roc(curves: Sequence[RocCurve], shares: FloatArray, reason: str) -> Ro
 
 
 def _mean_precision_recall(
-    curves: Sequence[PrecisionRecallCurve], shares: FloatArray, reason: str
+    curves: Sequence[PrecisionRecallCurve], shares: FloatArray
 ) -> PrecisionRecallCurve:
     """The mean of the precisions at each recall of some curve."""
-    if reason:
-        return PrecisionRecallCurve.empty(reason)
     grid = np.unique(np.concatenate([curve.recall[:-1] for curve in curves]))
     grid = grid[grid > 0]
     precision = np.zeros(len(grid))

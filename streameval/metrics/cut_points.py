@@ -26,7 +26,7 @@ from streameval.metrics.thresholds import (
     threshold_counts,
     widened,
 )
-from streameval.metrics.undefined import NO_EVENTS, Undefined
+from streameval.metrics.undefined import NO_EVENTS, Undefined, json_number
 from streameval.states.score_index import ScoreIndex
 
 __all__ = [
@@ -71,11 +71,8 @@ class CutPoint(NamedTuple):
         ...     "tn": 1, "value": 1.0, "reason": None}
         True
         """
-        record = {
-            name: value if math.isfinite(value) else None for name, value in self._asdict().items()
-        }
-        record["reason"] = self.reason or None
-        return record
+        numbers = {name: json_number(value) for name, value in self._asdict().items()}
+        return {**numbers, "reason": self.reason or None}
 
 
 def _no_cut(reason: str) -> CutPoint:

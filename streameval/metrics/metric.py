@@ -91,11 +91,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def of_states(function: _Function) -> _Function:
-    """The function, raising MetricError where an argument is not the state that it reads.
-
-    The usual mistake is to pass labels and scores, as to scikit-learn's functions. Arguments are
-    checked only after a failure, so a correct call costs no check.
-    """
+    """The function, raising MetricError where an argument is not the state that it reads."""
 
     @functools.wraps(function)
     def checked(state: Any = _NOTHING, /, *more: Any, **options: Any) -> Any:
@@ -179,7 +175,7 @@ class Metric:
     synonyms: tuple[str, ...] = ()
     """Other names in use, for the hint in an error."""
     general: Callable[..., float] | None = None
-    """Where `function` takes no parameters because it is fast: the function that does."""
+    """The function with parameters, if `function` takes none because it is fast."""
     rule: Rule | None = None
     """For a metric of one class, or its average over classes, how a class's value is computed."""
     average: str = "binary"

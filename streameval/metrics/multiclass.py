@@ -1,8 +1,7 @@
 """Ranking by several classes' probabilities: AUC of each pair and of each class.
 
-Column c of the scores is the probability given to label c. ``A(c|j)`` is the
-AUC of column c with the events of class c as positives and those of class j
-as negatives. Wins are counted in integers and divided once.
+Column c of the scores is the probability given to label c. ``A(c|j)`` is the AUC of column c with
+the events of class c as positives and those of class j as negatives.
 """
 
 from __future__ import annotations
@@ -46,10 +45,7 @@ class _Share(NamedTuple):
 
 
 def _mean(shares: Iterable[_Share], undefined: float | None) -> float | None:
-    """The weighted mean of AUCs, or None where none exists.
-
-    An AUC without pairs counts as ``undefined`` when that is a number, and is left out otherwise.
-    """
+    """The weighted mean of AUCs; one without pairs counts as `undefined` if it is a number."""
     defined: list[_Share] = []
     left: list[_Share] = []
     for share in shares:
@@ -121,7 +117,7 @@ def roc_auc_ovr(
 
 
 def _over_rest(scores: ClassScores, label: Label, total: Weight, weight: Weight) -> _Share:
-    """The AUC of a class against all others, of all of which ``total`` is the weight."""
+    """The AUC of a class against all others; ``total`` is the weight of all classes."""
     if not scores.exact:
         return _of_floats(scores.auc(label), weight)
     count = scores.true_count(label)

@@ -1,9 +1,4 @@
-"""Quality of probabilities: log loss, Brier score, their D², and top-k accuracy.
-
-Functions of :class:`ProbabilitySums` (binary: the probability of the positive class) or of
-:class:`ClassProbabilitySums` (multi-class: a probability for each label). The sums are integers in
-units of 2⁻⁶⁰, so a value does not depend on the order of the events.
-"""
+"""Quality of probabilities: log loss, Brier score, their D², and top-k accuracy."""
 
 from __future__ import annotations
 
@@ -46,7 +41,7 @@ def missing_probability(sums: AnySums, what: str) -> str:
 
 
 def no_probabilities(weight: Weight, outside: Weight, what: str) -> str:
-    """The same for scores of which `outside` are no probabilities, and `weight` are."""
+    """The same for scores: `weight` are probabilities, and `outside` are none."""
     if outside:
         lie = "lies" if outside == 1 else "lie"
         share = f"{_spelled(outside)} of {_spelled(weight + outside)} scores"
@@ -102,7 +97,7 @@ def brier_score(sums: AnySums, *, undefined: float | None = None) -> float:
 def normalized_entropy(
     sums: AnySums, counts: ConfusionCounts | None = None, *, undefined: float | None = None
 ) -> float:
-    """Log loss over that of always predicting how frequent each class is.
+    """Log loss over the log loss of always predicting how frequent each class is.
 
         NE = log loss / H,  H = −Σ (tₖ/s)·ln(tₖ/s)
 
@@ -127,7 +122,7 @@ def normalized_entropy(
 def d2_log_loss_score(
     sums: AnySums, counts: ConfusionCounts | None = None, *, undefined: float | None = None
 ) -> float:
-    """By how much the log loss is below that of predicting the class frequencies, as a share.
+    """The share of the log loss of predicting the class frequencies that is removed.
 
         D² = 1 − log loss / H = 1 − NE
 
@@ -148,7 +143,7 @@ def d2_log_loss_score(
 def d2_brier_score(
     sums: AnySums, counts: ConfusionCounts | None = None, *, undefined: float | None = None
 ) -> float:
-    """By how much the Brier score is below that of predicting the class frequencies, as a share.
+    """The share of the Brier score of predicting the class frequencies that is removed.
 
         D² = 1 − Brier / (1 − Σ (tₖ/s)²)
 
@@ -178,7 +173,7 @@ def _of_baseline(
     undefined: float | None,
     parts: int = 1,
 ) -> float:
-    """The mean of a loss over that of predicting the class frequencies, one of so many parts."""
+    """The mean of a loss over the loss of predicting the frequencies, one of so many parts."""
     if reason := missing_probability(sums, what):
         return undefined_value(reason, undefined)
     if isinstance(sums, ProbabilitySums):

@@ -1,10 +1,4 @@
-"""Ranking metrics: functions of a ScoreIndex that depend on the order of scores only.
-
-With whole weights every value is one division of exact integers (or an exactly
-rounded sum of quotients), so it does not depend on the order of arrival.
-``undefined=`` is a number in place of an undefined value, which is otherwise
-nan with a reason.
-"""
+"""Ranking metrics: functions of a ScoreIndex that depend on the order of scores only."""
 
 from __future__ import annotations
 
@@ -120,16 +114,13 @@ def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> f
 
 
 def average_precision_of(blocks: Sequence[ScoreGroups]) -> float:
-    """The average precision of score groups, blocks of which descend; some positive is in them."""
+    """The average precision of blocks of score groups, descending, with some positive."""
     positives = exact_sum([weight for block in blocks for weight in block.positives.tolist()])
     return math.fsum(_precision_terms(blocks)) / positives
 
 
 def _precision_terms(blocks: Iterable[ScoreGroups]) -> Iterator[float]:
-    """Weight of positives times the precision there, for each group holding a positive.
-
-    The blocks descend; a large index is read block by block, not copied.
-    """
+    """Weight of positives times the precision there, for each group holding one; blocks descend."""
     tp: Weight = 0
     predicted: Weight = 0
     for block in blocks:

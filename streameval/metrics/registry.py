@@ -1,7 +1,4 @@
-"""The registry: every metric by name, as evaluators, reports and commands look it up.
-
-A new metric is one function and one row here.
-"""
+"""The registry: every metric by name, as evaluators, reports and commands look it up."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from streameval.metrics.calibration import (
     max_calibration_error,
     quantile_calibration_error,
 )
-from streameval.metrics.class_metrics import class_row, class_rows
+from streameval.metrics.class_metrics import class_rows
 from streameval.metrics.curves import pr_gain_auc
 from streameval.metrics.metric import BINARY, MULTICLASS, Metric, public_name
 from streameval.states.confusion import ConfusionCounts
@@ -194,16 +191,7 @@ ROWS: tuple[Metric, ...] = tuple(
             params=("costs",),
             synonyms=("mean_cost",),
         ),
-        *class_rows(class_metrics.precision, class_metrics.PRECISION),
-        *class_rows(class_metrics.recall, class_metrics.RECALL),
-        *class_rows(class_metrics.f1, class_metrics.F1),
-        *class_rows(class_metrics.fbeta, class_metrics.FBETA, ("beta",)),
-        *class_rows(class_metrics.jaccard, class_metrics.JACCARD),
-        *class_rows(class_metrics.fowlkes_mallows, class_metrics.FOWLKES_MALLOWS),
-        *class_rows(class_metrics.specificity, class_metrics.SPECIFICITY),
-        *class_rows(class_metrics.fpr, class_metrics.FPR),
-        *class_rows(class_metrics.fnr, class_metrics.FNR),
-        *class_rows(class_metrics.npv, class_metrics.NPV),
+        *class_rows(averages=True),
         _cells_row(
             class_metrics.geometric_mean,
             "K-th root of the product of the K classes' recalls",
@@ -236,10 +224,7 @@ ROWS: tuple[Metric, ...] = tuple(
             also=("succession",),
             family="none",
         ),
-        class_row(class_metrics.informedness, class_metrics.INFORMEDNESS),
-        class_row(class_metrics.markedness, class_metrics.MARKEDNESS),
-        class_row(class_metrics.positive_likelihood_ratio, class_metrics.POSITIVE_LIKELIHOOD_RATIO),
-        class_row(class_metrics.negative_likelihood_ratio, class_metrics.NEGATIVE_LIKELIHOOD_RATIO),
+        *class_rows(averages=False),
         _cells_row(
             class_metrics.prevalence_weighted_precision,
             "correct over predicted, each class counting as often as it is true",
@@ -449,11 +434,7 @@ def metric_names(metrics: object) -> list[str]:
 
 
 def metric_calls(metrics: object) -> list[tuple[str, Mapping[str, Any]]]:
-    """Names of metrics, or names with parameters, each as a pair of the two; raises InputError.
-
-    >>> metric_calls(["accuracy", ("fbeta", {"beta": 2})])
-    [('accuracy', {}), ('fbeta', {'beta': 2})]
-    """
+    """Names of metrics, or names with parameters, each as a pair of the two; raises InputError."""
     return [
         (one[0], one[1]) if isinstance(one, tuple) and len(one) == 2 else (one, {})
         for one in metric_names(metrics)

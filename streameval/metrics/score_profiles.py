@@ -1,8 +1,4 @@
-"""What each threshold of a score would give, and how the scores of both classes lie.
-
-Cumulative gain and lift, the usual metrics at every threshold, and the histogram of
-each class's scores. An event is predicted positive when ``score >= threshold``.
-"""
+"""What each threshold of a score would give, and how the scores of both classes lie."""
 
 from __future__ import annotations
 

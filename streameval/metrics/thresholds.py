@@ -1,8 +1,4 @@
-"""Counts at every threshold of a score, which curves and cut-points are computed from.
-
-An event is predicted positive when ``score >= threshold``. Both follow from two running
-counts: true and false positives as the threshold falls through the distinct scores.
-"""
+"""Counts at every threshold of a score, which curves and cut-points are computed from."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import numpy.typing as npt
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Weight, is_number
-from streameval.metrics.undefined import NO_EVENTS
+from streameval.metrics.undefined import NO_EVENTS, json_number
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
@@ -38,22 +34,14 @@ class ThresholdCounts(NamedTuple):
 
 
 def widened(counts: Counts, bound: Weight) -> Counts:
-    """The counts in a type that holds results as large as ``bound`` exactly.
-
-    A product of two counts overflows int64 long before the counts do; Python ints in an object
-    array are slower, and exact.
-    """
+    """The counts in a type that holds results as large as ``bound`` exactly."""
     if counts.dtype.kind != "i" or bound < _INT64_END:
         return counts
     return counts.astype(object)
 
 
 def quotients(numerators: Counts, denominators: Counts | Weight) -> FloatArray:
-    """Element by element division, nan where the denominator is 0 (never a warning).
-
-    >>> quotients(np.array([1, 0]), np.array([2, 0])).tolist()
-    [0.5, nan]
-    """
+    """Element by element division, nan where the denominator is 0 (never a warning)."""
     if numerators.dtype.kind != "O":
         result = np.full(np.shape(numerators), math.nan)
         np.true_divide(numerators, denominators, out=result, where=np.not_equal(denominators, 0))
@@ -65,13 +53,7 @@ def quotients(numerators: Counts, denominators: Counts | Weight) -> FloatArray:
 
 
 def threshold_counts(groups: ScoreGroups) -> ThresholdCounts:
-    """The running counts of score groups; O(distinct scores).
-
-    >>> index = ScoreIndex([(False, 0.1), (True, 0.4), (True, 0.9)])
-    >>> counts = threshold_counts(index.groups())
-    >>> counts.threshold.tolist(), counts.tp.tolist(), counts.fp.tolist()
-    ([inf, 0.9, 0.4, 0.1], [0, 1, 2, 2], [0, 0, 0, 1])
-    """
+    """The running counts of score groups; O(distinct scores)."""
     threshold = np.concatenate(([math.inf], groups.scores[::-1]))
     tp = _running(groups.positives)
     fp = _running(groups.negatives)
@@ -162,7 +144,7 @@ def column_list(column: Counts) -> list[Any]:
     """A column as a list for JSON: nan and infinity become None."""
     if column.dtype.kind != "f":
         return list(column.tolist())
-    return [value if math.isfinite(value) else None for value in column.tolist()]
+    return [json_number(value) for value in column.tolist()]
 
 
 class CurveColumns:

@@ -1,9 +1,4 @@
-"""Undefined values: ``nan`` with a reason.
-
-One policy for every metric and every path. Where a denominator is 0 the
-value is an :class:`Undefined`, unless the caller passed a number to return in
-its place (``undefined=0.0``, scikit-learn's ``zero_division``).
-"""
+"""Undefined values: ``nan`` with a reason."""
 
 from __future__ import annotations
 
@@ -76,6 +71,11 @@ def ratio(
     if denominator:
         return numerator / denominator
     return undefined_value(reason, undefined, *labels)
+
+
+def json_number(value: float) -> float | None:
+    """A value as JSON has it: null where it is not finite."""
+    return value if math.isfinite(value) else None
 
 
 def reason_of(value: float) -> str:

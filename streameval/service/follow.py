@@ -37,6 +37,7 @@ from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.service.store.dialect import Connection
+from streameval.service.store.fingerprints import check_same_run
 from streameval.service.store.kept_settings import (
     SETTINGS,
     newest_first,
@@ -45,14 +46,7 @@ from streameval.service.store.kept_settings import (
 from streameval.service.store.positions import ReadPartition, read_positions
 from streameval.service.store.quarantine import merged, published
 from streameval.service.store.state_rows import merge_rows, read_rows
-from streameval.service.store.store import (
-    CHECKPOINT_AT,
-    Store,
-    check_same_run,
-    each_unit,
-    file_of,
-    read_store,
-)
+from streameval.service.store.store import CHECKPOINT_AT, Store, each_unit, file_of, read_store
 from streameval.service.store.valid_from import VALID_FROM, ValidFrom, latest_valid_from
 from streameval.service.upkeep.settings_migration import (
     UnitView,

@@ -26,6 +26,7 @@ from streameval.service.progress import Progress
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.service.sources.raw import Position, RawBatch, Source
 from streameval.service.store.positions import ReadPartition
+from streameval.service.store.staged import write_now
 from streameval.service.store.store import Store
 from streameval.service.unit import Unit, UnitChanges
 
@@ -320,8 +321,8 @@ class Runner:
         """When all that had been read was in the store."""
         self._table = PartitionRows()
         self._late = LateLog()
-        self._changes: UnitChanges | None = None
-        """What the checkpoint that is under way writes."""
+        self._changes: tuple[UnitChanges, str] | None = None
+        """What the checkpoint that is under way writes of the unit and of the alerts."""
         self._shown = self._now_shown()
 
     def _open_snapshots(self) -> None:
@@ -376,7 +377,7 @@ class Runner:
         self.loop.run(sources, until_end=until_end)
         if self._alerts.changed:
             with self._store.transaction() as connection:
-                self._alerts.write(connection)
+                write_now(self._alerts, connection)
 
     # What the loop calls.
 
@@ -392,15 +393,20 @@ class Runner:
     def checkpoint(self, enough: Callable[[], bool]) -> Write:
         """Take what was collected; returns what counts and writes it."""
         statuses = [status for source in self.loop.sources for status in source.status()]
-        changes = self._unit.cut([status.partition for status in statuses])
-        self._changes = changes
+        changes = self._unit.stage([status.partition for status in statuses])
+        alerts = self._alerts.stage()
+        self._changes = changes, alerts
         self._shown = self._now_shown()
-        return lambda: self._unit.write(changes, enough, self._alerts.write)
+        return lambda: self._unit.write(
+            changes, enough, lambda connection: self._alerts.write(connection, alerts)
+        )
 
     def wrote(self) -> None:
         """Note that what was taken is counted and written."""
         assert self._changes is not None
-        self._unit.wrote(self._changes)
+        changes, alerts = self._changes
+        self._unit.committed(changes)
+        self._alerts.committed(alerts)
         self._changes = None
         self._checkpoint_at = self._now()
         self._snapshots.changed()

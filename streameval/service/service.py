@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,35 +27,29 @@ from streameval.service.join.label_join import open_join
 from streameval.service.loop import ReadLoop, Runner
 from streameval.service.probes import probes
 from streameval.service.progress import Progress
+from streameval.service.reload import differences, while_running
 from streameval.service.signals import on_signals
 from streameval.service.snapshot import Publisher
 from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.kafka import open_group
 from streameval.service.sources.raw import Opening, Position, Source
-from streameval.service.store.dialect import Connection
+from streameval.service.store.dialect import ONE_UNIT, Connection
 from streameval.service.store.kept_settings import (
     SupersededError,
     check_generation,
     join_group,
     keep_settings,
-)
-from streameval.service.store.postgres import ONE_UNIT, is_away, open_unclaimed
-from streameval.service.store.store import (
-    Store,
-    each_unit,
-    inbox_of,
     keep_window_order,
-    open_store,
-    read_store,
 )
+from streameval.service.store.postgres import is_away, open_unclaimed
+from streameval.service.store.sqlite import inbox_of
+from streameval.service.store.store import Store, each_unit, open_store, read_store
 from streameval.service.unit import Unit
 from streameval.service.upkeep.settings_migration import (
     SettingsMigration,
-    differences,
     migration_of,
     stored_retention,
-    while_running,
 )
 
 if TYPE_CHECKING:
@@ -224,7 +218,7 @@ def _open_settled(
     try:
         check_generation(store, generation)
         settings = with_stored_defaults(settings, stored_retention(store.meta()))
-        keep_window_order(store, settings)
+        keep_window_order(store, [window.name for window in settings.window])
         keep_settings(store, settings, generation)
     except BaseException:
         store.close()
@@ -305,7 +299,7 @@ def _check_group(settings: RunSettings, generation: int, store: Store | None) ->
         check_generation(store, generation)
     else:
         with closing(open_unclaimed(settings.store, ONE_UNIT)) as shown:
-            check_generation(cast("Store", shown), generation)
+            check_generation(shown, generation)
 
 
 def check_units(

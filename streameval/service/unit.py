@@ -5,9 +5,9 @@ each partition number that the group has assigned to it. Everything in a unit ch
 transaction, so a unit that is dropped from memory and opened again continues exactly where its
 store stands, whatever became of its last transaction.
 
-One thread reads and joins; at a checkpoint it takes what has changed since the last one
-(:meth:`Unit.cut`). Another thread may count that and write it (:meth:`Unit.write`), while the first
-goes on with what the next checkpoint will write. Nothing is changed by both.
+One thread reads and joins; at a checkpoint it stages what has changed since the last one
+(:meth:`Unit.stage`). Another thread may count that and write it (:meth:`Unit.write`), while the
+first goes on with what the next checkpoint will write. Nothing is changed by both.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ class Unit:
             self._collected.add(batch.partition, decoded.complete, batch)
         return _newest(decoded)
 
-    def cut(self, partitions: Iterable[str]) -> UnitChanges:
-        """Take what has changed since the last call; :meth:`write` and :meth:`wrote` follow.
+    def stage(self, partitions: Iterable[str]) -> UnitChanges:
+        """Take what has changed since the last call; :meth:`write` and :meth:`committed` follow.
 
         Args:
             partitions: Those that can be read; nothing expires before each has been.
@@ -178,9 +178,9 @@ class Unit:
             self._now(),
             complete,
             None if join is None else join.take(),
-            None if join is None else join.cut(),
-            self.positions.cut(),
-            self.quarantine.cut(),
+            None if join is None else join.stage(),
+            self.positions.stage(),
+            self.quarantine.stage(),
             self._decoder.label_kind,
         )
 
@@ -193,7 +193,7 @@ class Unit:
         """Count what was taken, and write everything in one transaction.
 
         Args:
-            changes: What :meth:`cut` has returned.
+            changes: What :meth:`stage` has returned.
             enough: Postpones further merging of stored rows.
             also: Writes what else belongs into the transaction.
 
@@ -208,10 +208,10 @@ class Unit:
             if self.join is not None and changes.join is not None:
                 self.join.write(connection, changes.join)
             also(connection)
-            positions = self.positions.write(changes.positions)
-            replayed = self.quarantine.write(changes.quarantine)
+            self.positions.write(connection, changes.positions)
+            self.quarantine.write(connection, changes.quarantine)
             self.events += counted
-            self._replayed += replayed
+            self._replayed += len(changes.quarantine.replayed)
             self.store.set_counters(
                 {
                     "checkpoints": changes.number,
@@ -225,12 +225,14 @@ class Unit:
                 self.store.set_meta(_LABEL_KIND, str(self._label_kind))
             self._rows.compact(enough)
         self.checkpoints = changes.number
-        return positions
+        return {name: one.position for name, one in changes.positions.items()}
 
-    def wrote(self, changes: UnitChanges) -> None:
+    def committed(self, changes: UnitChanges) -> None:
         """Note, in the thread that reads, that changes are committed."""
         if self.join is not None and changes.join is not None:
-            self.join.wrote(changes.join)
+            self.join.committed(changes.join)
+        self.positions.committed(changes.positions)
+        self.quarantine.committed(changes.quarantine)
 
     def _count(self, changes: UnitChanges) -> int:
         events, joined = changes.complete, changes.joined

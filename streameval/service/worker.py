@@ -196,7 +196,7 @@ class Worker:
 
     def _cut(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
         self._writing = writing = [
-            _Writing(number, unit := self._units[number], unit.cut(self._group.names(number)))
+            _Writing(number, unit := self._units[number], unit.stage(self._group.names(number)))
             for number in numbers
         ]
         return lambda: _write(writing, enough)
@@ -210,7 +210,7 @@ class Worker:
             if one.error is not None:
                 self._drop(one.number, one.error)
                 continue
-            one.unit.wrote(one.changes)
+            one.unit.committed(one.changes)
             self._written_at[one.number] = self._clock()
             late = self._late.setdefault(one.number, LateLog(f"partition {one.number}, "))
             late.log(one.unit.late)

@@ -37,10 +37,8 @@ _READERS = {
 }
 
 MAX_HEADER_BYTES = 2**28
-MAX_VALUES = 10_000_000
-"""Most values in a header: three bytes of JSON can cost 72 bytes of Python objects."""
-MAX_DEPTH = 64
-"""Most lists and dicts inside one another."""
+MAX_VALUES = 10_000_000  # of a header: three bytes of JSON can cost 72 bytes of Python objects
+MAX_DEPTH = 64  # of lists and dicts inside one another
 
 MAGIC = b"\x89streameval\r\n\x1a\n\x00"
 """First 16 bytes. As in PNG, a transfer in text mode damages at least one of them."""
@@ -77,23 +75,15 @@ class Unpacked(NamedTuple):
 
     kind: str
     data: dict[str, Any]
-    provenance: Any
-    """A plain structure as it was packed; None where there is none."""
-    checksum: bytes
-    """Of all bytes before it."""
-    size: int = 0
-    """Bytes of the state, uncompressed; 0 where it was not read."""
+    provenance: Any  # a plain structure as it was packed; None for a state without one
+    checksum: bytes  # of all bytes before it
+    size: int = 0  # bytes of the state, uncompressed
 
 
 def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None = None) -> bytes:
     """The bytes of a state: equal for equal data, whatever the order of the dicts' keys.
 
-    Data is ``None``, bool, int of any size, finite float, str, list, dict with str keys, and
-    one-dimensional numpy arrays of int64, float64 (finite), bool or uint8, nested at most 64
-    deep. Raises StateError for any other value, and says where it is.
-
-    >>> unpack(pack({"total": 3}, kind="example"), kind="example")
-    {'total': 3}
+    Raises StateError, which has the path, for a value that the format does not have.
     """
     if not isinstance(data, dict) or not isinstance(kind, str) or not kind:
         raise StateError(
@@ -133,14 +123,9 @@ def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None =
 
 
 def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]:
-    """The data that :func:`pack` packed; raises StateError, and nothing else, for other bytes.
+    """The data that :func:`pack` packed; raises StateError, and no other error, for other bytes.
 
-    Every length is compared with the bytes present before it is used. Arrays are read-only;
-    where ``data`` is immutable they are views of it and keep a reference to it, otherwise copies.
-
-    >>> unpack(b"PK", kind="example")
-    Traceback (most recent call last):
-    streameval.errors.StateError: not a streameval state file; it begins with b'PK'
+    Arrays are read-only: views of ``data`` if it is immutable, otherwise copies.
     """
     return unpack_one_of(data, (kind,)).data
 
@@ -198,7 +183,7 @@ def _provenance_of(tree: dict[str, Any]) -> Any:
 
 
 def compressed(data: bytes, *, least: int = _FEW_BYTES) -> bytes:
-    """What :func:`pack` gave, compressed from ``least`` bytes on where that saves enough."""
+    """What :func:`pack` gave, compressed from ``least`` bytes on if that saves enough."""
     if len(data) < least:
         return data
     view = memoryview(data)
@@ -224,10 +209,7 @@ def _regrouped(area: memoryview, rows: int) -> bytes:
 
 
 def decompressed(data: bytes | memoryview, *, limit: int | None = None) -> bytes | memoryview:
-    """The bytes that :func:`compressed` was given, at most ``limit``; raises StateError.
-
-    Other bytes are returned as they are, not checked. None: no more than the machine's memory.
-    """
+    """The bytes that :func:`compressed` was given, at most ``limit``; other bytes as they are."""
     view = memoryview(data)
     if format_of(view) != COMPRESSED or view[: len(MAGIC)] != MAGIC:
         return data
@@ -273,10 +255,7 @@ def _damaged(why: str) -> StateError:
 
 
 def inflated_header(file: BinaryIO) -> tuple[bytes, int]:
-    """The header (of format 1 none) and the format of a state in a compressed file.
-
-    The file is read from behind its first part, as far as needed; raises StateError.
-    """
+    """The header (of format 1 none) and the format of a compressed state, read from its stream."""
     inflater = zlib.decompressobj()
     file.read(_CONTENT_LENGTH.size)
     content, wanted, version = b"", FIRST_PART_BYTES, 0
@@ -518,7 +497,7 @@ def resolved(value: Any, take: Callable[[str, Path], npt.NDArray[Any]], path: Pa
 
 
 def encode_header(tree: object) -> bytes:
-    """The canonical text of a tree; raises StateError where :func:`parse_header` would."""
+    """The canonical text of a tree; raises StateError if :func:`parse_header` would."""
     text = _text(tree)
     _check_extent(text)
     return text
@@ -585,7 +564,7 @@ def _check_extent(text: bytes) -> None:
 
 
 def _descend(path: Path) -> None:
-    """Add a step to the path, for the keys or indices of a list or dict."""
+    """Add a step to the path, for the keys or indices of a list or dict; raises StateError."""
     if len(path) > MAX_DEPTH:
         raise StateError(f"{spelled(path[:4])}…: lists and dicts nest more than {MAX_DEPTH} deep")
     path.append("")

@@ -33,11 +33,11 @@ from streameval.state_files.codec import (
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Write ``data`` to ``path`` so that a crash leaves the old file or the new one.
 
-    A new file is written beside the old one, flushed to the disk, and renamed over it; then the
-    directory is flushed. The target of a link is replaced, and the permissions of an old file
-    are kept. Where the file system supports no nameless files, a kill may leave one
-    ``.streameval-*.tmp``. Raises StateError where the file cannot be written.
+    The target of a link is replaced, and the permissions of an old file are kept. On a file system
+    without nameless files a kill may leave one ``.streameval-*.tmp``. Raises StateError.
     """
+    # A new file is written beside the old one, flushed to the disk, and renamed over it; then the
+    # directory is flushed.
     name = _name(path)
     try:
         target = os.path.realpath(path)
@@ -53,10 +53,7 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 def read_file(
     path: str | os.PathLike[str], *, kind: str, max_bytes: int | None = None
 ) -> dict[str, Any]:
-    """The state in a file; raises StateError, which names the file.
-
-    A foreign or absurdly large file costs nothing: its first bytes and size are checked first.
-    """
+    """The state in a file; raises StateError, which names the file."""
     return read_one_of(path, (kind,), max_bytes=max_bytes).data
 
 
@@ -149,7 +146,7 @@ def _replace(target: str, data: bytes, mode: int | None) -> None:
 
 
 def _write_nameless(directory: str, temporary: str, data: bytes, mode: int | None) -> bool:
-    """Write a file that gets its name when it is complete; False where that is not supported."""
+    """Write a file that gets its name when it is complete; False if that is not supported."""
     if not hasattr(os, "O_TMPFILE"):
         return False
     try:

@@ -1,7 +1,7 @@
 """Which shards a state holds, so that merging counts none of them twice.
 
 A shard has a name, an epoch and a sequence of positions; or an identity of 16 bytes: the checksum
-of the bytes it was read from or written to, or random bytes where it was pickled before it had
+of the bytes it was read from or written to, or random bytes if it was pickled before it had
 another. Events that never left their evaluator are protected by that object's identity.
 """
 
@@ -83,12 +83,9 @@ class Overlap(NamedTuple):
     """What two provenances both hold."""
 
     what: str
-    epochs: tuple[int, int] | None = None
-    """Where the epochs of a shard differ: that of the first, and that of the second."""
-    unnamed: bool = False
-    """Whether it is known by its content only."""
-    by_chance: bool = False
-    """Whether the contents may be equal by chance."""
+    epochs: tuple[int, int] | None = None  # of a shard, if they differ: the first's, the second's
+    unnamed: bool = False  # whether it is known by its content only
+    by_chance: bool = False  # whether the contents may be equal by chance
 
 
 class Wording(NamedTuple):
@@ -107,18 +104,15 @@ class _Live:
 
     __slots__ = ("identity", "owner", "written")
 
-    notes: ClassVar[int] = 0
-    """How often any has become known by another identity."""
+    notes: ClassVar[int] = 0  # how often any has become known by another identity
 
     def __init__(self, owner: Provenance) -> None:
         self.owner = ref(owner)
-        self.identity: bytes | None = None
-        """What its files and pickles are known by."""
+        self.identity: bytes | None = None  # of its files and pickles
+        # The newest checksums of bytes that it was written to.
         self.written: deque[bytes] | None = None
-        """The newest checksums of bytes that it was written to."""
 
     def identify(self, identity: bytes) -> None:
-        """Become known by an identity."""
         self.identity = identity
         _Live.notes += 1
 
@@ -152,10 +146,10 @@ class Provenance:
     )
 
     def __init__(self) -> None:
+        # The identities of shards without a name.
         self.contents: set[bytes] = set()
-        """The identities of shards without a name."""
+        # By name and epoch: the borders of the sequences, ascending, ends and firsts in turn.
         self.shards: dict[str, dict[int, list[int]]] = {}
-        """By name and epoch: the borders of the sequences, ascending, ends and firsts in turn."""
         # The contents that are checksums of few events in memory.
         self._weak: set[bytes] = set()
         # Of the evaluators in memory whose unwritten events were merged; those that no longer
@@ -169,10 +163,7 @@ class Provenance:
 
     @classmethod
     def of(cls, unpacked: Unpacked, *, empty: bool, by_chance: bool = False) -> Provenance:
-        """The shards of a state that was read, of which an empty one holds none; raises StateError.
-
-        ``by_chance``: equal bytes may be of different events.
-        """
+        """The shards of a state that was read, whose bytes may be equal to others ``by_chance``."""
         if unpacked.provenance is not None:
             return cls.from_data(unpacked.provenance)
         new = cls()
@@ -196,7 +187,7 @@ class Provenance:
         self.add_shard(named)
 
     def add_shard(self, shard: Shard) -> None:
-        """Add a sequence of a shard, in one piece with those of it that adjoin."""
+        """Add a sequence of a shard, joined with its adjoining sequences."""
         name, epoch, first, end = shard
         borders = self.shards.setdefault(name, {}).setdefault(epoch, [])
         start, stop = bisect_left(borders, first), bisect_right(borders, end)
@@ -291,7 +282,7 @@ class Provenance:
         return self._known
 
     def check(self, other: Provenance) -> None:
-        """Raise StateError where events that both hold would count twice."""
+        """Raise StateError if events that both hold would count twice."""
         overlap = self.overlap(other)
         if overlap is None:
             return
@@ -300,16 +291,13 @@ class Provenance:
         warnings.warn(_doubt("it", overlap, "this one"), stacklevel=3)
 
     def missing(self, expected: Iterable[Shard]) -> list[Shard]:
-        """The expected shards, and parts of sequences, that are not held, whatever their epochs.
-
-        A sequence up to :data:`END` expects any part of the shard.
-        """
+        """The expected shards, and parts of sequences, that are not held, in whichever epoch."""
         result = []
         for shard in expected:
             epochs = self.shards.get(shard.name)
             if epochs is None:
                 result.append(shard)
-            elif shard.end != END:
+            elif shard.end != END:  # which expects any part of the shard
                 position = shard.first
                 for first, end in [*_sequences(epochs[max(epochs)]), (shard.end, shard.end)]:
                     missing_to = min(first, shard.end)
@@ -367,17 +355,17 @@ class Provenance:
 class Collection:
     """States that are merged together: refuses what would count twice, naming both.
 
-    The newest epoch of a shard replaces the older ones, whatever their sequences are: wherever
-    they stand among ``known`` states, else behind it. A newer epoch behind an older one is
-    refused, because what was merged cannot be subtracted.
+    The newest epoch of a shard replaces the older ones, whatever their sequences are: among
+    ``known`` states in any order, among others only those that follow it. A newer epoch after an
+    older one is refused, because what was merged cannot be subtracted.
     """
 
     def __init__(
         self, known: Iterable[tuple[str, Provenance]] = (), wording: Wording = IN_PYTHON
     ) -> None:
         self.union = Provenance()
+        # Warnings of states that were counted although another one has the same bytes.
         self.doubts: list[str] = []
-        """Of the states that were counted although their bytes are those of another."""
         self._wording = wording
         self._newest: dict[str, tuple[int, str]] = {}
         self._parts: list[tuple[str, Provenance]] = []
@@ -391,7 +379,7 @@ class Collection:
                 self._newest[shard] = newest, name
 
     def replaced(self, name: str, provenance: Provenance, *, live: bool = False) -> str | None:
-        """Why a state is left out; None where it is to be merged; raises StateError."""
+        """Why a state is left out; None if it is to be merged; raises StateError."""
         self._note(name, provenance)
         old = {
             shard: min(epochs)

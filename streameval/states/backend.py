@@ -27,18 +27,7 @@ class BackendError(StreamevalError, ImportError):
 
 
 def choose(name: str) -> str:
-    """The implementation for a value of the variable; it is compiled if the score index is.
-
-    Args:
-        name: ``"portable"``, ``"native"``, or ``""`` for the best there is.
-
-    Raises:
-        BackendError: The compiled index was requested and cannot be imported,
-            or the name is none of these.
-
-    >>> choose("portable")
-    'portable'
-    """
+    """The implementation for a value of the variable; it is compiled if the score index is."""
     if name not in ("", "native", "portable"):
         raise BackendError(f"{_VARIABLE}: expected native, portable or nothing, got {shown(name)}")
     if name != "portable":
@@ -55,14 +44,7 @@ def choose(name: str) -> str:
 
 
 def check_interpreter() -> None:
-    """Refuse a Python that runs without its lock, on which all states rely.
-
-    A free-threaded Python has taken the lock again where it loaded compiled modules that do
-    not declare that they do without.
-
-    Raises:
-        BackendError: The lock is not held.
-    """
+    """Refuse a Python that runs without its lock, on which all states rely."""
     locked = getattr(sys, "_is_gil_enabled", None)  # since Python 3.13
     if locked is not None and not locked():
         raise BackendError(
@@ -91,15 +73,7 @@ def backend() -> str:
 
 
 def slow_because(name: str = _BACKEND, wish: str = _WISH) -> str:
-    """Why no compiled parts are used, and how to use them; empty where they are.
-
-    Args:
-        name: The backend in use.
-        wish: The value of the variable.
-
-    >>> slow_because("native"), slow_because("portable", "portable")
-    ('', 'STREAMEVAL_BACKEND=portable: the slower portable parts are used; unset it')
-    """
+    """Why no compiled parts are used, and how to use them; empty where they are."""
     if name == "native":
         return ""
     if wish:
@@ -108,11 +82,7 @@ def slow_because(name: str = _BACKEND, wish: str = _WISH) -> str:
 
 
 def compiled(module: str) -> Any:
-    """A compiled module by its full name, or None where the portable code is used.
-
-    >>> (compiled("streameval.states.native.native_index") is None) == (backend() == "portable")
-    True
-    """
+    """A compiled module by its full name, or None where the portable code is used."""
     if _BACKEND == "native":
         try:
             return importlib.import_module(module)

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import IntArray, Label, Weight
 from streameval.states.class_events import COMPILED
-from streameval.states.fields import refuse, weights_field
+from streameval.states.fields import PROBABILITIES_KEY, Fields
 from streameval.states.ranking.weights import WeightArray
 from streameval.states.sums.fixed_point import UNIT, chunks, total_weight, total_weight_by_group
-from streameval.states.sums.loss_sums import LossSums, each_bin
+from streameval.states.sums.loss_sums import LossSums
 from streameval.states.sums.loss_terms import (
     ABSENT,
     ColumnTerms,
@@ -26,26 +25,17 @@ from streameval.states.sums.loss_terms import (
     rank_of,
     rows_of,
 )
-from streameval.states.sums.sum_vector import Field, Form, Parts, total_over
-
-_SIGNED = "probabilities"
+from streameval.states.sums.sum_vector import Field, Form, Parts, per_size, total_over
 
 
 class ClassProbabilitySums(LossSums):
     """Log loss, Brier score, ranks and reliability of multi-class events.
 
-    With p_k the probabilities of one event, t its true class and w its weight:
-
-        log loss = Σ w · (−ln p_t) / Σ w       p_t clipped to [2⁻⁵², 1 − 2⁻⁵²]
-        Brier    = Σ w · Σ_k (p_k − [k = t])² / Σ w     (not halved: 0 to 2)
-        rank     = number of classes ranked before t
-
-    Among equal probabilities the label that sorts later is ranked first in the
-    ranks, as in ``sklearn.metrics.top_k_accuracy_score``. Reliability is about
-    the predicted label: ``y_pred``, or the most probable label, of equal ones
-    the one that sorts first, as in ``np.argmax``. A label that an event does not
-    name has probability 0; a true class that is not named has rank −1 and
-    counts as not found whatever k.
+    The losses are those of :func:`streameval.metrics.log_loss` and ``brier_score``. A rank is the
+    number of classes before the true one; among equal probabilities the label that sorts later
+    is first, as in ``sklearn.metrics.top_k_accuracy_score``. A label that an event does not name
+    has probability 0; a true class that is not named has rank −1. Reliability is about the
+    predicted label: ``y_pred``, or the most probable one.
 
     Args:
         bins: Reliability bins of the predicted label's probability, 1 to 10,000.
@@ -62,8 +52,11 @@ class ClassProbabilitySums(LossSums):
     NAME = "class_probability"
     VALIDATED = True
     MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
+    KEYS = LossSums.KEYS | {"bin_correct", "ranks", "rank_weights"}
+    OPTIONAL = PROBABILITIES_KEY
+    SETTINGS = ("probabilities",)
 
-    bin_correct = Field[list[Weight]](each_bin)
+    bin_correct = Field[list[Weight]](per_size)
     """Of :attr:`bin_weights` the weight of those whose predicted label was true."""
 
     def __init__(self, bins: int = 10, *, probabilities: bool = True) -> None:
@@ -175,26 +168,17 @@ class ClassProbabilitySums(LossSums):
 
     # Soundness and other states
 
-    def _is_sound(self, terms: EventTerms | None = None) -> bool:
-        if terms is None:
-            return super()._is_sound() and self._ranks_agree()
-        return self._cells.get(terms[2], 0) >= 0 and super()._is_sound(terms)
-
-    def _ranks_agree(self) -> bool:
-        """Whether ranks and bins count the same events; bins only those of probabilities."""
-        found = self._in_bins()
-        if not self.probabilities:
-            return not found
-        total = sum(self._cells.values())
-        return total == found if self._exact else abs(total - found) <= 1e-6 * found
-
-    def _check_merge(self, other: Any) -> None:
-        if isinstance(other, ClassProbabilitySums) and self.probabilities != other.probabilities:
-            raise StateError(
-                f"merge: expected ClassProbabilitySums with probabilities={self.probabilities}, "
-                f"got {other.probabilities}"
-            )
-        super()._check_merge(other)
+    def _fault(self, terms: EventTerms | None = None) -> str:
+        agree = True
+        if terms is not None:
+            agree = self._cells.get(terms[2], 0) >= 0
+        elif not self.probabilities:
+            agree = not self._in_bins()
+        else:
+            more, less = self._about(self._in_bins())
+            agree = less <= sum(self._cells.values()) <= more
+        ranks = "" if agree else ".rank_weights: not of the events that the bins hold"
+        return super()._fault(terms) or ranks
 
     def _promote(self) -> None:
         super()._promote()
@@ -206,22 +190,13 @@ class ClassProbabilitySums(LossSums):
         """Plain data; equal content gives equal data."""
         form, ranks = super().to_state(), self.ranks
         form["ranks"], form["rank_weights"] = list(ranks), list(ranks.values())
-        # Written where it is False only: other files are as before.
-        return form if self.probabilities else {_SIGNED: False, **form}
+        return form if self.probabilities else {"probabilities": False, **form}
 
     @classmethod
-    def _keys(cls, data: object) -> frozenset[str]:
-        not_probabilities = {_SIGNED} if isinstance(data, dict) and _SIGNED in data else set()
-        return super()._keys(data) | {"ranks", "rank_weights"} | not_probabilities
+    def _of_settings(cls, fields: Fields) -> ClassProbabilitySums:
+        return cls(super()._of_settings(fields).bins, probabilities=fields.probabilities())
 
-    @classmethod
-    def _of_settings(cls, fields: Form) -> ClassProbabilitySums:
-        if fields.get(_SIGNED, False) is not False:
-            refuse(f"{cls.NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
-        new = super()._of_settings(fields)
-        return cls(new.bins, probabilities=_SIGNED not in fields)
-
-    def _read(self, fields: Form) -> None:
+    def _read(self, fields: Fields) -> None:
         super()._read(fields)
         if not self._exact:
             self._terms = None
@@ -229,18 +204,13 @@ class ClassProbabilitySums(LossSums):
         if type(ranks) is not list or not all(
             type(rank) is int and ABSENT <= rank < 2**53 for rank in ranks
         ):
-            refuse(f"{self.NAME}.ranks", f"integers from {ABSENT}", ranks)
+            fields.refuse("ranks", f"integers from {ABSENT}", ranks)
         if any(a >= b for a, b in pairwise(ranks)):
-            refuse(f"{self.NAME}.ranks", "each rank once, ascending", ranks)
-        weights = weights_field(fields, "rank_weights", self.NAME, self._exact, len(ranks))
+            fields.refuse("ranks", "each rank once, ascending", ranks)
+        weights = fields.weights("rank_weights", len(ranks))
         if not all(weights):
-            refuse(f"{self.NAME}.rank_weights", "weights above 0", weights)
+            fields.refuse("rank_weights", "weights above 0", weights)
         self._cells = dict(zip(ranks, weights, strict=True))
-
-    def _refuse_unsound(self) -> None:
-        super()._refuse_unsound()
-        if not self._ranks_agree():
-            raise StateError(f"{self.NAME}.rank_weights: not of the events that the bins hold")
 
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
@@ -250,7 +220,7 @@ class ClassProbabilitySums(LossSums):
             for rank, weight in zip(form["ranks"], form["rank_weights"], strict=True):
                 ranks.setdefault(rank, []).append((weight, factor))
         return {
-            **({_SIGNED: False} if _SIGNED in parts[0][0] else {}),
+            **{key: False for key in PROBABILITIES_KEY if key in parts[0][0]},
             **super().scaled(parts, unit),
             "ranks": sorted(ranks),
             "rank_weights": [total_over(ranks[rank], unit) for rank in sorted(ranks)],

@@ -1,10 +1,4 @@
-"""Pairwise wins between classes in each column of scores: the basis of multi-class AUC.
-
-The probability that a random event of class c outscores, in column c, a random
-event of class j comes from the scores of column c for events of class c against
-those for events of class j. One-vs-one AUC needs all these pairs; one-vs-rest
-their sums over j.
-"""
+"""Pairwise wins between classes in each column of scores: the basis of multi-class AUC."""
 
 from __future__ import annotations
 
@@ -27,20 +21,16 @@ from streameval.events.values import (
 from streameval.states.class_events import COMPILED
 from streameval.states.fields import (
     MOST_WEIGHT,
-    array_field,
-    bool_field,
-    fields_of,
-    labels_field,
+    PROBABILITIES_KEY,
+    Fields,
+    check_mergeable,
+    falls,
     never_counted,
-    refuse,
-    refuse_at,
     removable_weight,
-    weights_field,
 )
 from streameval.states.ranking.coarse_score import (
     BOUNDED_KEYS,
-    bounded_form,
-    bounds_fields,
+    bounds_of,
     check_cells,
     checked_limit,
     coarse,
@@ -64,6 +54,7 @@ if TYPE_CHECKING:
 RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share."""
 
+_KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
 _EVENTS_MOST = 1024
 _PARTS_MOST = 256
 _CELLS_LEAST = 2**22
@@ -75,6 +66,15 @@ class _Part(NamedTuple):
     entries: Entries
     counts: FloatArray = np.zeros(0)
     """The weight of each true class, at its code: that of the zeros of all other keys."""
+
+    @property
+    def size(self) -> int:
+        """Memory, in numbers."""
+        return 3 * len(self.entries.keys)
+
+    def part(self, *, zeros: bool) -> _Part:
+        """This part itself."""
+        return self
 
     def zeros(self, keys: IntArray) -> Entries:
         """The zeros of those of some keys that this part has no scores of."""
@@ -95,6 +95,11 @@ class _Rows(NamedTuple):
     """Code of each column."""
     scores: FloatArray
     weights: WeightArray | None
+
+    @property
+    def size(self) -> int:
+        """Memory, in numbers."""
+        return self.scores.size
 
     def part(self, *, zeros: bool) -> _Part:
         """The scores but 0; with ``zeros`` also the zeros beside another score of the same key."""
@@ -132,41 +137,23 @@ _MOST_PAIRS = 2**14
 
 
 class Rankings:
-    """Score indexes of columns, kept current with each event from their first read on.
+    """Score indexes of the columns that were read, kept current with each event from then on."""
 
-    One for each column that was read, of its class against all others or against one other.
-
-    >>> scores, rankings = ClassScores(), Rankings()
-    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
-    >>> scores.update("dog", {"dog": 1.0})
-    >>> rankings.wins(scores, "cat", None), rankings.wins(scores, "cat", "dog")
-    (2, 2)
-    """
-
-    __slots__ = ("_pairs", "_rest", "_unread", "kept")
+    __slots__ = ("_unread", "kept")
 
     def __init__(self) -> None:
-        self.kept = False
-        """Whether there is any ranking."""
         self._unread = 0  # batches since the last read
-        self._rest: dict[Label, ScoreIndex] = {}  # by column
-        self._pairs: dict[Label, dict[Label, ScoreIndex]] = {}  # by the other class, then by column
+        # By the other class, None being all others, then by column.
+        self.kept: dict[Label | None, dict[Label, ScoreIndex]] = {}
 
     def wins(self, scores: ClassScores, column: Label, other: Label | None) -> int:
-        """Twice the weight of the pairs that class ``column`` wins over ``other`` or all others.
-
-        Of whole weights; O(1) if it was read before, else O(n) of the column.
-        """
+        """Twice the whole weight of the pairs that ``column`` wins over ``other`` or all others."""
         self._unread = 0
-        kept = self._rest if other is None else self._pairs.get(other, {})
-        index = kept.get(column)
+        index = self.kept.get(other, {}).get(column)
         if index is None:
             index = scores.ranking(column, other)
-            self.kept = True
-            if other is None:
-                self._rest[column] = index
-            elif len(scores.counts) ** 2 <= _MOST_PAIRS:
-                self._pairs.setdefault(other, {})[column] = index
+            if other is None or len(scores.counts) ** 2 <= _MOST_PAIRS:
+                self.kept.setdefault(other, {})[column] = index
         wins = int(index.twice_u)
         if scores.not_probabilities:
             return wins
@@ -177,30 +164,28 @@ class Rankings:
 
     def mean_share(self, scores: ClassScores) -> float:
         """The macro mean of one-vs-rest AUCs; nan where it has to be read class by class."""
-        if COMPILED is None or not self.kept or scores.not_probabilities or not scores.exact:
+        rest = self.kept.get(None)
+        if COMPILED is None or not rest or scores.not_probabilities or not scores.exact:
             return math.nan
         self._unread = 0
-        mean: float = COMPILED.mean_share(self._rest, scores.counts, scores.total)
+        mean: float = COMPILED.mean_share(rest, scores.counts, scores.total)
         return mean
-
-    def forget(self) -> None:
-        """Drop all rankings."""
-        self._rest, self._pairs, self.kept = {}, {}, False
 
     def forget_class(self, label: Label) -> None:
         """Drop the rankings of a class that has no event any more."""
-        self._pairs.pop(label, None)
-        for rankings in (self._rest, *self._pairs.values()):
+        self.kept.pop(label, None)
+        for rankings in self.kept.values():
             rankings.pop(label, None)
 
     def follow(
         self, true: Label, scores: Mapping[Label, float], weight: int, not_probabilities: bool
     ) -> None:
         """Add one event, or remove it with a negative weight."""
-        if COMPILED is not None and weight == 1 and not (self._pairs or not_probabilities):
-            COMPILED.follow(self._rest, true, scores)
+        kept = self.kept
+        if COMPILED is not None and weight == 1 and not not_probabilities and [*kept] == [None]:
+            COMPILED.follow(kept[None], true, scores)
             return
-        for other, rankings in ((None, self._rest), *self._pairs.items()):
+        for other, rankings in kept.items():
             # Against one class only its events count, and those of the column's own class.
             both = other is None or other == true
             for column, score in scores.items() if both else ((true, scores.get(true, 0.0)),):
@@ -213,24 +198,18 @@ class Rankings:
                     index.revert(column == true, score, -weight)
 
     def follow_rows(self, scores: ClassScores, rows: _Rows) -> None:
-        """Add the rows of a batch that ``scores`` has just added.
-
-        Rankings are dropped after a large batch, or where they are seldom read: it is cheaper to
-        derive them anew.
-        """
-        if not self.kept:
-            return
-        self._pairs = {}
+        """Add the rows of a batch that ``scores`` has just added."""
         self._unread += 1
+        # After a large batch, or of rankings seldom read, it is cheaper to derive them anew.
         seldom = self._unread > _UNREAD_MOST or 8 * len(rows.true) > scores.total
         if seldom or scores.not_probabilities or not scores.exact:
-            self._rest = {}
-        self.kept = bool(self._rest)
-        for column, index in self._rest.items():
+            self.kept.clear()
+        self.kept = {other: kept for other, kept in self.kept.items() if other is None}
+        for column, index in self.kept.get(None, {}).items():
             rows.rank(scores._codes.get(column, LOW_KEY), index)
 
     def _check(self, scores: ClassScores) -> None:
-        for other, rankings in ((None, self._rest), *self._pairs.items()):
+        for other, rankings in self.kept.items():
             for column in rankings:
                 found = twice_u(scores.against(column, other))
                 assert self.wins(scores, column, other) == found
@@ -250,15 +229,6 @@ class ScoreFields:
         "not_probabilities",
     )
 
-    _codes: dict[Label, int]
-    _events: list[tuple[Label, Mapping[Label, float], Weight]]
-    _level: int
-    _whole: int
-    _wins: Rankings
-    counts: dict[Label, Weight]
-    exact: bool
-    not_probabilities: bool
-
 
 if not TYPE_CHECKING and COMPILED is not None:
     ScoreFields = COMPILED.ScoreFields
@@ -267,50 +237,35 @@ if not TYPE_CHECKING and COMPILED is not None:
 class ClassScores(ScoreFields):
     """Scores of each class's column by true class, and the pairwise wins between classes.
 
-    A label belongs to the state while some event has it as true class or gives
-    it a probability above 0; a probability of 0 is the same as none.
-
-    ``S[c][y]`` is the multiset of the scores that column c gave to events of true
-    class y. Only scores other than 0 are kept: how many zeros a multiset has follows
-    from the weight of its true class. With weights that are not whole that would be a
-    difference of floats, in which a light event's zero is lost beside a heavy one: then
-    a multiset has its zeros too, and only one without any other score is implied.
-
-    Events wait as they arrive, until a multiset is read or an older event is removed:
-    then all of them are folded into sorted arrays. Nothing grows with the number of pairs
-    of classes until :meth:`pair_wins` is read.
+    The state keeps, by column and true class, the multiset of the scores other than 0: how many
+    zeros it has follows from the weight of the true class. With weights that are not whole that
+    would be a difference of floats, in which a light event's zero is lost beside a heavy one:
+    then a multiset has its zeros too, and only one without any other score is implied.
 
     Args:
-        max_scores: Most distinct scores above 0 of each pair (column, true class),
-            beyond which all scores are coarsened, to one level; see
-            :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
+        max_scores: Most distinct scores above 0 of each multiset, beyond which all scores are
+            coarsened, to one level (:mod:`~streameval.states.ranking.coarse_score`); None: all.
         probabilities: Whether scores are probabilities; else any finite numbers, of which
             each event then names one for every label.
-        declared: The closed list of classes, each of which has a column, whether a label
-            belongs to the state or not; None where labels are discovered. It is not written.
-
-    Attributes:
-        counts: Weight of each true class.
-        exact: False from the first weight that is not whole: wins are floats then.
-        not_probabilities: Whether scores are no probabilities.
+        declared: The closed list of classes, each of which has a column; None where labels are
+            discovered: one then belongs to the state while some event has it as true class or
+            gives it a probability above 0. The list is not written.
 
     >>> scores = ClassScores()
     >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
     >>> scores.update("dog", {"cat": 0.25, "dog": 0.5, "cow": 0.25})
-    >>> scores.labels
-    ['cat', 'cow', 'dog']
     >>> scores.pair_wins("cat", "dog"), scores.pair_wins("cow", "dog")
     (2, 0)
     """
 
     __slots__ = (
         "_base",
-        "_blocks",
         "_folded",
         "_has_removed_columns",
-        "_limit",
-        "_parts",
+        "_size",
+        "_waiting",
         "declared",
+        "max_scores",
     )
 
     def __init__(
@@ -321,29 +276,24 @@ class ClassScores(ScoreFields):
         declared: tuple[Label, ...] | None = None,
     ) -> None:
         self.declared = declared
+        self.max_scores = checked_limit(max_scores)
         self.not_probabilities = not probabilities
-        self.counts = {}
+        self.counts: dict[Label, Weight] = {}  # the weight of each true class
         self.exact = True
         self._whole = 0  # sum of counts while exact
-        self._limit = checked_limit(max_scores)
         self._level = 0
         self._wins = Rankings()
         # Of all labels that occur; after a fold, their places in ascending order.
-        self._codes = {}
+        self._codes: dict[Label, int] = {}
         self._has_removed_columns = False  # whether one of them may occur no more
         self._base = KeyedScores()
         self._folded: dict[Label, Weight] = {}  # the counts of what is in the base
-        # What waits to be folded: single events, rows of one set of columns, and the rest.
-        self._events = []
-        self._blocks: list[_Rows] = []
-        self._parts: list[_Part] = []
+        # What waits to be folded; the events are the newest.
+        self._waiting: list[_Rows | _Part] = []
+        self._size = 0  # of all that waits
+        self._events: list[tuple[Label, Mapping[Label, float], Weight]] = []
 
     # Reading
-
-    @property
-    def max_scores(self) -> int | None:
-        """Most distinct scores of a column and true class; None where all are kept."""
-        return self._limit
 
     @property
     def whole(self) -> ClassScores:
@@ -391,27 +341,19 @@ class ClassScores(ScoreFields):
         self._fold()
         return self._base
 
-    def pair_wins(self, column: Label, other: Label) -> Weight:
-        """Twice the weight of pairs in which class ``column`` outscores ``other`` in that column.
-
-        A tie counts one half, so A(column | other) = wins / (2 · n_column · n_other). 0 when a
-        class has no events, or is compared with itself.
-        """
-        if column == other:
-            return 0 if self.exact else 0.0
-        return self._won(column, other)
-
-    def one_vs_rest_wins(self, column: Label) -> Weight:
-        """:meth:`pair_wins` of a class over all others together."""
-        return self._won(column, None)
-
-    def _won(self, column: Label, other: Label | None) -> Weight:
-        if column not in self.counts or not (other is None or other in self.counts):
+    def pair_wins(self, column: Label, other: Label | None) -> Weight:
+        """Twice the weight of the pairs in which ``column`` outscores ``other``, in its column."""
+        held = column in self.counts and (other is None or other in self.counts)
+        if column == other or not held:
             return 0 if self.exact else 0.0
         if not self.exact:
             return twice_u(self.against(column, other))
         self._fit()
         return self._wins.wins(self, column, other)
+
+    def one_vs_rest_wins(self, column: Label) -> Weight:
+        """:meth:`pair_wins` of a class over all others together."""
+        return self.pair_wins(column, None)
 
     def auc(self, column: Label, other: Label | None = None) -> float:
         """A(column | other) of float weights; None: over all other classes; nan without pairs."""
@@ -470,8 +412,9 @@ class ClassScores(ScoreFields):
         """:meth:`against` as an index, without zeros where no score is below; of whole weights."""
         # Rows are ranked as they are: to fold them would sort all columns.
         self._gather()
-        base = self._base
-        if other is not None or self.not_probabilities or self._parts or base.weights is not None:
+        base, rows = self._base, [each for each in self._waiting if isinstance(each, _Rows)]
+        derived = other is not None or self.not_probabilities or base.weights is not None
+        if derived or len(rows) < len(self._waiting):
             groups = self.against(column, other)
             if not self.not_probabilities:
                 held = groups.scores != 0.0
@@ -483,13 +426,13 @@ class ClassScores(ScoreFields):
         if end > start:
             positive = np.repeat(base.keys[start:end] & LOW_KEY == code, base.lengths[start:end])
             index.update_many(positive, base.scores[base.starts[start] : base.starts[end]])
-        for block in self._blocks:
-            block.rank(code, index)
+        for each in rows:
+            each.rank(code, index)
         return index
 
     def one_vs_rest(self, column: Label) -> ScoreIndex:
         """:meth:`one_vs_rest_groups` as a binary index."""
-        groups, limit = self.one_vs_rest_groups(column), self._limit
+        groups, limit = self.one_vs_rest_groups(column), self.max_scores
         if limit is not None:
             # Of all true classes together there may be more scores than of one.
             limit = max(limit, len(groups.scores))
@@ -625,20 +568,20 @@ class ClassScores(ScoreFields):
 
     def _relieve(self) -> None:
         """Fold where so much waits that the arrays would take less memory."""
-        waiting = sum(block.scores.size for block in self._blocks)
-        waiting += sum(3 * len(part.entries.keys) for part in self._parts)
         most = max(_CELLS_LEAST, 2 * len(self._base))
-        if self._limit is not None:
-            most = self._limit * len(self._codes)
-        if waiting > most or len(self._blocks) + len(self._parts) > _PARTS_MOST:
+        if self.max_scores is not None:
+            most = self.max_scores * len(self._codes)
+        if self._size > most or len(self._waiting) > _PARTS_MOST:
             self._fold()
+
+    def _keep(self, part: _Rows | _Part) -> None:
+        self._waiting.append(part)
+        self._size += part.size
 
     def _wait(self, rows: _Rows) -> None:
         """Add rows to what waits; where most scores are 0, the others alone take less memory."""
-        if 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size:
-            self._parts.append(rows.part(zeros=not self.exact))
-        else:
-            self._blocks.append(rows)
+        sparse = 4 * int(np.count_nonzero(rows.scores)) < rows.scores.size
+        self._keep(rows.part(zeros=not self.exact) if sparse else rows)
 
     def _gather(self) -> None:
         """Make rows of the events that wait."""
@@ -650,7 +593,7 @@ class ClassScores(ScoreFields):
         columns = np.array([codes.get(name, -1) for name in names], np.int64)
         known = COMPILED is not None and (columns >= 0).all()
         if known and COMPILED.read_rows(events, codes, names, scores, true):
-            self._blocks.append(_Rows(true, columns, scores, None))
+            self._keep(_Rows(true, columns, scores, None))
             return
         # Events of other weights, or that name other labels.
         places: dict[Label, int] = {}
@@ -668,7 +611,7 @@ class ClassScores(ScoreFields):
         weights = np.array([weight for _, _, weight in events], self._dtype)
         if self.exact:
             entries = Entries(columns[place] << KEY_SHIFT | true[at], values, weights[at])
-            self._parts.append(_Part(entries))
+            self._keep(_Part(entries))
         else:
             scores = np.zeros((len(events), len(places)))
             scores[at, place] = values
@@ -676,12 +619,12 @@ class ClassScores(ScoreFields):
 
     def _fold(self) -> None:
         """Sort what waits into the arrays, within the limit; O(n) where anything waits."""
-        waiting = self._events or self._blocks or self._parts
+        waiting = self._events or self._waiting
         if not (waiting or self._has_removed_columns or self._base.has_removed):
             return
         self._gather()
-        parts = [*self._parts, *(block.part(zeros=not self.exact) for block in self._blocks)]
-        self._blocks, self._parts = [], []
+        parts = [each.part(zeros=not self.exact) for each in self._waiting]
+        self._waiting, self._size = [], 0
         entries = [part.entries for part in parts]
         if not self.exact:
             # Each part adds its zeros to the multisets that it has no scores of.
@@ -692,12 +635,12 @@ class ClassScores(ScoreFields):
         self._base = self._base.absorbed(*entries)
         self._folded = self.counts.copy()
         self._rename()
-        if self._limit is not None:
-            self._coarsen(self._base.least_level(self._level, self._limit))
+        if self.max_scores is not None:
+            self._coarsen(self._base.least_level(self._level, self.max_scores))
 
     def _fit(self) -> None:
         """Raise the level to the least at which each multiset is within the limit."""
-        if self._limit is not None:
+        if self.max_scores is not None:
             self._fold()
 
     def _coarsen(self, level: int) -> None:
@@ -705,7 +648,7 @@ class ClassScores(ScoreFields):
         if level > self._level:
             self._level = level
             self._base = self._base.coarsened(level)
-            self._wins.forget()
+            self._wins.kept.clear()
 
     def _implied_zeros(self) -> Entries:
         """The zeros of the folded multisets that are not among their scores."""
@@ -749,7 +692,7 @@ class ClassScores(ScoreFields):
             self.exact = False
             self._base = self._base.promoted().absorbed(zeros)
             self.counts = {label: float(count) for label, count in self.counts.items()}
-            self._wins.forget()
+            self._wins.kept.clear()
 
     # Removing
 
@@ -767,11 +710,11 @@ class ClassScores(ScoreFields):
         whole = removable_weight(weight, self.exact)
         self._fit()
         event = y_true, {label: coarse(s, self._level) for label, s in proba.items()}, whole
-        if self._parts:
+        if any(isinstance(each, _Part) for each in self._waiting):
             # Some may have negative weights: what is sorted may be more than there is.
             self._fold()
         found = self._retract(*event) or self._take(*event)
-        if not found and (self._events or self._blocks):
+        if not found and (self._events or self._waiting):
             self._fold()
             found = self._take(*event)
         if not found:
@@ -831,20 +774,12 @@ class ClassScores(ScoreFields):
         self._check_capacity(other.labels, other.total)
 
     def merge(self, other: ClassScores, times: int = 1) -> None:
-        """Add the other's events so many times, or raise StateError and change nothing.
-
-        −1 removes what was merged before, exactly; both have whole weights then.
-        """
-        if not isinstance(other, ClassScores):
-            raise StateError(f"merge: expected ClassScores, got {shown(other)}")
+        """Add the other's events so many times; −1 removes merged ones, both of whole weights."""
+        check_mergeable(self, other, "max_scores", "probabilities")
         try:
             self._check_capacity(other.labels, times * other.total)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
-        for name in ("max_scores", "probabilities"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                raise StateError(f"merge: expected ClassScores with {name}={mine}, got {theirs}")
         if self.level < other.level:
             self._fold()
             self._coarsen(other.level)
@@ -861,24 +796,21 @@ class ClassScores(ScoreFields):
         codes = np.array([self._codes[label] for label in labels], dtype=np.int64)
         keys = codes[multisets.keys >> KEY_SHIFT] << KEY_SHIFT | codes[multisets.keys & LOW_KEY]
         entries = multisets.entries(keys, times)
-        self._parts.append(
-            _Part(entries) if self.exact else _Part(entries, self._weights_of(other.counts))
-        )
+        self._keep(_Part(entries) if self.exact else _Part(entries, self._weights_of(other.counts)))
         for true, count in list(other.counts.items()):
             self._count(true, times * count)
         self._has_removed_columns = self._has_removed_columns or times < 0
-        self._wins.forget()
+        self._wins.kept.clear()
         self._relieve()
 
     def copy(self) -> ClassScores:
         """An independent state of the same events; score arrays are shared."""
         new = ClassScores(probabilities=self.probabilities, declared=self.declared)
-        new.counts, new.exact, new._whole = self.counts.copy(), self.exact, self._whole
-        new._limit, new._level = self._limit, self._level
-        new._codes, new._has_removed_columns = self._codes.copy(), self._has_removed_columns
-        new._base, new._folded = self._base.shared(), self._folded.copy()
-        new._events, new._blocks = self._events.copy(), self._blocks.copy()
-        new._parts = self._parts.copy()
+        for name in ("exact", "max_scores", "_whole", "_level", "_size", "_has_removed_columns"):
+            setattr(new, name, getattr(self, name))
+        for name in ("counts", "_codes", "_folded", "_waiting", "_events"):
+            setattr(new, name, getattr(self, name).copy())
+        new._base = self._base.shared()
         return new
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -898,51 +830,100 @@ class ClassScores(ScoreFields):
             "weights": multisets.each().astype(self._dtype),
         }
         if self.not_probabilities:
-            form[_SIGNED] = False
-        if self._limit is not None:
-            form |= {"max_scores": self._limit, "level": self._level}
+            form["probabilities"] = False
+        if self.max_scores is not None:
+            form |= {"max_scores": self.max_scores, "level": self._level}
         return form
 
     @classmethod
     def from_state(cls, data: object, declared: tuple[Label, ...] | None = None) -> ClassScores:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        bounded = bounded_form(data)
-        # Written where it is False only: other files are as before.
-        not_probabilities = isinstance(data, dict) and _SIGNED in data
-        keys = _KEYS | (BOUNDED_KEYS if bounded else frozenset())
-        fields = fields_of(data, _NAME, keys | {_SIGNED} if not_probabilities else keys)
-        if not_probabilities and fields[_SIGNED] is not False:
-            refuse(f"{_NAME}.{_SIGNED}", "False or no such key", fields[_SIGNED])
-        max_scores, level = bounds_fields(fields, _NAME) if bounded else (None, 0)
-        exact = bool_field(fields, "exact", _NAME)
-        labels = labels_field(fields, "labels", _NAME)
+        fields = Fields(data, "class_scores", _KEYS, BOUNDED_KEYS, PROBABILITIES_KEY)
+        max_scores, level = bounds_of(fields)
+        probabilities = fields.probabilities()
+        new = cls(max_scores=max_scores, probabilities=probabilities, declared=declared)
+        new._level, new.exact = level, fields.exact
+        labels = fields.labels()
         if len(labels) > MAX_CLASSES:
-            raise StateError(
-                f"{_NAME}.labels: expected at most {MAX_CLASSES} labels, got {len(labels)}"
-            )
-        counts = weights_field(fields, "counts", _NAME, exact, len(labels))
-        most = MAX_TOTAL // max(1, len(labels)) if exact else MOST_WEIGHT
+            fields.refuse("labels", f"at most {MAX_CLASSES} labels", len(labels))
+        counts = fields.weights("counts", len(labels))
+        most = MAX_TOTAL // max(1, len(labels)) if new.exact else MOST_WEIGHT
         if sum(counts) > most:
-            refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(counts))
-        most_scores = None if max_scores is None else max_scores + (not exact)
-        multisets = _multisets(
-            fields, counts, exact, most_scores, not_probabilities=not_probabilities
-        )
-        check_cells(multisets.scores, None, level, _NAME)
-        named = set((multisets.keys >> KEY_SHIFT).tolist())
-        new = cls(max_scores=max_scores, probabilities=not not_probabilities, declared=declared)
-        new.exact, new._level = exact, level
+            fields.refuse("counts", f"a sum of at most {most}", sum(counts))
+        new._base = new._read(fields, counts)
+        named = set((new._base.keys >> KEY_SHIFT).tolist())
         for n, (label, count) in enumerate(zip(labels, counts, strict=True)):
             new._codes[label] = n
             if count:
                 new._count(label, count)
             elif n not in named:
-                refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
-        new._base = multisets
+                fields.refuse(f"labels[{n}]", "a label that occurs", label)
         new._folded = new.counts.copy()
-        if not exact:
+        if not new.exact:
+            # Older forms imply the zeros of floats, too.
             new._base = new._base.absorbed(new._implied_zeros())
         return new
+
+    def _read(self, fields: Fields, counts: list[Weight]) -> KeyedScores:
+        """The multisets of a written form, every value checked; raises StateError."""
+        columns, true = (fields.indices(key, len(counts)) for key in ("columns", "true"))
+        lengths = fields.array("lengths", np.int64)
+        if not len(columns) == len(true) == len(lengths):
+            raise StateError(
+                f"class_scores.columns: expected columns, true and lengths of one length, "
+                f"got {len(columns)}, {len(true)} and {len(lengths)}"
+            )
+        keys = columns << KEY_SHIFT | true
+        fields.refuse_at(falls(keys), "columns", "ascending (column, true), none twice", columns)
+        scores = fields.array("scores", np.float64)
+        weights = fields.array("weights", self._dtype)
+        if len(scores) != len(weights):
+            fields.refuse("weights", f"{len(scores)} weights", len(weights))
+        # Bounded one by one first, so that their sum cannot wrap around.
+        bad = (lengths < 1) | (lengths > len(scores))
+        if bad.any() or total_weight(lengths) != len(scores):
+            fields.refuse("lengths", f"lengths above 0 that add up to {len(scores)}", lengths)
+        starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
+        firsts = starts[:-1]
+        # False for nan.
+        if self.not_probabilities:
+            expected, good = "a finite score but 0", np.isfinite(scores) & (scores != 0.0)
+        else:
+            expected, good = "a score in (0, 1]", (scores > 0.0) & (scores <= 1.0)
+        if not self.exact:
+            good |= (scores == 0.0) & ~np.signbit(scores)
+        fields.refuse_at(~good, "scores", expected, scores)
+        falling = falls(scores)
+        falling[firsts] = False
+        fields.refuse_at(falling, "scores", "ascending scores, none twice", scores)
+        alone = (scores[firsts] == 0.0) & (lengths == 1)
+        fields.refuse_at(alone, "lengths", "a score but 0", lengths)
+        positive = (weights > 0) & (weights <= MOST_WEIGHT)
+        fields.refuse_at(~positive, "weights", "a weight above 0", weights)
+        if self._is_over_limit(lengths):
+            most = f"at most {self.max_scores} scores in each multiset"
+            fields.refuse("lengths", most, lengths.max())
+        of_class = np.array([counts[y] for y in true.tolist()], weights.dtype)
+        # Of floats, so that a sum of integers that wraps around is found as well.
+        over = np.add.reduceat(weights.astype(np.float64), firsts) > of_class * (1 + RESIDUE)
+        if self.exact:
+            over |= np.add.reduceat(weights, firsts) > of_class
+        if over.any():
+            at = int(np.argmax(over))
+            start, end = starts[at : at + 2].tolist()
+            fields.refuse(
+                f"weights[{start}:{end}]",
+                f"a sum of at most {of_class[at]}, the weight of the true class",
+                total_weight(weights[start:end]),
+            )
+        check_cells(fields, scores, None, self._level)
+        ones = self.exact and bool((weights == 1).all())
+        return KeyedScores(keys, starts, scores, None if ones else weights)
+
+    def _is_over_limit(self, lengths: IntArray) -> bool:
+        """Whether a multiset has more scores than :attr:`max_scores`; its zeros are one more."""
+        limit = self.max_scores
+        return limit is not None and bool((lengths > limit + (not self.exact)).any())
 
     def _check(self) -> None:
         self._wins._check(self)
@@ -967,8 +948,7 @@ class ClassScores(ScoreFields):
         for key, total in zip(base.keys.tolist(), base.totals.tolist(), strict=True):
             count = self.counts[labels[key & LOW_KEY]]
             assert total <= count + (0 if self.exact else RESIDUE * count)
-        most = None if self._limit is None else self._limit + (not self.exact)
-        assert most is None or (base.lengths <= most).all()
+        assert not self._is_over_limit(base.lengths)
         assert (coarse_column(base.scores, self._level) == base.scores).all()
 
     def __eq__(self, other: object) -> bool:
@@ -984,104 +964,6 @@ class ClassScores(ScoreFields):
 
     def __repr__(self) -> str:
         return f"<ClassScores of weight {self.total}, {len(self.labels)} classes>"
-
-
-# The written form of class scores: one dict for one content, and none other accepted.
-#
-# ===========  ==================================================================
-# ``exact``    bool: whether weights are integers
-# ``labels``   list of str or of int, ascending; each is a true class or a column
-# ``counts``   list: weight of each label as true class
-# ``columns``  int64 array: index into ``labels`` of each multiset's column
-# ``true``     int64 array: and of its true class; (column, true) ascend
-# ``lengths``  int64 array: number of distinct scores of each multiset, above 0
-# ``scores``   float64 array: those of all multisets, ascending in each, in (0, 1];
-#              also 0 where ``exact`` is False
-# ``weights``  int64 array, float64 once a weight was not whole; of like length
-# ===========  ==================================================================
-#
-# Where the scores are no probabilities: also ``probabilities``, False; scores are then any
-# finite ones but 0, and every event has one of every label.
-# How many zeros a multiset has follows from ``counts``, as a difference of integers. One of
-# floats would lose them beside heavier events, so that a multiset that is there has its own;
-# without any, as written before, they are that difference if it is more than rounding.
-# Where the scores are bounded: also ``max_scores``, the most of one multiset, and
-# ``level``, that of the cells of all.
-
-_NAME = "class_scores"
-_SIGNED = "probabilities"
-_KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
-
-
-def _multisets(
-    fields: dict[str, Any],
-    counts: list[Weight],
-    exact: bool,
-    most: int | None,
-    *,
-    not_probabilities: bool,
-) -> KeyedScores:
-    """The multisets of a written form, of at most so many scores each; raises StateError."""
-    column, true, lengths = (
-        array_field(fields, key, _NAME, np.int64) for key in ("columns", "true", "lengths")
-    )
-    if not len(column) == len(true) == len(lengths):
-        raise StateError(
-            f"{_NAME}.columns: expected columns, true and lengths of one length, "
-            f"got {len(column)}, {len(true)} and {len(lengths)}"
-        )
-    for name, indices in (("columns", column), ("true", true)):
-        outside = (indices < 0) | (indices >= len(counts))
-        refuse_at(outside, f"{_NAME}.{name}", f"an index into {len(counts)} labels", indices)
-    keys = column << KEY_SHIFT | true
-    falls = np.append(False, keys[1:] <= keys[:-1])
-    refuse_at(falls, f"{_NAME}.columns", "ascending (column, true), none twice", column)
-    scores = array_field(fields, "scores", _NAME, np.float64)
-    weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
-    if len(scores) != len(weights):
-        raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
-    # Bounded one by one first, so that their sum cannot wrap around.
-    bad = (lengths < 1) | (lengths > len(scores))
-    if bad.any() or total_weight(lengths) != len(scores):
-        raise StateError(f"{_NAME}.lengths: expected lengths above 0 that add up to {len(scores)}")
-    starts = np.append(0, np.cumsum(lengths)).astype(np.int64)
-    firsts = starts[:-1]
-    # False for nan.
-    good = (
-        np.isfinite(scores) & (scores != 0.0)
-        if not_probabilities
-        else (scores > 0.0) & (scores <= 1.0)
-    )
-    if not exact:
-        good |= (scores == 0.0) & ~np.signbit(scores)
-    expected = "a finite score but 0" if not_probabilities else "a score in (0, 1]"
-    refuse_at(~good, f"{_NAME}.scores", expected, scores)
-    falls = np.append(False, scores[1:] <= scores[:-1])
-    falls[firsts] = False
-    refuse_at(falls[: len(scores)], f"{_NAME}.scores", "ascending scores, none twice", scores)
-    alone = (scores[firsts] == 0.0) & (lengths == 1)
-    refuse_at(alone, f"{_NAME}.lengths", "a score but 0", lengths)
-    positive = (weights > 0) & (weights <= MOST_WEIGHT)
-    refuse_at(~positive, f"{_NAME}.weights", "a weight above 0", weights)
-    if most is not None and (lengths > most).any():
-        raise StateError(
-            f"{_NAME}.lengths: expected at most {most - (not exact)} scores in each multiset"
-        )
-    of_class = np.array([counts[y] for y in true.tolist()], weights.dtype)
-    # Of floats, so that a sum of integers that wraps around is found as well.
-    over = np.add.reduceat(weights.astype(np.float64), firsts) > of_class * (1 + RESIDUE)
-    if exact:
-        over |= np.add.reduceat(weights, firsts) > of_class
-    if over.any():
-        at = int(np.argmax(over))
-        start, end = starts[at : at + 2].tolist()
-        refuse(
-            f"{_NAME}.weights[{start}:{end}]",
-            f"a sum of at most {of_class[at]}, the weight of the true class",
-            total_weight(weights[start:end]),
-        )
-    ones = exact and bool((weights == 1).all())
-    return KeyedScores(keys, starts, scores, None if ones else weights)
 
 
 def class_counter(scores: ClassScores | None, sums: ClassProbabilitySums | None) -> Any:

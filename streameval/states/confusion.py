@@ -39,6 +39,7 @@ from streameval.states.confusion_parts.label_index import LabelIndex
 from streameval.states.confusion_parts.pair_counts import PairWeights, bool_pairs, code_pairs
 from streameval.states.fields import (
     MOST_WEIGHT,
+    check_mergeable,
     never_counted,
     removable_weight,
 )
@@ -160,31 +161,26 @@ _INDEX_BITS = 17
 class ConfusionCounts:
     """Confusion of a stream: weight of each (true, predicted) pair, sparse and exact.
 
-    Labels are ``str`` or ``int`` and are added as they occur, up to 100,000 of them;
-    a label without an event is removed. Labels of a closed
-    list are classes from the beginning, with support 0 and predicted 0, and
-    stay; their order is that of the rows. Only pairs that occur
-    take memory. Integer weights are counted as Python ints of any size; the
-    first weight that is not whole turns the state to float64 for good
-    (``exact`` becomes False).
+    Labels are ``str`` or ``int`` and are added as they occur, up to 100,000 of them; a label
+    without an event is removed. Labels of a closed list are classes from the beginning, and
+    stay; their order is that of the rows. Integer weights are counted as Python ints of any
+    size; the first weight that is not whole turns the state to float64 for good (``exact``
+    becomes False).
 
     Args:
-        labels: The closed list of classes; any other label is then an
-            InputError. None adds labels as they occur.
+        labels: The closed list of classes; any other label is then an InputError. None adds
+            labels as they occur.
 
     Cost:
-        About 0.1 µs for an event of weight 1 whose labels are known, however many
-        classes there are. What is summed over rows, columns or classes is kept
-        current by each event in O(1). With float weights it is computed on the first
-        read after an event, in O(K + cells), so that it follows from the cells alone.
+        About 0.1 µs for an event of weight 1 whose labels are known. Sums over rows, columns or
+        classes are kept current; with float weights they are computed on the first read after
+        an event, in O(K + cells).
 
     >>> counts = ConfusionCounts()
     >>> counts.update("cat", "cat")
     >>> counts.update("dog", "cat", weight=2)
     >>> counts.labels, counts.total, counts.correct
     (['cat', 'dog'], 3, 1)
-    >>> counts.to_array().tolist()  # rows true, columns predicted
-    [[1, 0], [2, 0]]
     >>> print(counts)
     true \\ predicted  cat  dog
     cat                 1    0
@@ -226,28 +222,24 @@ class ConfusionCounts:
             weight: How much it counts, above 0.
 
         Raises:
-            InputError: A label that is no str or int, or a str beside numbers;
-                a label outside the closed list; more than 100,000 labels; a
-                weight that is not above 0. Nothing is counted.
+            InputError: A label that is no str or int, is a str beside numbers, is outside the
+                closed list, or is one too many; a weight that is not above 0. Nothing is counted.
         """
         if weight is not _ONE:
             weight = canonical_weight(weight)
         elif self._cells.count_known(y_true, y_pred):
             return
         try:
-            i = self._index[y_true]
-            j = self._index[y_pred]
+            i, j = self._index[y_true], self._index[y_pred]
         except (KeyError, TypeError):
-            true = canonical_label(y_true, "y_true")
-            predicted = canonical_label(y_pred, "y_pred")
-            self.check(true, predicted)
-            i, j = self._label_index.add(true), self._label_index.add(predicted)
-        self._count_one(i, j, weight)
+            self.add_whole(y_true, y_pred, weight)
+        else:
+            self._count_one(i, j, weight)
 
     def check(self, y_true: Label, y_pred: Label, weight: Weight = 1) -> None:
         """Raise what :meth:`update` of a validated event would raise."""
         if y_true not in self._index or y_pred not in self._index:
-            self._label_index.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
+            self._label_index.check([("y_true", [y_true], [0]), ("y_pred", [y_pred], [0])], None)
 
     def check_many(
         self,
@@ -274,11 +266,10 @@ class ConfusionCounts:
 
         Raises:
             InputError: As :meth:`update`, with the position, or columns of
-                different length. Nothing of the call is counted.
+                different length. Nothing is counted.
 
         Cost:
-            0.3 ns an event for two boolean arrays without weights; for others
-            3 ns beyond finding the distinct labels.
+            3 ns an event beyond finding the distinct labels; 0.3 ns of two boolean arrays.
 
         >>> counts = ConfusionCounts()
         >>> counts.update_many(["cat", "dog", "dog"], ["cat", "cat", "dog"])
@@ -301,7 +292,7 @@ class ConfusionCounts:
 
         Raises:
             InputError: As :meth:`update`, with the position; an int weight may
-                pass that of one event. Nothing of the call is counted.
+                pass that of one event. Nothing is counted.
 
         >>> counts = ConfusionCounts()
         >>> counts.add_cells([("cat", "cat", 10), ("cat", "dog", 3)])
@@ -343,9 +334,9 @@ class ConfusionCounts:
         """Whether weights are whole, and no batch of weight 1 makes one pass 62 bits."""
         return self._cells.exact and self._cells.total < _ROOM
 
-    def add_whole(self, y_true: Label, y_pred: Label, weight: int) -> None:
-        """Count validated labels with a weight of any size; a negative one removes it."""
-        i, j = self._index.get(y_true), self._index.get(y_pred)
+    def add_whole(self, y_true: object, y_pred: object, weight: Weight) -> None:
+        """:meth:`update` with a weight that is not checked; a negative one removes it."""
+        i, j = self._find(y_true, "y_true"), self._find(y_pred, "y_pred")
         if i is None or j is None:
             true, predicted = canonical_label(y_true), canonical_label(y_pred)
             self._add([true], [predicted], [(0, 0, weight)], None)
@@ -356,9 +347,8 @@ class ConfusionCounts:
         """Remove one earlier event, exactly.
 
         Raises:
-            InputError: The event was never counted, the weight is not whole, or the
-                state holds float sums, from which nothing can be taken back
-                exactly. Nothing is changed.
+            InputError: The event was never counted, or a weight is or was not whole. Nothing is
+                changed.
 
         >>> counts = ConfusionCounts()
         >>> counts.update("cat", "dog")
@@ -368,16 +358,13 @@ class ConfusionCounts:
         """
         if weight is not _ONE or not self.exact:
             weight = removable_weight(weight, self.exact)
-        left: Weight = -1
+        i: int | None
+        j: int | None
         try:
-            i = self._index[y_true]
-            j = self._index[y_pred]
+            i, j = self._index[y_true], self._index[y_pred]
         except (KeyError, TypeError):
-            canonical_label(y_true, "y_true")
-            canonical_label(y_pred, "y_pred")
-        else:
-            left = self._take(i, j, weight)
-        if left < 0:
+            i, j = self._find(y_true, "y_true"), self._find(y_pred, "y_pred")
+        if i is None or j is None or self._take(i, j, weight) < 0:
             raise never_counted("event", (y_true, y_pred, weight))
 
     def check_merge(self, other: ConfusionCounts) -> None:
@@ -393,15 +380,13 @@ class ConfusionCounts:
                 events, which must have been counted.
 
         Raises:
-            StateError: One is closed and the other is not, or their closed
-                lists differ, be it in their order; labels of two kinds; more
+            StateError: The closed lists differ, be it in their order; labels of two kinds; more
                 than 100,000 labels together. Nothing is changed.
 
         Cost:
             O(cells of other).
         """
-        if not isinstance(other, ConfusionCounts):
-            raise StateError(f"merge: expected ConfusionCounts, got {shown(other)}")
+        check_mergeable(self, other)
         mine, theirs = self._label_index.closed, other._label_index.closed
         if mine is not theirs and (mine is None or theirs is None or list(mine) != list(theirs)):
             raise StateError(
@@ -438,7 +423,7 @@ class ConfusionCounts:
         return twin
 
     def __getstate__(self) -> object:
-        table = CellTable()
+        table: Any = CellTable()
         table._label_index = self._label_index
         table._cells = {i << _INDEX_BITS | j: weight for i, j, weight in self._cells.coded()}
         table._total, table._correct = (self.total, self.correct) if self.exact else (0, 0)
@@ -530,16 +515,15 @@ class ConfusionCounts:
         """The full matrix, rows true and columns predicted.
 
         Args:
-            labels: Rows and columns to show, in this order; a label never seen
-                gives zeros. None shows ``self.labels``.
+            labels: Rows and columns to show, in this order; a label never seen gives zeros. None
+                shows ``self.labels``.
 
         Returns:
-            (K, K) array of int64; of Python ints where one passes int64; of
-            float64 once a weight was not whole.
+            (K, K) array of int64; of Python ints where one passes int64; of float64 once a weight
+            was not whole.
 
         Raises:
-            InputError: More than 10⁸ cells, a label twice, or a str beside
-                numbers.
+            InputError: More than 10⁸ cells, a label twice, or a str beside numbers.
 
         >>> counts = ConfusionCounts.from_matrix([[2, 0], [1, 4]], ["a", "b"])
         >>> counts.to_array(["b", "a"]).tolist()
@@ -601,8 +585,8 @@ class ConfusionCounts:
         """The written form, the same for the same content.
 
         Args:
-            occurring: Write the labels that occur, ascending, and no closed list. An
-                evaluator writes its list once for all states.
+            occurring: Write the labels that occur, ascending, and no closed list, which an
+                evaluator writes once for all states.
 
         >>> ConfusionCounts.from_matrix([[2, 0], [1, 0]], ["a", "b"]).to_state()["weight"]
         array([2, 1])
@@ -611,11 +595,7 @@ class ConfusionCounts:
 
     @classmethod
     def from_state(cls, data: object) -> ConfusionCounts:
-        """The state that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: ``data`` is anything else.
-        """
+        """The state that :meth:`to_state` wrote; raises StateError."""
         form = read_form(data)
         return cls(form.labels if form.closed else None)._filled(form)
 
@@ -643,19 +623,14 @@ class ConfusionCounts:
     def _rows(self) -> tuple[list[str], list[list[str]], str]:
         """The header and the rows of the matrix, and a line on what is not shown."""
         labels = self.labels
-        shown = labels[:_MOST_PRINTED]
-        matrix = full_matrix(self.cells(), shown, exact=self.exact)
-        lines = zip(shown, matrix.tolist(), strict=True)
+        shown, more = labels[:_MOST_PRINTED], len(labels[_MOST_PRINTED:])
+        matrix = full_matrix(self.cells(), shown, exact=self.exact).tolist()
+        form = "{}" if self.exact else "{:.12g}"
         rows = [
-            [str(label), *(f"{cell:.12g}" if type(cell) is float else str(cell) for cell in line)]
-            for label, line in lines
+            [str(label), *map(form.format, line)] for label, line in zip(shown, matrix, strict=True)
         ]
-        more = len(labels) - len(shown)
-        return (
-            ["true \\ predicted", *map(str, shown)],
-            rows,
-            f"{more} more classes are not shown; to_array() has all" if more else "",
-        )
+        note = f"{more} more classes are not shown; to_array() has all" if more else ""
+        return ["true \\ predicted", *map(str, shown)], rows, note
 
     def __str__(self) -> str:
         header, rows, more = self._rows()
@@ -683,6 +658,7 @@ class ConfusionCounts:
     # The cells within
 
     def _set(self, label_index: LabelIndex) -> None:
+        """Have these labels and no cells."""
         self._label_index = label_index
         # The same dict, which saves update() a look-up.
         self._index = label_index.index
@@ -762,19 +738,7 @@ class ConfusionCounts:
 class CellTable:
     """The cells of a confusion as every version pickles them."""
 
-    __slots__ = (
-        "_cells",
-        "_correct",
-        "_label_index",
-        "_sums",
-        "_total",
-        "exact",
-        "quick",
-        "whole",
-    )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
+    __slots__ = ("_cells", "_correct", "_label_index", "_sums", "_total", "exact", "quick", "whole")
 
 
 def _finder(

@@ -1,8 +1,4 @@
-"""Events of several models' predictions: the weight of each joint cell.
-
-A comparison of models on the same events needs more than each model's own state: how
-often they are right or wrong together, and which scores they gave to one event.
-"""
+"""The weight of each joint cell of several models' predictions of the same events."""
 
 from __future__ import annotations
 
@@ -15,43 +11,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 from streameval.states.fields import (
-    MOST_WEIGHT,
-    array_field,
-    int_field,
-    labels_field,
+    Fields,
+    cell_weights,
+    check_mergeable,
     never_counted,
-    refuse,
+    same_forms,
 )
 from streameval.states.sums.sum_vector import Form, Parts, SumVector
 from streameval.tasks.comparison import MAX_MODELS
 
-_INT64_MAX = 2**63 - 1
 _KEYS = frozenset({"exact", "models", "labels", "true", "predicted", "scored", "scores", "weight"})
 
 
 @dataclass(frozen=True, slots=True)
 class JointColumns:
-    """Joint cells, column by column.
-
-    Args:
-        labels: The labels that occur, ascending.
-        true: Index of the true label; n of them.
-        predicted: Index of each model's label, of shape (n, models).
-        scored: Whether the models' scores are known.
-        scores: The models' scores, of shape (n, models); 0 where they are not known.
-        weight: Above 0: int64, float64, or Python ints where one passes int64.
-    """
+    """Joint cells, column by column; the labels that occur ascend, and codes are their places."""
 
     labels: list[Label]
     true: IntArray
     predicted: IntArray
+    """Of shape (n, models)."""
     scored: BoolArray
     scores: FloatArray
+    """Of shape (n, models); 0 where they are not known."""
     weight: npt.NDArray[Any]
+    """Above 0: int64, float64, or Python ints where one passes int64."""
 
     @property
     def models(self) -> int:
@@ -64,33 +52,6 @@ class JointColumns:
         return JointColumns(self.labels, *[column[rows] for column in columns])
 
 
-def _weight_array(weights: list[Weight], *, exact: bool) -> npt.NDArray[Any]:
-    if not exact:
-        return np.array(weights, dtype=np.float64)
-    if max(weights, default=0) > _INT64_MAX:
-        return np.array(weights, dtype=object)
-    return np.array(weights, dtype=np.int64)
-
-
-def _read_weight(value: object, length: int) -> npt.NDArray[Any]:
-    field = "joint.weight"
-    if type(value) is list:
-        if set(map(type, value)) != {int} or max(value) <= _INT64_MAX:
-            refuse(field, "an array, or a list of int of which one passes int64", value)
-        weight = np.array(value, dtype=object)
-    elif (
-        isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype in (np.int64, np.float64)
-    ):
-        weight = value.copy()
-    else:
-        refuse(field, "a column of weights", value)
-    if len(weight) != length:
-        refuse(field, f"{length} weights", len(weight))
-    if length and not (weight.min() > 0 and weight.max() <= MOST_WEIGHT):
-        refuse(field, "finite weights above 0", "others")
-    return weight
-
-
 @cache
 def _packer(models: int, scores: int) -> struct.Struct:
     return struct.Struct(f"<{models + 1}i{scores}d")
@@ -101,12 +62,6 @@ class JointCounts(SumVector):
 
     Events without scores are cells of labels only, of which there are few. With scores
     nearly every event is a cell of its own: 115 bytes of two models, 12 of each further one.
-
-    >>> joint = JointCounts()
-    >>> joint.update(1, (0.8, 0.4), 1, (1, 0))
-    >>> joint.update(0, (0.2, 0.4), 2, (0, 0))
-    >>> joint.total, joint.columns().scores.tolist()
-    (3, [[0.2, 0.4], [0.8, 0.4]])
     """
 
     # The cells of the base are by packed codes of 32 bits, then float64 scores: a tuple of tuples
@@ -114,6 +69,7 @@ class JointCounts(SumVector):
     __slots__ = ("_codes",)
     NAME = "joint"
     VALIDATED = True
+    KEYS = _KEYS
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,8 +106,8 @@ class JointCounts(SumVector):
     def _add(self, terms: bytes, weight: Weight) -> None:
         self._add_cell(terms, weight)
 
-    def _is_sound(self, terms: bytes | None = None) -> bool:
-        return terms is None or self._cells.get(terms, 0) >= 0
+    def _fault(self, terms: bytes | None = None) -> str:
+        return "" if terms is None or self._cells.get(terms, 0) >= 0 else ": below 0"
 
     def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
         return never_counted("y_true", y_true)
@@ -184,8 +140,7 @@ class JointCounts(SumVector):
             cells[key] = cells.get(key, 0) + weight
 
     def _check_merge(self, other: Any) -> None:
-        if not isinstance(other, JointCounts):
-            raise StateError(f"merge: expected JointCounts, got {shown(other)}")
+        check_mergeable(self, other)
         if self._cells and other.models not in (0, self._size):
             raise StateError(
                 f"merge: expected joint counts of {self._size} models, got {other._size}"
@@ -214,24 +169,21 @@ class JointCounts(SumVector):
             yield codes, scores, [self._cells[key] for key in keys]
 
     def columns(self) -> JointColumns:
-        """The cells, ascending by true label, labels, then scores: the same for equal content.
-
-        Cost:
-            O(cells · log cells), about 1 µs a cell.
-        """
+        """The cells, ascending by true label, labels, then scores: the same for equal content."""
         (short, _, weights), (long, values, more) = self._parts()
         indices = np.concatenate([short, long])
         names = list(self._codes)
         labels = sorted(names[code] for code in np.unique(indices).tolist())
         rank = {label: n for n, label in enumerate(labels)}
         indices = np.array([rank.get(label, 0) for label in names], dtype=np.int64)[indices]
+        weight = cell_weights(weights + more, exact=self._exact)
         cells = JointColumns(
             labels,
             indices[:, 0].copy(),
             indices[:, 1:].copy(),
             np.repeat([False, True], [len(short), len(long)]),
             np.concatenate([np.zeros((len(short), self.models)), values]),
-            _weight_array(weights + more, exact=self._exact),
+            np.array(weight, dtype=object) if type(weight) is list else weight,
         )
         # The last key of lexsort is the first to sort by.
         order = np.lexsort((*cells.scores.T[::-1], cells.scored, *indices.T[::-1]))
@@ -259,43 +211,40 @@ class JointCounts(SumVector):
             "weight": cells.weight.tolist() if cells.weight.dtype == object else cells.weight,
         }
 
-    @classmethod
-    def _keys(cls, data: object) -> frozenset[str]:
-        return _KEYS
-
-    def _read(self, fields: Form) -> None:
-        models = int_field(fields, "models", "joint", 0, MAX_MODELS)
-        labels = labels_field(fields, "labels", "joint")
-        true = array_field(fields, "true", "joint", np.int64)
-        predicted = array_field(fields, "predicted", "joint", np.int64)
+    def _read(self, fields: Fields) -> None:
+        models = fields.integer("models", 0, MAX_MODELS)
+        labels = fields.labels()
+        true = fields.array("true", np.int64)
+        predicted = fields.array("predicted", np.int64)
         scored, n = fields["scored"], len(true)
         if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
-            refuse("joint.scored", f"{n} bools", scored)
-        values = array_field(fields, "scores", "joint", np.float64)
+            fields.refuse("scored", f"{n} bools", scored)
+        values = fields.array("scores", np.float64)
         if len(predicted) != n * models:
-            refuse("joint.predicted", f"{n * models} values", len(predicted))
+            fields.refuse("predicted", f"{n * models} values", len(predicted))
         known = int(scored.sum())
         if len(values) != known * models:
-            refuse("joint.scores", f"{known * models} values", len(values))
+            fields.refuse("scores", f"{known * models} values", len(values))
         if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
-            refuse("joint.scores", "finite numbers without -0.0", "others")
+            fields.refuse("scores", "finite numbers without -0.0", "others")
         codes = np.column_stack([true, predicted.reshape(n, models)])
         occurring = np.unique(codes)
         if not np.array_equal(occurring, np.arange(len(labels))):
             expected = f"indices into {len(labels)} labels, each at least once"
-            refuse("joint.true", expected, occurring)
+            fields.refuse("true", expected, occurring)
         if bool(n) != bool(models):
-            refuse("joint.models", "a number of models where there are events", models)
-        weight = _read_weight(fields["weight"], n)
-        if self._exact == (weight.dtype == np.float64):
-            refuse("joint.weight", "ints where exact, else floats", weight.dtype)
+            fields.refuse("models", "a number of models where there are events", models)
+        weight, exact = fields.cell_weights("weight")
+        if len(weight) != n:
+            fields.refuse("weight", f"{n} weights", len(weight))
+        if self._exact != exact:
+            fields.refuse("weight", "ints where exact, else floats", fields["weight"])
         for has, width in ((False, 0), (True, models)):
             rows = np.flatnonzero(scored == has)
             if len(rows):
                 scores = values[: len(rows) * width].reshape(len(rows), width)
-                self._add_rows(labels, codes[rows], scores, weight[rows].tolist())
-        written = self.to_state()
-        if not all(np.array_equal(written[key], fields[key]) for key in _KEYS):
+                self._add_rows(labels, codes[rows], scores, [weight[row] for row in rows.tolist()])
+        if not same_forms(self.to_state(), fields):
             raise StateError("joint: expected distinct cells that ascend")
 
     @classmethod
@@ -307,17 +256,6 @@ class JointCounts(SumVector):
         total._cells = {key: weight / unit for key, weight in total._cells.items()}
         total._exact = False
         return total.to_state()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, JointCounts):
-            return NotImplemented
-        mine, theirs = self.to_state(), other.to_state()
-        return all(np.array_equal(mine[key], theirs[key]) for key in mine)
-
-    __hash__ = None  # mutable
-
-    def __repr__(self) -> str:
-        return f"<JointCounts of {len(self._cells)} cells, {self._size} models>"
 
     def _check(self) -> None:
         super()._check()

@@ -12,10 +12,10 @@ import numpy as np
 from streameval.errors import StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import FloatArray, Label, Weight
-from streameval.states.fields import never_counted, refuse
+from streameval.states.fields import Fields, never_counted
 from streameval.states.sums.fixed_point import UNIT, sum_units, to_units, total_weight
 from streameval.states.sums.loss_terms import FRACTION, columns_of_terms, event_terms
-from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector
+from streameval.states.sums.sum_vector import Field, Form, Parts, SumVector, per_size
 from streameval.tasks.comparison import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
 
 LOG_DIFFERENCE_SCALE = 64
@@ -25,18 +25,7 @@ _EIGHTH = 0.125  # 8² is LOG_DIFFERENCE_SCALE
 
 
 def losses_of(y_true: Any, given: float | Mapping[Label, float]) -> tuple[float, float]:
-    """Log loss and Brier term of one prediction, in whole units of 2**-60.
-
-    Args:
-        y_true: Whether the event is positive; several classes: its label.
-        given: The probability of positive; several classes: label -> probability.
-
-    Returns:
-        Both :data:`~streameval.tasks.comparison.NO_LOSS` where the score is no probability.
-
-    >>> losses_of("cat", {"cat": 1.0, "dog": 0.0})[1], losses_of(True, 7.5)
-    (0.0, (-1.0, -1.0))
-    """
+    """Log loss and Brier term of one prediction, in whole units of 2**-60; NO_LOSS without."""
     terms = event_terms(y_true, given)
     return (NO_LOSS, NO_LOSS) if terms is None else (terms[0] * FRACTION, terms[1] * FRACTION)
 
@@ -59,23 +48,15 @@ def columns_of_losses(batch: EventBatch) -> FloatArray:
     return table
 
 
-def _each(models: int) -> int:
-    return models
-
-
 def _pairs(models: int) -> int:
     return comb(models, 2)
 
 
 class JointLosses(SumVector):
-    """Σ of each model's log loss and Brier term, and of the squared difference of each pair.
+    """Σ of each model's losses, and of the squared difference of each pair of models.
 
-    The variance of the difference d of two models' losses follows without their events:
-
-        s² = Σ w·d² / Σ w − ((Σ w·a − Σ w·b) / Σ w)²
-
-    An event that has no probability of some model is left out. m models: m·(m + 1) sums,
-    however many events there are.
+    The variance of the difference of two models' losses follows without their events. An event
+    that has no probability of some model is left out.
 
     >>> losses = JointLosses()
     >>> losses.update(1, (0.5, 1.0, 0.25, 0.0), 1, (1, 0))
@@ -90,8 +71,8 @@ class JointLosses(SumVector):
     VALIDATED = True
 
     weight = Field[Weight]()
-    log_loss = Field[list[Weight]](_each, MOST_LOG_LOSS * UNIT)
-    brier = Field[list[Weight]](_each, MOST_BRIER * UNIT)
+    log_loss = Field[list[Weight]](per_size, MOST_LOG_LOSS * UNIT)
+    brier = Field[list[Weight]](per_size, MOST_BRIER * UNIT)
     log_loss_squares = Field[list[Weight]](_pairs, 22 * UNIT)  # (MOST_LOG_LOSS / 8)²
     """Of the pairs of models (0, 1), (0, 2), …."""
     brier_squares = Field[list[Weight]](_pairs, MOST_BRIER**2 * UNIT)
@@ -102,12 +83,7 @@ class JointLosses(SumVector):
         return self._size
 
     def difference(self, metric: str, a: int, b: int) -> tuple[Weight, Weight, int]:
-        """Σ w·d and Σ w·d² / scale in units of 2**-60, and that scale.
-
-        Args:
-            metric: ``"log_loss"`` or ``"brier_score"``; d is this loss of a less that of b.
-            a: Position of the one model; ``b``: of another.
-        """
+        """Σ w·d and Σ w·d² / scale in units of 2**-60, and that scale; d is a's loss less b's."""
         low, high = sorted((a, b))
         pair = comb(self.models, 2) - comb(self.models - low, 2) + high - low - 1
         if metric == "log_loss":
@@ -176,10 +152,10 @@ class JointLosses(SumVector):
         if other.models:
             self._add_sums([times * total for total in other._values])
 
-    def _read(self, fields: Form) -> None:
+    def _read(self, fields: Fields) -> None:
         super()._read(fields)
         if bool(self.models) != bool(self.weight) or self.models == 1:
-            refuse(f"{self.NAME}.models", "a number of models where there are events", self.models)
+            fields.refuse("models", "a number of models where there are events", self.models)
 
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
@@ -189,9 +165,6 @@ class JointLosses(SumVector):
     def _check(self) -> None:
         super()._check()
         assert bool(self.weight) == bool(self.models)
-
-    def __repr__(self) -> str:
-        return f"<JointLosses of {self.models} models, weight {self.weight}>"
 
 
 def _differences(losses: Sequence[Any]) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, shown
 from streameval.events.values import (
     Label,
     Weight,
@@ -17,14 +17,7 @@ from streameval.events.values import (
     weight_column,
 )
 from streameval.states.backend import compiled
-from streameval.states.fields import (
-    MOST_WEIGHT,
-    fields_of,
-    int_field,
-    labels_field,
-    never_counted,
-    refuse,
-)
+from streameval.states.fields import MOST_WEIGHT, Fields, check_mergeable, never_counted
 
 
 class LabelRun:
@@ -43,21 +36,15 @@ _NATIVE: Any = compiled("streameval.states.native.native_tallies")
 if not TYPE_CHECKING and _NATIVE is not None:
     LabelRun = _NATIVE.LabelRun
 
-_NAME = "succession"
 _KEYS = frozenset({"events", "last", "pairs", "repeats"})
 
 
 class LabelPersistence(LabelRun):
     """Consecutive pairs of true labels: how many, and how many of equal labels.
 
-    The one state that depends on the order of the events. The order of merged parts is unknown:
-    the pair across them is not counted, and the next event has no predecessor. Only the first
-    event can be removed: without any other its neighbours would become consecutive.
-
-    Attributes:
-        pairs: Number of events that had a predecessor.
-        repeats: Number of events whose label was the predecessor's.
-        last: The latest label; None at first and after a merge.
+    The order of merged parts is unknown: the pair across them is not counted, and the next event
+    has no predecessor. Only the first event can be removed: without any other its neighbours
+    would become consecutive.
 
     >>> weather = LabelPersistence()
     >>> for label in ["sun", "sun", "rain", "sun"]:
@@ -112,10 +99,7 @@ class LabelPersistence(LabelRun):
         )
 
     def forget_oldest(self, oldest: Label, following: Label | None) -> None:
-        """Remove the first event, given the first two labels; the second is None if it has none.
-
-        Raises InputError, and changes nothing, where these cannot be the first two.
-        """
+        """Remove the first event; raises InputError where these cannot be the first two labels."""
         repeats = self.repeats - (oldest == following)
         if following is None:
             known = self.events == 1 and self.last == oldest
@@ -132,8 +116,7 @@ class LabelPersistence(LabelRun):
 
     def merge(self, other: LabelPersistence) -> None:
         """Add the counts of another part of the stream, which is unchanged."""
-        if not isinstance(other, LabelPersistence):
-            raise StateError(f"merge: expected LabelPersistence, got {shown(other)}")
+        check_mergeable(self, other)
         if other.events:
             self.last = None if self.events else other.last
             self.events += other.events
@@ -154,19 +137,19 @@ class LabelPersistence(LabelRun):
     @classmethod
     def from_state(cls, data: object) -> LabelPersistence:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, _NAME, _KEYS)
+        fields = Fields(data, "succession", _KEYS)
         state = cls()
-        state.events = int_field(fields, "events", _NAME, 0, MOST_WEIGHT)
-        last = labels_field(fields, "last", _NAME)
+        state.events = fields.integer("events", 0, MOST_WEIGHT)
+        last = fields.labels(key="last")
         if len(last) > min(1, state.events):
-            refuse(f"{_NAME}.last", "at most one label, and none before any event", last)
+            fields.refuse("last", "at most one label, and none before any event", last)
         # Each part of the stream begins without a predecessor; without a last
         # label there were two parts at least.
         most = max(0, state.events - (1 if last else 2))
-        state.pairs = int_field(fields, "pairs", _NAME, 0, most)
-        state.repeats = int_field(fields, "repeats", _NAME, 0, state.pairs)
+        state.pairs = fields.integer("pairs", 0, most)
+        state.repeats = fields.integer("repeats", 0, state.pairs)
         if not last and state.events == 1:
-            refuse(f"{_NAME}.last", "the label of the one event", last)
+            fields.refuse("last", "the label of the one event", last)
         state.last = last[0] if last else None
         return state
 

@@ -15,9 +15,9 @@ from streameval.states.sums.fixed_point import (
     sum_units_by_group,
     total_weight,
 )
-from streameval.states.sums.loss_sums import MOST_BINS, bin_edges, each_bin
+from streameval.states.sums.loss_sums import MOST_BINS, bin_edges
 from streameval.states.sums.loss_terms import FRACTION, columns_of_terms, event_terms
-from streameval.states.sums.sum_vector import Field, SumVector
+from streameval.states.sums.sum_vector import Field, SumVector, per_size
 
 LOG_LOSS_SCALE = 64
 """The squares of log losses are kept divided by this, so that each is below 64."""
@@ -27,17 +27,11 @@ _EIGHTH = FRACTION / 8.0  # 8² is LOG_LOSS_SCALE
 
 
 class LossSquares(SumVector):
-    """Σ of the squared log loss, Brier term and calibration gap of each event.
+    """Σ of the squared log loss, Brier term and calibration gap of each event, for their variance.
 
-    Beside the sums of the same terms in :class:`~streameval.states.probability.ProbabilitySums`
-    or :class:`~streameval.states.class_probability.ClassProbabilitySums` they give the
-    variance of a loss, and of the gap p − y in each reliability bin:
-
-        s² = Σ w·x² / Σ w − (Σ w·x / Σ w)²
-
-    The terms are those of these states, rounded down to units of 2⁻⁶⁰, and their squares are
-    rounded down to units again (of log loss: of 2⁻⁵⁴). Binary scores outside [0, 1] are no
-    probabilities and are left out.
+    The terms are those of :class:`~streameval.states.sums.loss_sums.LossSums`, rounded down to
+    units of 2⁻⁶⁰, and their squares are rounded down to units again (of log loss: of 2⁻⁵⁴).
+    Binary scores outside [0, 1] are left out.
 
     >>> squares = LossSquares()
     >>> squares.update(True, 0.5)
@@ -56,7 +50,7 @@ class LossSquares(SumVector):
     """Σ weight · (ln q)², in units of 2**-54."""
     brier_squares = Field[Weight](None, 9 * UNIT)  # a Brier term is below 3
     """Σ weight · Brier term², in units of 2**-60."""
-    bin_gap_squares = Field[list[Weight]](each_bin, UNIT)
+    bin_gap_squares = Field[list[Weight]](per_size, UNIT)
     """Σ weight · (p − y)² in each reliability bin, in units of 2**-60."""
 
     def __init__(self, bins: int = 10) -> None:
@@ -69,9 +63,8 @@ class LossSquares(SumVector):
             return None
         loss, brier, _, confidence, hit = terms
         eighths, term, gap = loss * _EIGHTH, brier * FRACTION, confidence - hit
-        at = 3 + bisect_left(self._edges, confidence)
         return (
-            at,
+            3 + bisect_left(self._edges, confidence),
             int(eighths * eighths * _SCALE),
             int(term * term * _SCALE),
             int(gap * gap * _SCALE),
@@ -109,5 +102,7 @@ class LossSquares(SumVector):
         """How many reliability bins."""
         return self._size
 
-    def _is_sound(self, terms: Any = None) -> bool:
-        return super()._is_sound() and sum(self._values[3:]) <= self._most_weight() * UNIT
+    def _fault(self, terms: Any = None) -> str:
+        if sum(self._values[3:]) > self._about(self.weight)[0] * UNIT:
+            return self._no_events()
+        return super()._fault()

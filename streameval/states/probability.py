@@ -8,9 +8,9 @@ from streameval.events.truth import canonical_positive
 from streameval.events.values import Weight, canonical_score
 from streameval.states.backend import compiled
 from streameval.states.sums.fixed_point import UNIT, total_weight
-from streameval.states.sums.loss_sums import LossSums, each_bin
+from streameval.states.sums.loss_sums import LossSums
 from streameval.states.sums.loss_terms import EventTerms, binary_terms
-from streameval.states.sums.sum_vector import Field
+from streameval.states.sums.sum_vector import Field, per_size
 
 _NATIVE = compiled("streameval.states.native.native_tallies")
 
@@ -48,7 +48,7 @@ class ProbabilitySums(LossSums):
     FIELD = "probability"
     MOST_BRIER = UNIT
 
-    bin_positives = Field[list[Weight]](each_bin)
+    bin_positives = Field[list[Weight]](per_size)
     """Weight of the positive events in each bin."""
     outside = Field[Weight]()
     """Weight of the events whose score is not in [0, 1]."""
@@ -67,23 +67,17 @@ class ProbabilitySums(LossSums):
         Args:
             positive: Whether the event is positive.
             probability: The probability given to that, in [0, 1].
-            weight: Positive.
+            weight: Above 0.
 
         Raises:
-            InputError: ``positive`` is no bool, 0 or 1; the probability is not
-                finite; the weight is not positive. Nothing is counted.
+            InputError: One of them is none of that. Nothing is counted.
         """
         LossSums.update(self, positive, probability, weight)
 
     def update_many(  # type: ignore[override]
         self, positive: object, probability: object, weight: object | None = None
     ) -> None:
-        """Count many events, to the same bits as :meth:`update` of each.
-
-        Args:
-            positive: Column of bools.
-            probability: Column of floats.
-            weight: Column of positive weights; None is 1 each.
+        """Count columns of events, to the same bits as :meth:`update` of each.
 
         Raises:
             InputError: As :meth:`update`, with the position; or the columns
@@ -97,10 +91,9 @@ class ProbabilitySums(LossSums):
         """Remove one earlier event, exactly.
 
         Raises:
-            InputError: The weight is not whole, or was not for some event of
-                this state; or the remaining sums cannot be those of any events, so
-                it was never counted. (Sums cannot detect every such case.)
-                Nothing is changed.
+            InputError: A weight is or was not whole; or no events have the remaining sums, so
+                this one was never counted (sums cannot detect every such case). Nothing is
+                changed.
         """
         LossSums.revert(self, positive, probability, weight)
 
@@ -123,5 +116,5 @@ class ProbabilitySums(LossSums):
             weight = None if weight is None else weight[inside]
         super()._add_many(y_true, given, weight)
 
-    def _is_sound(self, terms: EventTerms | None = None) -> bool:
-        return self._values[-1] >= 0 and super()._is_sound(terms)
+    def _fault(self, terms: EventTerms | None = None) -> str:
+        return super()._fault(terms) if self._values[-1] >= 0 else ".outside: below 0"

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter, methodcaller
 from typing import Any, Literal
 
 from streameval.events.values import Weight
@@ -47,12 +48,8 @@ from streameval.states.weight_squares import WeightSquares
 
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
+_COMPARISON = frozenset({"comparison"})
 _NO_TASK: frozenset[str] = frozenset()
-
-
-def _written(state: Any) -> Form:
-    form: Form = state.to_state()
-    return form
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,9 @@ class StateRow:
     """Whether it may count fewer events than another of its feed, whatever the weights."""
     of_probabilities: bool = False
     """Whether it counts nothing where multi-class scores are no probabilities: not kept then."""
-    write: Callable[[Any], Form] = _written
+    kernel: str | None = None
+    """What ``native_fast_path`` does with the state; None: it calls its methods."""
+    write: Callable[[Any], Form] = methodcaller("to_state")
     """The written form inside a set of states."""
     read: Callable[[Any, object], Any] | None = None
     """From the plan and that form to the state, or StateError; None is ``from_state``."""
@@ -127,17 +126,31 @@ _LABELS = "labels: pass y_pred, a score= or proba= with each event"
 _SCORES = "scores: pass score= (or proba=) with each event"
 _PROBABILITIES = "probabilities: pass proba={label: probability} with each event"
 
+
+def _row(name: str, kind: Any, tasks: frozenset[str], requires: str, **columns: Any) -> StateRow:
+    """A row; without further columns of a state on ``SumVector`` that has no settings."""
+    usual: dict[str, Any] = {
+        "types": (kind,),
+        "input": "scores",
+        "make": lambda plan: kind(),
+        "support": attrgetter("weight"),
+        "weighted_sum": getattr(kind, "scaled", None),
+    }
+    return StateRow(name, tasks=tasks, requires=requires, **{**usual, **columns})
+
+
 STATES: dict[str, StateRow] = {
     row.name: row
     for row in (
-        StateRow(
-            name="confusion",
-            types=(ConfusionCounts,),
-            tasks=_BINARY | _MULTICLASS,
+        _row(
+            "confusion",
+            ConfusionCounts,
+            _BINARY | _MULTICLASS,
+            _LABELS,
             input="labels",
-            requires=_LABELS,
+            kernel="confusion",
             make=lambda plan: plan.confusion(),
-            support=lambda counts: counts.total,
+            support=attrgetter("total"),
             weighted_sum=weighted_sum.confusion,
             # The two labels of a binary task are known beforehand.
             refuses=_MULTICLASS,
@@ -145,133 +158,108 @@ STATES: dict[str, StateRow] = {
             write=lambda counts: counts.to_state(occurring=True),
             read=lambda plan, form: plan.confusion().restored(form),
         ),
-        StateRow(
-            name="index",
+        _row(
+            "index",
+            ScoreIndex,
+            _BINARY,
+            _SCORES,
             types=(ScoreIndex, ReferenceScoreIndex),
-            tasks=_BINARY,
-            input="scores",
-            requires=_SCORES,
+            kernel="index",
             make=lambda plan: ScoreIndex(max_scores=plan.max_scores),
             support=lambda index: index.positives + index.negatives,
             weighted_sum=weighted_sum.index,
             refuses=_BINARY,
         ),
-        StateRow(
-            name="probability",
-            types=(ProbabilitySums,),
-            tasks=_BINARY,
-            input="scores",
-            requires=_SCORES,
+        _row(
+            "probability",
+            ProbabilitySums,
+            _BINARY,
+            _SCORES,
+            kernel="losses",
             make=lambda plan: ProbabilitySums(plan.bins),
             support=lambda sums: sums.weight + sums.outside,
-            weighted_sum=ProbabilitySums.scaled,
             source="index",
             derive=lambda index, plan: ProbabilitySums.from_blocks(index.group_blocks(), plan.bins),
         ),
-        StateRow(
-            name="moments",
-            types=(ScoreMoments,),
-            tasks=_BINARY,
-            input="scores",
-            requires=_SCORES,
-            make=lambda plan: ScoreMoments(),
-            support=lambda moments: moments.count(True) + moments.count(False),
-            weighted_sum=ScoreMoments.scaled,
+        _row(
+            "moments",
+            ScoreMoments,
+            _BINARY,
+            _SCORES,
+            kernel="queued",
             source="index",
             derive=lambda index, plan: ScoreMoments.from_blocks(index.group_blocks()),
         ),
-        StateRow(
-            name="class_probability",
-            types=(ClassProbabilitySums,),
-            tasks=_MULTICLASS,
-            input="scores",
-            requires=_PROBABILITIES,
+        _row(
+            "class_probability",
+            ClassProbabilitySums,
+            _MULTICLASS,
+            _PROBABILITIES,
+            kernel="sums",
             make=lambda plan: ClassProbabilitySums(plan.bins, probabilities=plan.probabilities),
-            support=lambda sums: sums.weight,
-            weighted_sum=ClassProbabilitySums.scaled,
         ),
-        StateRow(
-            name="class_scores",
-            types=(ClassScores,),
-            tasks=_MULTICLASS,
-            input="scores",
-            requires=_PROBABILITIES,
+        _row(
+            "class_scores",
+            ClassScores,
+            _MULTICLASS,
+            _PROBABILITIES,
+            kernel="scores",
             make=lambda plan: ClassScores(
                 max_scores=plan.max_scores,
                 probabilities=plan.probabilities,
                 declared=plan.labels,
             ),
-            support=lambda scores: scores.total,
+            support=attrgetter("total"),
             weighted_sum=weighted_sum.class_scores,
             refuses=_MULTICLASS,
             read=lambda plan, form: ClassScores.from_state(form, plan.labels),
         ),
-        StateRow(
-            name="loss_squares",
-            types=(LossSquares,),
-            tasks=_BINARY | _MULTICLASS,
-            input="scores",
-            requires=_SCORES,
+        _row(
+            "loss_squares",
+            LossSquares,
+            _BINARY | _MULTICLASS,
+            _SCORES,
+            kernel="queued",
             make=lambda plan: LossSquares(plan.bins),
-            support=lambda squares: squares.weight,
-            weighted_sum=LossSquares.scaled,
             source="index",
             derive=lambda index, plan: LossSquares.from_blocks(index.group_blocks(), plan.bins),
             kept_for_intervals_of=frozenset({"probability", "class_probability"}),
             of_probabilities=True,
         ),
-        StateRow(
-            name="label_weights",
-            types=(WeightSquares,),
-            tasks=_BINARY | _MULTICLASS,
+        _row(
+            "label_weights",
+            WeightSquares,
+            _BINARY | _MULTICLASS,
+            _LABELS,
             input="labels",
-            requires=_LABELS,
-            make=lambda plan: WeightSquares(),
-            support=lambda weights: weights.total,
-            weighted_sum=WeightSquares.scaled,
+            kernel="weights",
             kept_for_intervals_of=frozenset({"confusion"}),
         ),
-        StateRow(
-            name="score_weights",
-            types=(WeightSquares,),
-            tasks=_BINARY | _MULTICLASS,
-            input="scores",
-            requires=_SCORES,
-            make=lambda plan: WeightSquares(),
-            support=lambda weights: weights.total,
-            weighted_sum=WeightSquares.scaled,
+        _row(
+            "score_weights",
+            WeightSquares,
+            _BINARY | _MULTICLASS,
+            _SCORES,
+            kernel="weights",
             kept_for_intervals_of=frozenset(
                 {"index", "probability", "moments", "class_probability", "class_scores"}
             ),
         ),
-        StateRow(
-            name="succession",
-            types=(LabelPersistence,),
-            tasks=_BINARY | _MULTICLASS,
+        _row(
+            "succession",
+            LabelPersistence,
+            _BINARY | _MULTICLASS,
+            "labels",
             input="order",
-            requires="labels",
-            make=lambda plan: LabelPersistence(),
-            support=lambda succession: succession.events,
+            kernel="run",
+            support=attrgetter("events"),
         ),
-        StateRow(
-            name="joint",
-            types=(JointCounts,),
-            tasks=frozenset({"comparison"}),
-            input="scores",
-            requires="predictions of every model",
-            make=lambda plan: JointCounts(),
-            support=lambda counts: counts.total,
-            weighted_sum=JointCounts.scaled,
-        ),
-        StateRow(
-            name="joint_losses",
-            types=(JointLosses,),
-            tasks=frozenset({"comparison"}),
-            input="scores",
-            requires="probabilities of every model",
-            make=lambda plan: JointLosses(),
-            support=lambda losses: losses.weight,
-            weighted_sum=JointLosses.scaled,
+        _row("joint", JointCounts, _COMPARISON, "predictions of every model"),
+        _row(
+            "joint_losses",
+            JointLosses,
+            _COMPARISON,
+            "probabilities of every model",
             counts_some=True,
         ),
     )
@@ -280,10 +268,6 @@ STATES: dict[str, StateRow] = {
 
 
 def states_of(task: str, names: Iterable[str]) -> tuple[StateRow, ...]:
-    """The rows of those of some states that a task can keep, in the order of :data:`STATES`.
-
-    >>> [row.name for row in states_of("multiclass", ["class_scores", "index", "confusion"])]
-    ['confusion', 'class_scores']
-    """
+    """The rows of those of some states that a task can keep, in the order of :data:`STATES`."""
     wanted = set(names)
     return tuple(row for row in STATES.values() if row.name in wanted and task in row.tasks)

@@ -17,11 +17,7 @@ __all__ = ["ScoreIndex", "restore_score_index"]
 
 
 def restore_score_index(state: dict[str, Any]) -> ScoreIndex:
-    """The index of a written state, in the implementation in use here; for pickle.
-
-    >>> restore_score_index(ScoreIndex([(True, 0.5)]).to_state()).positives
-    1
-    """
+    """The index of a written state, in the implementation in use here; for pickle."""
     return ScoreIndex.from_state(state)
 
 

@@ -1,8 +1,4 @@
-"""A set of states that are updated, merged and serialised together.
-
-A window keeps one or more of them: a sliding window one for each pane, each slice
-its own. The :class:`StatePlan` lists the states that a set keeps.
-"""
+"""A set of states that are updated, merged and serialised together."""
 
 from __future__ import annotations
 
@@ -15,17 +11,9 @@ from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch
 from streameval.events.values import Label, Weight
 from streameval.states.backend import compiled
-from streameval.states.class_probability import ClassProbabilitySums
-from streameval.states.class_scores import ClassScores, class_counter
+from streameval.states.class_scores import class_counter
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.label_persistence import LabelPersistence
-from streameval.states.loss_squares import LossSquares
-from streameval.states.moments import ScoreMoments
-from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.reference_index import check_room
 from streameval.states.registry import STATES, StateRow, states_of
-from streameval.states.score_index import ScoreIndex
-from streameval.states.weight_squares import WeightSquares
 from streameval.tasks.registry import TASKS, TaskName
 from streameval.tasks.task import Task
 
@@ -35,18 +23,8 @@ if TYPE_CHECKING:
 _NATIVE = compiled("streameval.states.native.native_fast_path")
 _SETS = compiled("streameval.states.native.batch_partition")
 _COUNTED_BY_SETS = frozenset({"confusion", "index"})
-_ROLES = {
-    ScoreIndex: "index",
-    ProbabilitySums: "losses",
-    ConfusionCounts: "confusion",
-    ClassScores: "scores",
-    ClassProbabilitySums: "sums",
-    LabelPersistence: "run",
-    ScoreMoments: "queued",
-    LossSquares: "queued",
-    WeightSquares: "weights",
-}
-"""What compiled code does with states; all others are counted in by their methods."""
+_KERNELS = {row.types[0]: row.kernel for row in STATES.values()}
+"""What compiled code does with the states of each class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +35,22 @@ class StatePlan:
         task: A name out of :data:`~streameval.tasks.registry.TASKS`.
         keeps: Names out of :data:`~streameval.states.registry.STATES` for this task.
         bins: Reliability bins of the probability states.
-        labels: The closed list of classes of a multi-class task, in its order;
-            None where labels are discovered. A binary task has two classes, 0
-            and 1, whether events of both occur or not.
+        labels: The closed list of classes of a multi-class task; None: labels are discovered.
         max_scores: Most distinct scores of a state that keeps scores, beyond which they
             are coarsened; None: all. What could be derived from all scores is then kept
             beside them, and stays exact.
         probabilities: Whether multi-class scores are probabilities, and not any numbers.
 
     Attributes:
-        rows: The rows of the states that are kept.
-        stored: Their names, in the order of the registry.
+        rows: The rows of the states that are kept; ``stored``: their names.
         derivable: The rows of those that follow from another that is kept while its scores
             are all there, and are written only where these have been coarsened.
         absent: The names of the states that are neither kept nor derived at a read.
         task_row: The task's object.
         checked: Whether a state may refuse an event that another has counted before.
         sorted: Whether :meth:`StateSet.add_part` counts sets of sorted batches in these states.
-        fed: The names of the states that are kept by :attr:`~StateRow.input`.
-        refusing: The same of those that may refuse a validated event.
+        fed: The names of the states that are kept by :attr:`~StateRow.input`; ``refusing``: of
+            those that may refuse a validated event.
     """
 
     task: TaskName
@@ -191,17 +166,9 @@ def _by_feed(rows: Iterable[StateRow]) -> dict[str, tuple[str, ...]]:
 
 
 class StateSet:
-    """The states of one set of events.
+    """The states of a plan, each an attribute by its name in the registry.
 
-    Each state of the plan is an attribute by its name in
-    :data:`~streameval.states.registry.STATES`; the other states of the registry
-    are None, or derived at the first read and then kept current.
-
-    >>> state_set = StateSet(StatePlan.everything("binary"))
-    >>> state_set.update(1, 1, 0.8)
-    >>> state_set.update(0, 1, 0.6)
-    >>> state_set.index.twice_u, state_set.confusion.correct
-    (2, 1)
+    Other states of the registry are None, or derived at the first read and then kept current.
     """
 
     plan: StatePlan
@@ -250,7 +217,7 @@ class StateSet:
         every = self._scored, self._labelled, self._ordered
         for states, queues, rest in zip(every, queued, others, strict=True):
             for state in states:
-                role = _ROLES.get(type(state))
+                role = _KERNELS.get(type(state))
                 if role == "weights" or (role == "queued" and binary):
                     queues.append(state)
                 elif role is None or role == "queued" or role in taken:
@@ -505,18 +472,12 @@ class StateSet:
         try:
             for names in self.plan.refusing.values():
                 for name in names:
-                    check_merge = (
-                        check_room if name == "index" else type(getattr(self, name)).check_merge
-                    )
-                    check_merge(getattr(self, name), getattr(other, name))
+                    getattr(self, name).check_merge(getattr(other, name))
         except InputError as error:
             raise StateError(f"merge: {error}") from None
 
     def merge(self, other: StateSet, times: int = 1) -> None:
-        """Add another state set's events, which is unchanged.
-
-        With ``times=-1``, where both are exact, remove those of one that was merged before.
-        """
+        """Add another state set's events; with ``times=-1``, both exact, remove merged ones."""
         if times > 0:
             self.check_merge(other)
         for name in self.plan.stored:
@@ -563,21 +524,7 @@ class StateSet:
         return row.support(getattr(self, row.name)) if row.name in self.plan.keeps else 0
 
     def effective_size(self, state: str) -> float:
-        """How many events of equal weight tell as much as those that a state has counted.
-
-        Whole weights are counts: the size is their sum. Others, and those of a fading window,
-        have Kish's effective size (Σw)² / Σw².
-
-        Returns:
-            At most the number of events where weights are not counts; nan where the plan
-            keeps no Σw².
-
-        >>> fractions = StateSet(StatePlan.everything("binary", intervals=True))
-        >>> for weight in (1, 0.5, 0.5):
-        ...     fractions.update(1, 1, 0.5, weight)
-        >>> fractions.effective_size("index")
-        2.6666666666666665
-        """
+        """The sum of whole weights, which are counts; of others Kish's size, nan without Σw²."""
         row = STATES[state]
         if getattr(self, row.name if row.name in self.plan.stored else str(row.source)).exact:
             return self.support(state)
@@ -704,11 +651,10 @@ for _row in STATES.values():
 
 
 class _DerivedStateSet(StateSet):
-    """What :meth:`StateSet.later` makes.
+    """What :meth:`StateSet.later` makes."""
 
-    A class of its own only because with a ``__getattr__`` Python takes four
-    times as long for every attribute, those that are set included.
-    """
+    # A class of its own only because with a ``__getattr__`` Python takes four times as long for
+    # every attribute, those that are set included.
 
     _make: Callable[[str], Any]
     _known_fed: Callable[[str], bool]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import InputError, StateError
+from streameval.errors import InputError
 from streameval.events.event import EventBatch
 from streameval.events.values import LabelColumn, Weight, weight_column
 from streameval.states.fields import MOST_WEIGHT, never_counted
@@ -15,18 +15,7 @@ from streameval.states.sums.sum_vector import Field, SumVector
 
 
 class WeightSquares(SumVector):
-    """Exact Σw and Σw² of the weights of events.
-
-    Events of different weights tell less than as many events of equal weight. Kish's
-    effective size is the number of events of equal weight whose mean has the same variance:
-
-        n_eff = (Σw)² / Σw²
-
-    Both sums are exact for any weights. An event is counted with the arguments of the
-    other states of a set; all but the weight are ignored.
-
-    Source:
-        Kish, Survey Sampling (1965), section 8.2.
+    """Exact Σw and Σw² of events: Kish's effective size is (Σw)² / Σw² (Survey Sampling, 1965).
 
     >>> weights = WeightSquares()
     >>> for weight in (1, 0.5, 0.5):
@@ -91,16 +80,14 @@ class WeightSquares(SumVector):
     def _never_counted(self, y_true: Any, given: Any, weight: int) -> InputError:
         return never_counted("weight", weight)
 
-    def _is_sound(self, terms: Any = None) -> bool:
-        """Whether some events have these sums: 0 < Σw² ≤ (Σw)², and whole ones Σw ≤ Σw²."""
+    def _fault(self, terms: Any = None) -> str:
+        # 0 < Σw² ≤ (Σw)², and of whole weights Σw ≤ Σw².
         total, under = self.sum.as_integer_ratio()
         squares, below = self.squares.as_integer_ratio()
         if total <= 0 or squares <= 0:
-            return total == squares == 0
+            sound = total == squares == 0
+        else:
+            sound = squares * under * under <= total * total * below
         if self._exact and not (under == below == 1 and total <= squares):
-            return False
-        return squares * under * under <= total * total * below
-
-    def _refuse_unsound(self) -> None:
-        if self.sum.value() > MOST_WEIGHT or not self._is_sound():
-            raise StateError(f"{self.NAME}: no events have these sums")
+            sound = False
+        return "" if sound and total <= under * MOST_WEIGHT else ": no events have these sums"

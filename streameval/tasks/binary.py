@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import (
-    MAX_WEIGHT,
     BoolArray,
     FloatArray,
     Label,
@@ -27,18 +26,14 @@ from streameval.events.values import (
 )
 from streameval.tasks.input import Input, InputOptions, ScoreColumns
 from streameval.tasks.task import FieldKind, Task
-from streameval.tasks.written_events import LARGEST, column, ints, label_list
+from streameval.tasks.written_events import LARGEST, column, read_labels, written_labels
 
 _MULTICLASS = 'task="multiclass" for more than two labels'
-_PROBABILITY = "a probability in [0, 1]"
 _SHOWN = 4
 
 
 class BinaryInput(Input):
-    """Labels that are positive or not, and predictions from scores of ``threshold`` and more.
-
-    The first label that is not ``positive`` becomes the negative one, unless both are declared.
-    """
+    """Labels that are positive or not, and predictions from scores of ``threshold`` and more."""
 
     __slots__ = ("negative", "positive", "threshold")
 
@@ -55,11 +50,8 @@ class BinaryInput(Input):
         if labels is not None:
             names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
             if len(set(names)) != 2 or self.positive not in names:
-                raise InputError(
-                    "labels",
-                    expected=f"two labels, one of them the positive {shown(self.positive)}",
-                    got=shown(names),
-                )
+                expected = f"two labels, one of them the positive {shown(self.positive)}"
+                raise InputError("labels", expected=expected, got=shown(names))
             self._learn(names[0] if names[1] == self.positive else names[1])
         elif self.positive in (0, 1):
             self._learn(1 - int(self.positive))
@@ -80,7 +72,7 @@ class BinaryInput(Input):
     def notes(self) -> dict[str, Any]:
         return {"positive": self.positive, "threshold": self.threshold}
 
-    # The negative label, which events may bring
+    # The negative label: the first one that is not positive, unless both are declared
 
     def to_parts(self) -> dict[str, Any]:
         return {"negative": self.negative}
@@ -193,12 +185,13 @@ class BinaryInput(Input):
         if not isinstance(proba, Mapping):
             number = canonical_score(proba, "proba", position)
             if not 0.0 <= number <= 1.0:
+                remedy = "pass a score that is not a probability as score="
                 raise InputError(
                     "proba",
-                    expected=_PROBABILITY,
+                    expected="a probability in [0, 1]",
                     got=shown(number),
                     position=position,
-                    remedy="pass a score that is not a probability as score=",
+                    remedy=remedy,
                 )
             return number
         shares = {
@@ -212,11 +205,8 @@ class BinaryInput(Input):
         return shares.get(self.positive, 0.0)
 
     def _named(self, given: Mapping[Any, Any], position: int | None = None) -> dict[Label, Any]:
-        """The value given for each of the two labels; learns nothing.
-
-        Files and data frames may name columns by text only, so the text of a
-        known numeric label is accepted for it.
-        """
+        """The value given for each of the two labels; learns nothing."""
+        # Files and data frames may name columns by text only.
         texts: dict[object, Label] = {str(label): label for label in self.known}
         found: dict[Label, Any] = {}
         for name, value in given.items():
@@ -224,11 +214,9 @@ class BinaryInput(Input):
             label = label if label in self.known else texts.get(label, label)
             self._label(label, "proba", position)
             if label in found or len(found) == 2:
+                got = f"{shown(label)} beside {shown(list(found))}"
                 raise InputError(
-                    "proba",
-                    expected="two labels, each once",
-                    got=f"{shown(label)} beside {shown(list(found))}",
-                    position=position,
+                    "proba", expected="two labels, each once", got=got, position=position
                 )
             found[label] = value
         return found
@@ -254,11 +242,7 @@ class BinaryInput(Input):
         return positive
 
     def _positive_column(self, proba: object, names: Mapping[Label, int]) -> object:
-        """The positive label's column of (n, 2) probabilities; any other shape as it is.
-
-        The columns are those of ``predict_proba``, whose order is that of the labels. Where
-        that is not negative, positive, they are refused: either order would be a guess.
-        """
+        """The positive label's column of (n, 2) probabilities; any other shape as it is."""
         matrix = array_of(proba)
         if matrix is None and isinstance(proba, Sequence) and proba:
             pair = isinstance(proba[0], (Sequence, np.ndarray)) and not isinstance(proba[0], str)
@@ -268,6 +252,8 @@ class BinaryInput(Input):
                 matrix = None
         if matrix is None or matrix.ndim != 2 or matrix.shape[1] != 2:
             return proba
+        # ``predict_proba`` has columns in the order of the labels. Unless that is negative,
+        # positive, they are refused: either order would be a guess.
         negative = next(iter(names), self.negative)
         if negative is None or not negative < self.positive:  # type: ignore[operator]
             known = "the negative label unknown" if negative is None else f"negative {negative!r}"
@@ -389,24 +375,17 @@ class BinaryTask(Task):
         return EventBatch(truths[y_true], truths[y_pred], score, weight)
 
     def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
-        """Columns, ``true`` and ``predicted`` as codes; ``score`` where ``scored`` is true."""
+        """Columns; ``score`` is 0 unless ``scored`` is true."""
         rows = list(events)
         return {
-            "labels": list(self.classes),
-            "true": ints(row[0] for row in rows),
-            "predicted": ints(row[1] for row in rows),
-            "weight": ints(row[3] for row in rows),
+            **written_labels(rows, list(self.classes)),
             "scored": np.asarray([row[2] is not None for row in rows], dtype=np.bool_),
             "score": np.asarray([row[2] or 0.0 for row in rows], dtype=np.float64),
         }
 
     def read_events(self, data: Any, plan: Any) -> list[EventFields]:
-        label_list(data, self.classes)
-        true = column(data, "true", "int64", None, 0, 1)
-        n = len(true)
-        predicted = column(data, "predicted", "int64", n, 0, 1)
-        weights = column(data, "weight", "int64", n, 1, MAX_WEIGHT)
-        scored = column(data, "scored", "bool", n, 0, 1).tolist()
-        values = column(data, "score", "float64", n, -LARGEST, LARGEST).tolist()
+        _, true, predicted, weights = read_labels(data, self.classes)
+        scored = column(data, "scored", "bool", len(true), 0, 1).tolist()
+        values = column(data, "score", "float64", len(true), -LARGEST, LARGEST).tolist()
         scores = [value if has else None for value, has in zip(values, scored, strict=True)]
-        return list(zip(true.tolist(), predicted.tolist(), scores, weights.tolist(), strict=True))
+        return list(zip(true, predicted, scores, weights, strict=True))

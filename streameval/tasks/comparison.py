@@ -11,7 +11,7 @@ from streameval.errors import StateError, shown
 from streameval.events.event import EventFields
 from streameval.events.values import MAX_WEIGHT
 from streameval.tasks.task import Task
-from streameval.tasks.written_events import LARGEST, column, ints, label_list
+from streameval.tasks.written_events import LARGEST, column, label_list, written_labels
 
 MAX_MODELS = 100
 """Most models of one comparison."""
@@ -29,8 +29,7 @@ MOST_BRIER = 3
 class ComparisonTask(Task):
     """The joint events of a comparison's models, which evaluators of their own count too.
 
-    An event's numbers are the models' scores, their log losses and their Brier terms, each where
-    it is kept.
+    An event's numbers are the models' scores, log losses and Brier terms, as far as they are kept.
     """
 
     name = "comparison"
@@ -41,15 +40,11 @@ class ComparisonTask(Task):
         """Columns with ``models`` codes of predicted labels an event, and numbers if ``scored``."""
         rows: list[tuple[Any, Any, Any, Any]] = list(events)
         labels = sorted({label for row in rows for label in (row[0], *row[1])})
-        code = {label: n for n, label in enumerate(labels)}
         return {
             "models": len(rows[0][1]) if rows else 0,
-            "labels": labels,
-            "true": ints(code[row[0]] for row in rows),
-            "predicted": ints(code[label] for row in rows for label in row[1]),
+            **written_labels(rows, labels, [label for row in rows for label in row[1]]),
             "scored": np.array([bool(row[2]) for row in rows], dtype=np.bool_),
             "scores": np.array([number for row in rows for number in row[2]], dtype=np.float64),
-            "weight": ints(row[3] for row in rows),
         }
 
     def read_events(self, data: Any, plan: Any) -> list[EventFields]:

@@ -30,14 +30,14 @@ _ONE = 1
 
 @dataclass(frozen=True, slots=True)
 class InputOptions:
-    """The options of an evaluator that are about its events; a task ignores those of others."""
+    """The options of an evaluator that are about its events; a task ignores other tasks' ones."""
 
     positive: object = 1
     threshold: object = 0.5
     labels: Sequence[object] | None = None
     probabilities: bool = True
+    # A fast path of the compiled code, for tasks whose kernel is of classes.
     plain_event: Callable[..., EventFields | None] | None = None
-    """A fast path of the compiled code, for tasks whose kernel is of classes."""
 
 
 class ScoreColumns(NamedTuple):
@@ -51,31 +51,24 @@ class ScoreColumns(NamedTuple):
 class Input:
     """Makes validated events and batches of a task from the arguments of an evaluator.
 
-    New labels of an event or batch are staged. Once it was counted they are committed; where it
-    was refused or reverted they are rolled back. A task gives the methods of labels and scores,
-    or overrides :meth:`event` and :meth:`batch` where its events are others.
-
-    Attributes:
-        known: From each known label to what states count of it; to be read only.
-        closed: Whether the labels were declared, and no other is accepted.
-        staged: New labels of the latest event or batch.
-        part: Whether predicted labels are kept, and whether scores are; None: both are.
-        threshold: From which score on compiled code predicts the positive label.
-        notes: Options that the numbers depend on, for reports.
+    New labels of an event or batch are staged. They are committed once it was counted, and rolled
+    back if it was refused or reverted. A task overrides the methods of labels and scores, or
+    :meth:`event` and :meth:`batch` if its events have other parts.
     """
 
     __slots__ = ("closed", "known", "part", "staged")
 
-    threshold: float = 0.0
-    score_field: str = "score"
-    """The argument that brings scores, in errors."""
+    threshold: float = 0.0  # from which score on compiled code predicts the positive label
+    score_field: str = "score"  # the argument that brings scores, in errors
+    # Whether columns of labels are codes of their names, in the order of ``names``.
     _codes: ClassVar[bool] = True
-    """Whether columns of labels are codes of their names, in the order of ``names``."""
 
     def __init__(self, *, closed: bool = False) -> None:
+        # From each known label to what states count of it; to be read only.
         self.known: dict[Any, Any] = {}
-        self.closed = closed
-        self.staged: tuple[Label, ...] = ()
+        self.closed = closed  # whether the labels were declared, and no other is accepted
+        self.staged: tuple[Label, ...] = ()  # new labels of the latest event or batch
+        # Whether predicted labels are kept, and whether scores are; None: both are.
         self.part: tuple[bool, bool] | None = None
 
     # What a task gives
@@ -102,7 +95,7 @@ class Input:
         raise NotImplementedError
 
     def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> NDArray[Any]:
-        """The predicted labels where only scores are given."""
+        """The predicted labels if only scores are given."""
         raise NotImplementedError
 
     def _labels_in(
@@ -133,7 +126,7 @@ class Input:
 
     @property
     def names(self) -> Mapping[Label, Label]:
-        """From the labels that states count to the user's, where these differ."""
+        """From the labels that states count to the user's, if these differ."""
         return {}
 
     @property
@@ -157,7 +150,7 @@ class Input:
     # Labels that an event brings
 
     def stage(self, labels: Iterable[Label]) -> None:
-        """Make those of the labels that are new the staged ones."""
+        """Stage the labels that are new, and no others."""
         self.staged = tuple([label for label in dict.fromkeys(labels) if label not in self.known])
 
     def stage_together(self, labels: Iterable[Label]) -> None:
@@ -183,7 +176,7 @@ class Input:
             self._learn(label)
 
     def check_merge(self, other: Self) -> None:
-        """Raise StateError where the labels of the two cannot be those of one evaluator."""
+        """Raise StateError if one evaluator cannot have the labels of both."""
 
     # Events
 

@@ -12,7 +12,6 @@ from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import (
     MAX_CLASSES,
-    MAX_WEIGHT,
     SUM_TOLERANCE,
     BoolArray,
     FloatArray,
@@ -38,18 +37,14 @@ from streameval.tasks.input import (
     nothing_given,
 )
 from streameval.tasks.task import FieldKind, Task
-from streameval.tasks.written_events import LARGEST, column, ints, label_list
+from streameval.tasks.written_events import LARGEST, column, ints, read_labels, written_labels
 
 _NO_SHARES = -1
 """In ``share_counts``: an event without probabilities."""
 
 
 class ClassInput(Input):
-    """Canonical labels, and predictions from probabilities, or from any scores of all classes.
-
-    Columns of an array are in the order of ``labels``. ``plain`` is a fast path: the fields of a
-    plain event with probabilities, or None for any other (``native_class_events.pyx``).
-    """
+    """Canonical labels, and predictions from probabilities, or from any scores of all classes."""
 
     __slots__ = ("_plain", "_texts", "classes", "probabilities", "score_field")
 
@@ -61,6 +56,7 @@ class ClassInput(Input):
         plain: Callable[..., EventFields | None] | None = None,
     ) -> None:
         super().__init__(closed=labels is not None)
+        # A fast path: the fields of a plain event with probabilities, or None for any other.
         self._plain = plain if probabilities else None
         self.probabilities = probabilities
         self.score_field = "proba" if probabilities else "score"
@@ -108,13 +104,7 @@ class ClassInput(Input):
         if self.known:
             check_same_kind(next(iter(self.known.values())), label, field, position)
         if self.closed:
-            raise InputError(
-                field,
-                expected=f"one of the classes {shown(list(self.classes))}",
-                got=shown(label),
-                position=position,
-                remedy=did_you_mean(str(label), self._texts),
-            )
+            raise self._unknown(label, field, position)
         if len(self.known) >= MAX_CLASSES:
             raise InputError(
                 field,
@@ -125,25 +115,26 @@ class ClassInput(Input):
             )
         return label
 
-    def _named(self, name: object, position: int | None = None) -> Label:
-        """The canonical label of a probability; learns nothing.
+    def _unknown(
+        self, label: Label, field: str, position: int | None, remedy: str = ""
+    ) -> InputError:
+        """The error of a label that is not declared."""
+        expected = f"one of the classes {shown(list(self.classes))}"
+        remedy = did_you_mean(str(label), self._texts) or remedy
+        return InputError(
+            field, expected=expected, got=shown(label), position=position, remedy=remedy
+        )
 
-        Files and data frames may name columns by text only, so the text of a
-        declared numeric label is accepted for it.
-        """
+    def _named(self, name: object, position: int | None = None) -> Label:
+        """The canonical label of a probability; learns nothing."""
         if not self.closed:
             return self._label(name, self.score_field, position)
         label = canonical_label(name, self.score_field, position)
+        # Files and data frames may name columns by text only.
         known = label if label in self.known else self._texts.get(label)
         if known is None:
-            raise InputError(
-                self.score_field,
-                expected=f"one of the classes {shown(list(self.classes))}",
-                got=shown(label),
-                position=position,
-                remedy=did_you_mean(str(label), self._texts)
-                or "name the columns by the labels, or pass an array in the order of labels=",
-            )
+            remedy = "name the columns by the labels, or pass an array in the order of labels="
+            raise self._unknown(label, self.score_field, position, remedy)
         return known
 
     def event(
@@ -161,12 +152,9 @@ class ClassInput(Input):
 
     def _shares(self, proba: object, true: Label) -> dict[Label, float]:
         if not isinstance(proba, Mapping):
-            raise InputError(
-                self.score_field,
-                expected="a mapping label -> "
-                + ("probability" if self.probabilities else "number"),
-                got=f"{shown(proba)} of type {type(proba).__name__}",
-            )
+            expected = f"a mapping label -> {'probability' if self.probabilities else 'number'}"
+            got = f"{shown(proba)} of type {type(proba).__name__}"
+            raise InputError(self.score_field, expected=expected, got=got)
         shares: dict[Label, float] = {}
         for name, share in proba.items():
             label = self._named(name)
@@ -182,12 +170,9 @@ class ClassInput(Input):
 
     def _score_missing(self, named: Iterable[Label], position: int | None = None) -> InputError:
         missing = [label for label in self.classes if label not in set(named)]
-        return InputError(
-            self.score_field,
-            expected="a score of every label, with probabilities=False",
-            got=f"none of {shown(missing[0])}",
-            position=position,
-        )
+        expected = "a score of every label, with probabilities=False"
+        got = f"none of {shown(missing[0])}"
+        return InputError(self.score_field, expected=expected, got=got, position=position)
 
     def _scores_given(self, score: object, proba: object) -> object:
         """What an event or a batch has of each label, or None; raises InputError."""
@@ -243,11 +228,11 @@ class ClassInput(Input):
         assert batch.y_pred is not None
         labels = list(names)
         codes = np.unique(np.concatenate([batch.y_true, batch.y_pred])).tolist()
-        named = np.full((len(batch), len(batch.score_labels)), True)
+        scored = batch.score_labels if len(batch) else ()
         if batch.named is not None:
-            named = batch.named
-        columns = np.flatnonzero(named.sum(axis=0)).tolist()
-        return [labels[code] for code in codes] + [batch.score_labels[n] for n in columns]
+            columns = np.flatnonzero(batch.named.any(axis=0)).tolist()
+            scored = tuple(batch.score_labels[n] for n in columns)
+        return [*(labels[code] for code in codes), *scored]
 
     def _matrix(
         self, proba: object, length: int
@@ -311,9 +296,8 @@ class ClassInput(Input):
                 self.score_field, expected=expected, got="rows of different length"
             ) from None
         if array.ndim != 2 or array.dtype.kind not in "fiu":
-            raise InputError(
-                self.score_field, expected=expected, got=f"{array.dtype} of {array.shape}"
-            )
+            got = f"{array.dtype} of {array.shape}"
+            raise InputError(self.score_field, expected=expected, got=got)
         if not self.closed:
             raise InputError(
                 self.score_field,
@@ -368,11 +352,7 @@ class MulticlassTask(Task):
         return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred), batch.weight
 
     def write_events(self, events: Iterable[EventFields]) -> dict[str, Any]:
-        """Columns, ``true`` and ``predicted`` as codes into ``labels``.
-
-        Probabilities are ``shares`` of the labels ``share_labels``, ``share_counts`` of them an
-        event (−1 for none), by ascending label.
-        """
+        """Columns; of an event ``share_counts`` (−1 for none) ``shares`` of ``share_labels``."""
         rows = list(events)
         names: set[Label] = set()
         for true, predicted, score, _ in rows:
@@ -383,32 +363,19 @@ class MulticlassTask(Task):
         # By label, so that one event is written in one way.
         given = [dict(sorted(s.items(), key=lambda item: code[item[0]])) for s in shares if s]
         return {
-            "labels": labels,
-            "true": ints(code[row[0]] for row in rows),
-            "predicted": ints(code[row[1]] for row in rows),
-            "weight": ints(row[3] for row in rows),
+            **written_labels(rows, labels),
             "share_counts": ints(_NO_SHARES if s is None else len(s) for s in shares),
             "share_labels": ints(code[label] for s in given for label in s),
             "shares": np.asarray([v for s in given for v in s.values()], dtype=np.float64),
         }
 
     def read_events(self, data: Any, plan: Any) -> list[EventFields]:
-        labels = label_list(data)
-        last = len(labels) - 1
-        true = column(data, "true", "int64", None, 0, last)
-        n = len(true)
-        predicted = column(data, "predicted", "int64", n, 0, last)
-        weights = column(data, "weight", "int64", n, 1, MAX_WEIGHT)
+        labels, true, predicted, weights = read_labels(data)
         ends = (0.0, 1.0) if plan.probabilities else (-LARGEST, LARGEST)
+        scores = _mappings(data, len(true), labels, ends)
         return [
             (labels[t], labels[p], score, weight)
-            for t, p, score, weight in zip(
-                true.tolist(),
-                predicted.tolist(),
-                _mappings(data, n, labels, ends),
-                weights.tolist(),
-                strict=True,
-            )
+            for t, p, score, weight in zip(true, predicted, scores, weights, strict=True)
         ]
 
 

@@ -19,7 +19,7 @@ TASKS: dict[str, Task] = {
 
 
 def task_names() -> tuple[str, ...]:
-    """The tasks of evaluators, of which a comparison has one for its models."""
+    """The tasks of evaluators; the models of a comparison have one of them."""
     return tuple(name for name, task in TASKS.items() if task.evaluated)
 
 
@@ -30,5 +30,5 @@ def one_of_tasks() -> str:
 
 
 def likely_task(one_score: object) -> TaskName:
-    """The task where none is named: binary with a score or an option of its labels."""
+    """The task if none is named: binary with a score or an option of its labels."""
     return BinaryTask.name if one_score else MulticlassTask.name

@@ -19,36 +19,28 @@ FieldKind: TypeAlias = Literal["label", "number", "probability", "probabilities"
 
 
 class Task:
-    """One task: a subclass of this class, of which :data:`~streameval.tasks.registry.TASKS` has
-    one object. Methods are functions of their arguments; the object holds no state.
+    """One task; :data:`~streameval.tasks.registry.TASKS` has one object of each subclass.
 
-    Events and batches are those that the task's own input validated. The defaults are for labels
-    and scores that states take as the input gives them.
-
-    Attributes:
-        name: In ``task=``, files and errors.
-        adjective: In prose.
-        classes: The labels as states count them, where they are the same for all events.
-        usual: From each use (``report``, ``slices``, ``folds``, ``representation``, ``single``)
-            to the names of its metrics where a caller names none, in the order of reports.
-        kernel: Which compiled code counts its events.
-        fields: From each argument that an event may have to how files and tables hold it.
-        options: The types of its own options in a file: :attr:`Input.notes`.
-        parts: The names of its own parts of a file: :meth:`Input.to_parts`.
-        positive: The label that metrics of one class are about, as states count it.
-        evaluated: Whether evaluators take it as ``task=``.
+    Methods are functions of their arguments, of events and batches that the task's own input has
+    validated. The defaults are for labels and scores that states take as the input gives them.
     """
 
-    name: ClassVar[str]
-    adjective: ClassVar[str]
+    name: ClassVar[str]  # in ``task=``, files and errors
+    adjective: ClassVar[str]  # in prose
+    # The labels as states count them, if they are the same for all events.
     classes: ClassVar[tuple[Label, ...] | None] = None
+    # From each use (report, slices, folds, representation, single) to the names of its metrics if
+    # a caller names none, in the order of reports.
     usual: ClassVar[Mapping[str, str]] = {}
     kernel: ClassVar[Kernel] = None
+    # From each argument that an event may have to how files and tables hold it.
     fields: ClassVar[Mapping[str, FieldKind]] = {"y_true": "label", "y_pred": "label"}
+    # What a file has of the input: the types of its ``notes``, and the names of its ``to_parts``.
     options: ClassVar[Mapping[str, tuple[type, ...]]] = {}
     parts: ClassVar[tuple[str, ...]] = ()
+    # The label that metrics of one class are about, as states count it.
     positive: ClassVar[Label | None] = None
-    evaluated: ClassVar[bool] = True
+    evaluated: ClassVar[bool] = True  # whether evaluators take it as ``task=``
 
     def input(self, options: InputOptions) -> Input:
         """What validates the events of an evaluator with these options; raises InputError."""
@@ -85,10 +77,7 @@ class Task:
         return {"events": [list(event) for event in events]}
 
     def read_events(self, data: Any, plan: Any) -> list[EventFields]:
-        """The events that :meth:`write_events` wrote; raises StateError for anything else.
-
-        ``plan`` is the :class:`~streameval.states.state_set.StatePlan` of the window.
-        """
+        """The written events of a window with this StatePlan; raises StateError."""
         rows = data.get("events") if isinstance(data, dict) else None
         if not isinstance(rows, list) or not all(
             isinstance(row, list) and len(row) == 4 for row in rows

@@ -1,15 +1,16 @@
-"""Columns of written events, read without trusting them."""
+"""Events as columns: what tasks write of labels and weights, and how columns are read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import StateError, shown
-from streameval.events.values import Label
+from streameval.events.values import MAX_WEIGHT, Label
 
 LARGEST = float(np.finfo(np.float64).max)
 """The largest finite score."""
@@ -35,6 +36,32 @@ def column(
     if len(found) and not (found.min() >= low and found.max() <= high):
         raise StateError(f"window.{key}: expected values from {low} to {high}, got others")
     return found
+
+
+def written_labels(
+    rows: Sequence[Any], labels: list[Label], predicted: Iterable[Label] | None = None
+) -> dict[str, Any]:
+    """Labels as codes into ``labels``, and weights; ``predicted`` if not one label an event."""
+    code = {label: n for n, label in enumerate(labels)}.__getitem__
+    predicted = map(itemgetter(1), rows) if predicted is None else predicted
+    return {
+        "labels": labels,
+        "true": ints(map(code, map(itemgetter(0), rows))),
+        "predicted": ints(map(code, predicted)),
+        "weight": ints(map(itemgetter(3), rows)),
+    }
+
+
+def read_labels(
+    data: Any, wanted: tuple[Label, ...] | None = None
+) -> tuple[list[Label], list[int], list[int], list[int]]:
+    """The labels, true and predicted codes, and weights that were written; raises StateError."""
+    labels = label_list(data, wanted)
+    last = len(labels) - 1
+    true = column(data, "true", "int64", None, 0, last)
+    predicted = column(data, "predicted", "int64", len(true), 0, last)
+    weights = column(data, "weight", "int64", len(true), 1, MAX_WEIGHT)
+    return labels, true.tolist(), predicted.tolist(), weights.tolist()
 
 
 def label_list(data: Any, wanted: tuple[Label, ...] | None = None) -> list[Label]:

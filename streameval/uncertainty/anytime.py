@@ -11,15 +11,7 @@ from streameval.uncertainty.proportions import beyond_log, ends_of_share, stirli
 
 
 def beta_binomial(successes: float, trials: float, level: float) -> tuple[float, float]:
-    """Interval of a proportion that may be read after every event.
-
-    The beta-binomial mixture confidence sequence (Robbins 1970; Howard et al. 2021): the p of
-
-        ln B(½ + k, ½ + n − k) − ln B(½, ½) − k·ln p − (n − k)·ln(1 − p) < ln(1/α)
-
-    With probability `level` or more, the intervals after the first event, the second and so on
-    *all* contain the true proportion. It is about 1.5 to 2 times as wide as Wilson's.
-    """
+    """Robbins's confidence sequence of a proportion, from the beta-binomial mixture."""
     failures = trials - successes
     # With p = k/n the left side is at most 0; ln B(½, ½) = ln π.
     limit = (

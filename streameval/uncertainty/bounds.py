@@ -1,9 +1,7 @@
 """Guaranteed bounds of a ranking whose scores have been coarsened to cells.
 
-Within a cell the order of the scores is unknown. Each function here counts the extreme orders: in
-every cell all positives before all negatives, or the reverse, as states of their own, on which the
-metric's own function is computed. The value that all scores would have given lies between, always:
-no probability is involved, and no assumption.
+Within a cell the order of the scores is unknown. Each function here computes a metric of the
+extreme orders: in every cell all positives before all negatives, or the reverse.
 """
 
 from __future__ import annotations
@@ -63,10 +61,7 @@ def extreme_index(index: ScoreIndex, *, positives_first: bool) -> ScoreIndex:
 
 
 def extreme_class_scores(scores: ClassScores, *, own_first: bool) -> ClassScores:
-    """Scores of the same events where each column has its own class above the others in a cell.
-
-    Without `own_first` below them.
-    """
+    """Scores of the same events, in each cell a column's own class above the others, or below."""
     form = scores.to_state()
     own = np.repeat(form["columns"] == form["true"], form["lengths"])
     raised = wide_cells(form["scores"], scores.level) & (own == own_first)
@@ -92,12 +87,9 @@ def _distance(compute: Compute, index: Any) -> tuple[float, float]:
 
 
 def _highest(compute: Compute, index: Any) -> tuple[float, float]:
-    """Of the best value of a threshold.
-
-    The lower end is that of the best cell border, whose counts are exact. Within a cell thresholds
-    have at most its positives and at least none of its negatives. At a border that predicts all
-    events alike some rules have no value; inside it is below 0 then.
-    """
+    """Of the best value of a threshold."""
+    # The best cell border has exact counts. Some rules have no value at a border that predicts all
+    # events alike; inside, theirs is below 0 then.
     return compute(index), max(compute(_extreme(index, best=True)), 0.0)
 
 
@@ -111,22 +103,15 @@ def _average_precision(compute: Compute, index: ScoreIndex) -> tuple[float, floa
 
 
 def _least_average_precision(index: ScoreIndex) -> float:
-    """Average precision where in each cell all negatives come first, then one positive at a time.
-
-    With TP positives and c negatives in and above a cell, its k-th positive has the precision
-    f(k) = (TP + k) / (TP + c + k). f is concave, so that f(k) is at least its mean from k − ½ to
-    k + ½, and the sum over k = 1 … p at least
-
-        p − c·ln(1 + p / (TP + c + ½))
-
-    Of weights that are fractions, the sum is at least the integral of f from 0 to p.
-    """
+    """Average precision where in each cell all negatives come first, at least."""
     if not index.positives:
         return math.nan
     scores, positives, negatives = (column[::-1] for column in index.groups())
     before, above = np.cumsum(positives) - positives, np.cumsum(negatives)
     # Without negatives the logarithm is not needed.
     start = np.where(above > 0, before + above + (0.5 if index.exact else 0.0), 1.0)
+    # The k-th of p positives has a precision f(k) = (TP + k)/(TP + c + k) that is concave: at least
+    # its mean from k − ½ to k + ½. Of fractions the sum is at least the integral of f from 0 to p.
     spread = positives - above * np.log1p(positives / start)
     tied = positives * ((before + positives) / (before + positives + above))
     alone = (positives == 1) & index.exact
@@ -195,11 +180,7 @@ def without_bounds(metric: Metric) -> bool:
 
 
 def bounds_of(row: BoundedFunction, compute: Compute, state: Any) -> Bounds:
-    """Bounds that contain what `compute` would give if all scores had been kept.
-
-    Two equal numbers while the state is exact; ``nan`` twice where the value is undefined whatever
-    the order inside the cells.
-    """
+    """Bounds that contain what `compute` would give if all scores had been kept."""
     value = float(compute(state))
     if not state.level:
         return Bounds(value, value)

@@ -37,19 +37,9 @@ def expected_absolute(mean: float, error: float) -> float:
 
 
 def gap_sum_ends(gaps: list[Gap], level: float) -> tuple[float, float]:
-    """The interval of Σ|δ_b| where independent D_b ~ N(δ_b, error_b²) were observed.
-
-    T = Σ|D_b| lies above Σ|δ_b| on average, most where gaps are small beside their errors, so that
-    T ± z·s misses. Instead, each end is the value under which T is at the edge of what is to be
-    expected:
-
-        (T − M(t)) / √V(t) = ±z,   M and V the mean and variance of T where |δ_b| = t·d_b
-
-    By how much T is too large depends on how the gaps are spread over bins. Each end assumes the
-    spread that puts it furthest out: the lower one that only bins with |D_b| > z·error_b have a
-    gap, d_b = |D_b|; the upper one that each has, d_b² = max(D_b² − error_b², error_b²). The upper
-    end may lie below Σ|D_b| where that is less than is to be expected without any gap.
-    """
+    """The interval of Σ|δ_b| where independent D_b ~ N(δ_b, error_b²) were observed."""
+    # Σ|D_b| is too large on average, by how the gaps are spread over bins. Each end assumes the
+    # spread that puts it furthest out: few bins with a gap, or every one.
     z = normal_quantile(level)
     few = [gap.size if gap.size > z * gap.error else 0.0 for gap in gaps]
     many = [
@@ -75,7 +65,7 @@ def _end(gaps: list[Gap], shape: list[float], z: float) -> float:
             spread += max(0.0, center * center + gap.error * gap.error - folded * folded)
             spread_slope += 2.0 * (center * part - folded * slope)
         root = math.sqrt(spread)
-        # Where gaps are 10⁸ times their errors, the spread is rounded to 0.
+        # Gaps of 10⁸ times their errors round the spread to 0.
         spread_slope = spread_slope / (2.0 * root) if root else 0.0
         return seen - mean - z * root, -mean_slope - z * spread_slope
 
@@ -83,7 +73,7 @@ def _end(gaps: list[Gap], shape: list[float], z: float) -> float:
 
 
 def _root(value_and_slope: Callable[[float], tuple[float, float]]) -> float:
-    """Where a function that is above 0 at 0 falls to 0: Newton's method, kept in a bracket."""
+    """The root of a function that is above 0 at 0 and falls: Newton's method, bracketed."""
     low, high, t = 0.0, math.inf, 1.0
     for _ in range(_MOST_STEPS):
         value, slope = value_and_slope(t)
@@ -100,13 +90,7 @@ def _root(value_and_slope: Callable[[float], tuple[float, float]]) -> float:
 def calibration_band(
     curve: CalibrationCurve, level: float, n: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """The interval of the observed frequency in each bin of a calibration curve.
-
-    By Clopper and Pearson, each bin's by itself: of 20 bins, one is expected to be wrong at 95 %.
-    The probabilities in a bin differ, so that the number of its positive events varies less than
-    that of a binomial distribution: the intervals are rather too wide than too narrow. `n` is
-    Kish's effective size of all events, or None where weights are counts.
-    """
+    """Clopper and Pearson's interval of the observed frequency in each bin, each by itself."""
     weights = curve.weight.tolist()
     scale = 1.0 if n is None else n / sum(weights)
     ends = [

@@ -1,20 +1,12 @@
 """Intervals of functions of the confusion's cells, by the delta method.
 
 The cells are multinomial: of n events, the share π_ij is of true class i and predicted class j.
-A smooth function of the shares has, with its partial derivatives g_ij, the variance
+With its partial derivatives g_ij, a smooth function of the shares has the variance
 
     (Σ π_ij·g_ij² − (Σ π_ij·g_ij)²) / n
 
 Every metric here is a function of the classes' correct, true and predicted shares, so that
 g_ij = [i = j]·a_i + b_i + c_j; weighted kappa adds a multiple of the distance of i and j.
-
-Three things make the intervals hold for small n. The variance is that of the cells and one
-pseudo-event spread over all of them, as cells that are 0 by chance have no variance: ten correct
-predictions would have an interval of width 0. And a metric with two finite ends has Wilson's
-interval of a proportion with the same variance, its range scaled to [0, 1], so that no end is
-outside the range; near 0 and 1 that interval is asymmetric, as on a logit or Fisher's z scale.
-Metrics of all classes have the quantile of Student's distribution, as a rare class has few events
-to estimate its variance from.
 """
 
 from __future__ import annotations
@@ -55,11 +47,9 @@ class Table(NamedTuple):
     """Of the classes among all labels, for distances."""
 
     def margins(self) -> tuple[list[int], list[int], list[int], int]:
-        """Correct, true, predicted and total with the pseudo-event, up to a common factor.
-
-        Half of the pseudo-event is spread as if truth and prediction were independent, half evenly,
-        each over all cells.
-        """
+        """Correct, true, predicted and total with the pseudo-event, up to a common factor."""
+        # Half of it as if truth and prediction were independent, half evenly: cells that are 0 by
+        # chance have no variance, and ten right predictions an interval of width 0.
         classes, total = len(self.true), self.total
         scale = 2 * (classes * total) ** 2
         factor = self.pseudo * classes * total
@@ -154,12 +144,8 @@ def one_class_table(counts: ConfusionCounts, label: Label, n: float) -> Table:
 def derivatives(
     rule: Rule, correct: int, true: int, predicted: int, total: int
 ) -> tuple[float, list[float]]:
-    """A rule's value, and its derivatives by the correct, true and predicted share.
-
-    Numerator and denominator are polynomials of degree 2 at most in each count, whose central
-    differences are exact derivatives, in integers. That by the total follows from the others, as
-    the value does not depend on the scale of the counts.
-    """
+    """A rule's value, and its derivatives by the correct, true and predicted share."""
+    # Both parts are polynomials of degree 2 at most in each count: central differences are exact.
     top, bottom = rule.parts(correct, true, predicted, total)
     value = rule.value(top, bottom)
     # A root has half the derivative of its square, over the value.
@@ -323,11 +309,7 @@ def gradient_of(request: IntervalRequest) -> tuple[Table, Gradient]:
 
 
 def delta(request: IntervalRequest) -> Ends:
-    """The interval of a function of the confusion.
-
-    A metric with two finite ends has Wilson's interval of a share with the same variance, and one
-    with a single end a normal interval on the logarithm of its distance from there.
-    """
+    """The interval of a function of the confusion, on a scale that suits the metric's range."""
     table, gradient = gradient_of(request)
     if len(table.true) < 2:
         return no_ends("all events are of one class and were predicted so")
@@ -352,10 +334,6 @@ def delta(request: IntervalRequest) -> Ends:
 
 
 def _freedom(kurtosis: float, n: float) -> float:
-    """Degrees of freedom of the estimated variance of n events.
-
-    By Satterthwaite, 2n/(kurtosis − 1). A few events of a rare class, each with a large
-    influence on a mean over classes, are a high kurtosis: the variance is then itself uncertain.
-    Wilson's form allows for that in part, hence twice as many (by simulated coverage).
-    """
+    """Degrees of freedom of the estimated variance of n events."""
+    # Satterthwaite's are half as many; Wilson's form allows for a part (by simulated coverage).
     return min(1e9, max(3.0, 4 * n / max(kurtosis - 1, 1e-9)))

@@ -15,20 +15,13 @@ SEQUENCE_SIZE = 2000
 
 
 def logit_interval(won: float, lost: float, margin: float) -> tuple[float, float]:
-    """The interval A ± margin of a share, carried over to the logit scale.
-
-        logit⁻¹(logit A ± margin / (A·(1 − A)))
-
-    It stays inside (0, 1) and is longer towards ½, as the distribution of A is (Pepe 2003, section
-    5.2; Qin & Hotilovac 2008 compare it with others). `won` is A, `lost` is 1 − A, not rounded to 0
-    where A is rounded to 1, and `margin` z times the standard error.
-    """
+    """The interval A ± margin of a share A (`won`; `lost` is 1 − A), on the logit scale."""
     half = margin / (won * lost)
     return _shifted(won, lost, -half), _shifted(won, lost, half)
 
 
 def _shifted(won: float, lost: float, logits: float) -> float:
-    """The share whose logit is so much above that of ``won``."""
+    """The share whose logit is so much above the logit of ``won``."""
     # Of a large number no exponential is taken, which could overflow.
     if logits > 0:
         return won / (won + lost * math.exp(-logits))
@@ -38,16 +31,7 @@ def _shifted(won: float, lost: float, logits: float) -> float:
 def newcombe_interval(
     auc: float, positives: float, negatives: float, level: float
 ) -> tuple[float, float]:
-    """Newcombe's interval of an AUC: method 5 (2006, part 2), for few events and AUCs of 0 or 1.
-
-    The θ that a score test with a variance made of θ itself does not reject:
-
-        (A − θ)² ≤ z²·θ(1 − θ)·[1 + (n* − 1)·((1 − θ)/(2 − θ) + θ/(1 + θ))] / (P·N),
-        n* = (P + N) / 2
-
-    The bracket is that of exponential scores. Only the value and the numbers of both classes are
-    needed, or their effective sizes where weights are fractions.
-    """
+    """Newcombe's interval of an AUC: method 5 (2006, part 2), for few events and AUCs of 0 or 1."""
     factor = normal_quantile(level) ** 2 / (positives * negatives)
     mean_size = (positives + negatives) / 2
 
@@ -63,7 +47,7 @@ def newcombe_interval(
 
 
 def _boundary(inside: Callable[[float], bool], out: float, within: float) -> float:
-    """Where `inside` changes between two points, halved until no float is between them."""
+    """The point at which `inside` changes, by bisection until no float is between."""
     while out != (middle := (out + within) / 2) and middle != within:
         if inside(middle):
             within = middle
@@ -73,23 +57,14 @@ def _boundary(inside: Callable[[float], bool], out: float, within: float) -> flo
 
 
 def sequence_factor(size: float, level: float) -> float:
-    """How many standard errors a confidence sequence is wide to each side.
-
-        √((1 + 1/g)·ln((1 + g)/α²)),  g = t·(d + ln(1 + d))/t*,  d = 2·ln(1/α)
-
-    With about the probability `level` or more, the intervals after each event of a stream *all*
-    contain the true value. They are narrowest for their size at t* = :data:`SEQUENCE_SIZE`: for
-    95 % the factor is 3.0 there, 5.7 at t = 60 and 3.5 at 10⁵, where z is 1.96. Waudby-Smith,
-    Arbour, Sinha, Kennedy & Ramdas (2024), asymptotic confidence sequences from Robbins's normal
-    mixture; t* by their choice of its parameter ρ.
-    """
+    """How many standard errors an asymptotic confidence sequence is wide to each side."""
     doubt = -2 * math.log1p(-level)
     growth = size * (doubt + math.log1p(doubt)) / SEQUENCE_SIZE
     return math.sqrt((1 + 1 / growth) * (math.log1p(growth) + doubt))
 
 
 def _sample(request: IntervalRequest) -> tuple[float, float, float, float]:
-    """The share of pairs won, that of those lost, and the (effective) numbers of both classes."""
+    """The shares of pairs won and lost, and the (effective) numbers of both classes."""
     index = request.states[0]
     positives, negatives, wins = index.positives, index.negatives, index.twice_u
     # 1 where there are no pairs, hence no value and no interval.
@@ -107,13 +82,9 @@ def delong(request: IntervalRequest) -> Ends:
 
 
 def reliable_delong(request: IntervalRequest) -> Ends | None:
-    """The same, or None where its variance is not to be relied on and Newcombe's interval is.
-
-    The variance is 0 where the AUC is 0 or 1, and where all scores are equal. It is too small with
-    fewer than 30 events of a class, and where one class is rare and its placements add up to less
-    than 5 lost events: those that are low, which make most of the variance, are then often
-    missing (with 30 and 3,000 events at an AUC of .98, 86 % of its intervals hold the truth).
-    """
+    """The same, or None where its variance is not to be relied on and Newcombe's interval is."""
+    # It is too small where the low placements of a rare class are missing: of 30 and 3,000
+    # events at an AUC of .98, 86 % of the intervals hold the truth.
     sample = _sample(request)
     won, lost, positives, negatives = sample
     rarer, other = (positives, negatives) if positives < negatives else (negatives, positives)
@@ -132,11 +103,7 @@ def newcombe(request: IntervalRequest) -> Ends:
 
 
 def sequence(request: IntervalRequest) -> Ends:
-    """The confidence sequence with the running error of DeLong's, likewise; asymptotic.
-
-    It begins with 30 events of each class. The size is 4·P·N / (P + N): that of the events where
-    classes are balanced, and four times the rarer class where it is rare.
-    """
+    """The confidence sequence with the running error of DeLong's, likewise; asymptotic."""
     sample = _sample(request)
     _, _, positives, negatives = sample
     if min(positives, negatives) < FEWEST:

@@ -18,16 +18,7 @@ FALSE_DISCOVERIES = 0.05
 
 
 def difference(first: Interval, second: Interval) -> Interval:
-    """The interval of a difference of two independent values, from their own intervals.
-
-    Newcombe's square-and-add method (MOVER): with values a and b and ends l and u,
-
-        low = a − b − √((a − l_a)² + (u_b − b)²),  high = a − b + √((u_a − a)² + (b − l_b)²)
-
-    Each side uses the variance near its own end, so skewed intervals stay skewed. The ends are
-    ``nan``, with a reason, where one of the two has none; `n` is the events of both. Newcombe
-    (1998), Statistics in Medicine 17, method 10; Zou & Donner (2008).
-    """
+    """The interval of a difference of two independent values: Newcombe's square-and-add (MOVER)."""
     if first.level != second.level:
         raise InputError(
             "level",
@@ -44,11 +35,7 @@ def difference(first: Interval, second: Interval) -> Interval:
 
 
 def bound_p_value(interval: Interval, *, below: float | None, above: float | None) -> float:
-    """The p-value of "the true value is within the bound", that `below` or that `above` it.
-
-    Normal, with the standard error of that half of the interval that lies towards the bound: it is
-    (1 − level)/2 where the interval's end is the bound.
-    """
+    """The p-value of "the true value is within the bound", that `below` or that `above` it."""
     if not interval.defined:
         return math.nan
     if below is not None:
@@ -60,19 +47,9 @@ def bound_p_value(interval: Interval, *, below: float | None, above: float | Non
 
 
 def part_p_value(part: Interval, whole: Interval) -> float:
-    """The two-sided p-value of "a part of the events is like all the others".
-
-    The value S of a part of share w and the value R of the rest make that of the whole,
-    T = w·S + (1 − w)·R (exactly for a mean, nearly for other metrics), so
-
-        S − R = (S − T)/(1 − w),  Var(S − R) = ((1 − 2w)·Var(S) + Var(T))/(1 − w)²
-
-    and the rest needs no state of its own. Standard errors are of the halves of the intervals that
-    lie between S and T; that of the part is at least √(Var(T)/w), which it is where the part is
-    like the rest. Two intervals that overlap prove nothing: with equal errors they part at 2.8
-    standard errors of the difference instead of 1.96, and those of the part and the whole are of
-    the same events. ``nan`` where one of the two has no interval, or the part is the whole.
-    """
+    """The two-sided p-value of "a part of the events is like all the others"."""
+    # S − R = (S − T)/(1 − w), Var(S − R) = ((1 − 2w)·Var(S) + Var(T))/(1 − w)², of the part's S,
+    # the rest's R, and T = w·S + (1 − w)·R: the rest needs no state of its own.
     share = part.n / whole.n if whole.n else 1.0
     if not part.defined or not whole.defined or share >= 1:
         return math.nan
@@ -83,8 +60,8 @@ def part_p_value(part: Interval, whole: Interval) -> float:
     own, all_of_it = (
         half / normal_quantile(one.level) for half, one in zip(halves, (part, whole), strict=True)
     )
-    # Where the part is like the rest, it varies as the whole does in as many events: its own
-    # interval may say less, as that of 40 right ones of 40 does.
+    # A part that is like the rest varies as the whole does in as many events: its own interval
+    # may say less, as the one of 40 right of 40 does.
     own = max(own, all_of_it / math.sqrt(share))
     variance = (1 - 2 * share) * own**2 + all_of_it**2
     return min(1.0, 2 * _tail(abs(part.value - whole.value), math.sqrt(max(0.0, variance))))
@@ -93,11 +70,7 @@ def part_p_value(part: Interval, whole: Interval) -> float:
 def sides(
     parts: Sequence[Interval], whole: Interval, *, rate: float = FALSE_DISCOVERIES
 ) -> list[Side | None]:
-    """For each part of the events ``"below"``, ``"above"`` or None: how it differs from the others.
-
-    Each part is tested by :func:`part_p_value`, and Benjamini and Hochberg's procedure keeps the
-    expected share of false ones among those that are named at `rate`, however many parts there are.
-    """
+    """How each part differs from all other events: ``"below"``, ``"above"``, or None."""
     adjusted = benjamini_hochberg([part_p_value(part, whole) for part in parts])
     return [
         None if not p <= rate else "below" if part.value < whole.value else "above"

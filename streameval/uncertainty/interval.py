@@ -14,13 +14,11 @@ import numpy as np
 from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.events.values import Label
 from streameval.metrics.metric import Metric
+from streameval.metrics.undefined import json_number
 
 
 def same_values(one: object, other: object) -> bool:
-    """Whether two objects of one dataclass have the same values, ``nan`` being equal to ``nan``.
-
-    A dataclass's own ``==`` does not find it equal since Python 3.13, and one object before.
-    """
+    """Whether two objects of one dataclass have equal values, ``nan`` being equal to ``nan``."""
     return type(one) is type(other) and _values(one) == _values(other)
 
 
@@ -68,8 +66,7 @@ class Interval(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: an end that is not finite is None."""
-        low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
-        n = self.n if math.isfinite(self.n) else None
+        low, high, n = map(json_number, (self.low, self.high, self.n))
         data = {"low": low, "high": high, "method": self.method, "n": n}
         return {**data, "reason": self.reason} if self.reason else data
 
@@ -98,7 +95,7 @@ class Bounds:
 
     def to_list(self) -> list[float | None]:
         """Both ends for JSON: null where the value is undefined."""
-        return [end if math.isfinite(end) else None for end in (self.low, self.high)]
+        return [json_number(self.low), json_number(self.high)]
 
 
 class Replicates(NamedTuple):
@@ -133,7 +130,7 @@ class IntervalRequest(NamedTuple):
     state: Callable[[str], Any] = lambda name: None
     """From the name of a further state to it; None where it is not kept."""
     replicates: Replicates | None = None
-    """Where events are not independent, so that they are resampled by unit."""
+    """None unless events are not independent, and are resampled by unit."""
 
 
 class Ends(NamedTuple):
@@ -142,9 +139,9 @@ class Ends(NamedTuple):
     low: float
     high: float
     method: str = ""
-    """Where it differs from the row's name."""
+    """Empty for the row's name."""
     n: float | None = None
-    """Where it differs from the weight of the events."""
+    """None for the weight of the events."""
     reason: str = ""
     """Why there are none; both are ``nan`` then."""
 

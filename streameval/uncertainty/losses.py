@@ -47,10 +47,7 @@ def student_quantile(level: float, freedom: float) -> float:
 
 
 def student_p_value(t: float, freedom: float) -> float:
-    """The chance that the absolute value of Student's T exceeds `t`; 1 for t below 10⁻⁸.
-
-    Correct to 10⁻⁹ relative, however small, up to 10⁶ degrees of freedom, and to 10⁻⁷ up to 10⁹.
-    """
+    """The chance that the absolute value of Student's T exceeds `t`; 1 for t below 10⁻⁸."""
     # T² / (ν + T²) is of Beta(½, ν/2).
     rest = freedom / (freedom + t * t)
     if rest < 0.01:
@@ -74,19 +71,13 @@ def variance(weight: Weight, units: Weight, squares: Weight, scale: int = 1) -> 
 
 
 def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
-    """The interval of the mean of a non-negative quantity, on the log scale.
-
-        mean · exp(± t·s / (mean·√n)),   t of Student with n / (1 + c²) − 1 degrees of freedom
-
-    Losses are skewed to the right: on the scale of the loss too many intervals lie below the true
-    mean. The degrees of freedom are those of the estimate of c = s / mean: of a gamma distribution,
-    its log has the variance 2·(1 + c²) / n.
-    `spread` is the variance of the `n` terms in the sample, divided by n.
-    """
+    """The interval of the mean of a non-negative quantity, Student's on the log scale."""
     if n <= 1:
         return no_ends("a single event has no spread")
     if spread <= RESOLUTION:
         return no_ends("the losses are all the same, to the resolution of their sums")
+    # Losses are skewed: on their own scale too many intervals lie below the mean. With c = s/mean,
+    # of a gamma distribution the log of c² has the variance 2·(1 + c²)/n.
     square = spread * n / (n - 1.0) / (mean * mean)
     freedom = n / (1.0 + square) - 1.0
     if freedom < LEAST_FREEDOM:
@@ -96,10 +87,7 @@ def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
 
 
 def _holds_clipped(request: IntervalRequest, squares: LossSquares) -> bool:
-    """Whether some true label is known to have had the probability 0: an infinite loss, clipped.
-
-    It is known where all scores are kept, or their cells, of which 0 and 1 are two.
-    """
+    """Whether some true label is known to have had the probability 0: an infinite loss, clipped."""
     if request.whole and squares.log_loss_squares * LOG_LOSS_SCALE < _CLIPPED_SQUARE:
         return False
     index, scores = request.state("index"), request.state("class_scores")
@@ -115,11 +103,7 @@ def _holds_clipped(request: IntervalRequest, squares: LossSquares) -> bool:
 
 
 def loss_ends(request: IntervalRequest) -> Ends:
-    """The interval of ``log_loss`` or ``brier_score``; see :func:`mean_ends`.
-
-    Its method is ``log_t (clipped)`` where a loss is infinite: mean and ends then depend on the
-    probability that 0 is clipped to.
-    """
+    """The interval of ``log_loss`` or ``brier_score``; see :func:`mean_ends`."""
     squares = request.state("loss_squares")
     if squares is None:
         return no_ends(NOT_KEPT)

@@ -67,7 +67,7 @@ METHODS: Mapping[str, IntervalMethod] = {
 
 @functools.cache
 def _rows(family: str, method: str, by_unit: bool) -> tuple[IntervalMethod, ...]:
-    """The rows of a family of which the first that is reliable is taken; of a named method one."""
+    """The rows of a family, the first reliable one to be taken; of a named method one."""
     if method != "auto":
         rows = [METHODS[method]]
     elif by_unit:
@@ -86,11 +86,7 @@ def _missing(metric: Metric, method: str) -> str:
 
 
 def interval(request: IntervalRequest, method: str = "auto", *, required: bool = True) -> Interval:
-    """The interval of a metric's value; ``nan`` ends and a reason where there is none.
-
-    Raises MetricError where a method that is `required` does not serve this metric; else there is
-    no interval, with that reason.
-    """
+    """The interval of a value; MetricError where a `required` method does not serve the metric."""
     metric, value = request.metric, request.value
     check_named("interval", method, METHODS)
     by_unit = request.replicates is not None

@@ -1,7 +1,7 @@
 """Intervals of AUCs of several classes, from each column's scores by true class.
 
-The scores that one event has in several columns depend on each other, and only the columns are
-kept. So the variance is not known, but a bound of it is, whatever that dependence is.
+Only the columns are kept, and not which scores one event had in them, so that the variance is not
+known but has a bound.
 """
 
 from __future__ import annotations
@@ -96,12 +96,7 @@ class _Columns:
             self.aucs[c, j] = pair_auc(state, labels[c], labels[j])
 
     def influences(self, factors: FloatArray, means: FloatArray) -> list[Influence]:
-        """Of the classes' events on Σ factors[c, j]·A(c | j), of each ordered pair of classes.
-
-        An event of class y is a positive of all A(y | j), through its score in column y, and a
-        negative of each A(c | y), through that in column c. The factors may depend on the classes'
-        shares: `means` are the influences of an event of each class by them.
-        """
+        """Of the classes' events on Σ factors[c, j]·A(c | j); `means` are those by the shares."""
         found = []
         for y, share in enumerate(self.shares):
             own = self.columns[y]
@@ -194,16 +189,9 @@ CLASS_AUCS: Mapping[str, Callable[[ClassScores], ClassAuc]] = MappingProxyType(
 
 
 def error_bound(found: ClassAuc, sizes: Iterable[float]) -> float:
-    """The largest standard error of a mean of AUCs, whatever the dependence between columns.
-
-        Var ≤ Σ n_y·(m_y² + d_y²·n_y/(n_y − 1)) / (Σ n_y)²
-
-    The influence of an event of class y is a sum of functions of its scores, one in each column:
-    m_y is its mean, and d_y the sum of their standard deviations, which that of the sum does not
-    exceed. Events are independent, so that the variances of the classes add up. With two classes
-    whose scores add up to 1 it is the variance: the delta method's, with DeLong's placements.
-    `sizes` are the n_y > 1, Kish's effective sizes where weights are fractions.
-    """
+    """The largest standard error of a mean of AUCs, whatever the dependence between columns."""
+    # The standard deviation of a sum of functions of one event's scores, one for each column, is at
+    # most the sum of theirs (Cauchy & Schwarz), and events are independent.
     sizes = list(sizes)
     terms = [
         size * (one.mean**2 + one.spread**2 * size / (size - 1))
@@ -213,12 +201,7 @@ def error_bound(found: ClassAuc, sizes: Iterable[float]) -> float:
 
 
 def summed(request: IntervalRequest) -> Ends:
-    """The interval of an AUC of several classes on the logit scale, with :func:`error_bound`.
-
-    Where a class has fewer than 30 events, where the value is 0 or 1, where no placement differs
-    and where a class is rare and its low placements may be missing from the sample: the means of
-    the ends of Newcombe's intervals of each AUC, whatever their dependence.
-    """
+    """The interval with :func:`error_bound`, or the means of Newcombe's ends where that fails."""
     (state,) = request.states
     found = CLASS_AUCS[request.metric.name](state)
     scale = request.n / state.total

@@ -7,11 +7,7 @@ from collections.abc import Sequence
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's (1979) adjusted p-values: they bound the chance of any false rejection.
-
-    With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the largest of (m − j + 1)·p₍ⱼ₎ over j ≤ i, at most
-    1. It holds however the tests depend. ``nan`` is no test, not counted, and stays ``nan``.
-    """
+    """Holm's (1979) adjusted p-values: they bound the chance of any false rejection."""
     adjusted = [math.nan] * len(p_values)
     order = _ascending(p_values)
     most = 0.0
@@ -22,12 +18,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Benjamini and Hochberg's (1995) adjusted p-values: they bound the share of false discoveries.
-
-    With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the smallest of m·p₍ⱼ₎/j over j ≥ i. Rejecting those
-    of at most q keeps the expected share of false rejections at most q, where the tests are
-    independent or positively dependent. ``nan`` is no test, as in :func:`holm`.
-    """
+    """Benjamini and Hochberg's (1995) adjusted p-values: they bound the false discovery rate."""
     adjusted = [math.nan] * len(p_values)
     order = _ascending(p_values)
     least = 1.0

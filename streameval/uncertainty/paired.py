@@ -83,16 +83,7 @@ def paired_delong(
     *,
     level: float = 0.95,
 ) -> PairedTest:
-    """DeLong's test of AUC(a) − AUC(b) on the same events.
-
-    An event's placement is the share of the other class that it is ranked correctly against, a tie
-    counting one half. With dᵢ the difference of the two models' placements:
-
-        Var = S²(d of positives)/P + S²(d of negatives)/N,   z = (AUC(a) − AUC(b))/√Var
-
-    Placements are kept as integers 2N·V and 2P·V from mid-ranks, and divided once. DeLong, DeLong &
-    Clarke-Pearson (1988); Sun & Xu (2014).
-    """
+    """DeLong's test of AUC(a) − AUC(b) on the same events, exactly (Sun & Xu 2014)."""
     weights = np.ones(len(positive), dtype=np.int64) if weight is None else weight
     events = int(weights.sum())
     positives = int(weights[positive].sum())
@@ -144,19 +135,7 @@ def _sums(values: IntArray, weight: IntArray) -> tuple[int, int]:
 
 
 def mcnemar(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedTest:
-    """McNemar's test, and Bonett and Price's interval, of the difference of paired proportions.
-
-    Only discordant pairs tell two models apart: those in which the one is right and the other
-    wrong. With fewer than 25 of them the p-value is the exact two-sided binomial one; else that of
-    (wins_a − wins_b)²/(wins_a + wins_b) by χ² of one degree of freedom, without a correction for
-    continuity, as Fagerland, Lydersen & Laake (2014) recommend. The interval is that of Wald with
-    one added to both counts and two to n (Bonett & Price 2012): p̃ = (wins + 1)/(n + 2),
-
-        p̃ₐ − p̃ᵦ ± z·√((p̃ₐ + p̃ᵦ − (p̃ₐ − p̃ᵦ)²)/(n + 2)), within [−1, 1].
-
-    The exact p-value is conservative, so that in small samples it can exceed 1 − level where the
-    interval excludes 0. `wins_a` are the events of all `n` that a alone has right.
-    """
+    """McNemar's test, and Bonett and Price's interval, of the difference of paired proportions."""
     if not n:
         return no_test("no events")
     discordant = wins_a + wins_b
@@ -176,15 +155,7 @@ def mcnemar(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedT
 
 
 def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedTest:
-    """Test and interval of the difference of paired proportions, valid however often looked at.
-
-    The difference is δ·(2θ − 1), with δ the rate of discordant pairs and θ the chance that a wins
-    one. Each has the confidence sequence :func:`~streameval.uncertainty.anytime.beta_binomial`,
-    nine tenths of α for θ and one for δ. The chance that an interval ever misses is at most
-    1 − level, over all looks together. The p-value is the least α whose interval excludes 0: one
-    over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the first
-    p ≤ α is wrong with probability of at most α. Ville (1939); Robbins (1970); Howard (2021).
-    """
+    """Test and interval of the difference of paired proportions, valid however often looked at."""
     if not n:
         return no_test("no events")
     discordant = wins_a + wins_b
@@ -197,6 +168,7 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
     for end, (outer, inner) in ((low, (high_rate, low_rate)), (high, (low_rate, high_rate))):
         gain = 2 * end - 1
         ends.append(gain * (outer if gain < 0 else inner))
+    # Nine tenths of α are for θ and one for δ: to stop at the first p ≤ α errs with a chance of α.
     # ln of ∫ pᵏ(1 − p)ᵐ⁻ᵏ over Jeffreys' prior Beta(½, ½), against that at θ = ½.
     log_ratio = (
         math.lgamma(wins_a + 0.5)
@@ -210,14 +182,7 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
 
 
 def paired_t(value: float, spread: float, n: int, *, level: float = 0.95) -> PairedTest:
-    """Student's paired t test of the difference of two mean losses (Diebold & Mariano 1995).
-
-    The losses of both models in one event differ by d; with s² the variance of d,
-
-        mean(d) ± t·s/√n,   t of Student with n − 1 degrees of freedom
-
-    `value` is the mean of d and `spread` the mean of d² less the square of that mean.
-    """
+    """Student's paired t test of a difference of two mean losses (Diebold & Mariano 1995)."""
     if n < 4:
         return no_test("the paired t test needs four events", n)
     if spread <= RESOLUTION:
@@ -239,14 +204,7 @@ def paired_bootstrap(
     seed: int = 0,
     freedom: float = math.inf,
 ) -> PairedTest:
-    """Poisson bootstrap of a difference over joint cells.
-
-    Each replicate draws the weight of every cell from Poisson(weight), once for both models, and
-    computes the difference again. Its standard deviation over the replicates is the standard error
-    of the interval and test: normal ones, or Student's where few events make the error itself
-    uncertain (`freedom` is finite, 3 or more). `difference` is ``nan`` where undefined. The same
-    cells and `seed` give the same interval. Chamandy et al. (2012).
-    """
+    """Poisson bootstrap of a difference over joint cells, drawn once for both models."""
     n = int(weight.sum())
     generator = np.random.Generator(np.random.PCG64(seed))
     drawn = [difference(generator.poisson(weight)) for _ in range(replicates)]
@@ -274,7 +232,7 @@ class PairedRequest:
 
     metric: Metric
     value: float
-    """The difference of the metric: of ``a`` less that of ``b``."""
+    """The metric of ``a`` less the metric of ``b``."""
     pairs: Pairs
     a: int
     """Position of the one model; ``b``: of the other."""
@@ -488,11 +446,7 @@ def needs_pairs(metric: Metric) -> bool:
 def paired_test(
     request: PairedRequest, method: str = "auto", *, required: bool = True
 ) -> PairedTest:
-    """Interval and p-value of a difference of two models on the same events.
-
-    Raises MetricError where a `method` that is `required` does not serve this metric; else there is
-    no test, with that reason.
-    """
+    """Interval and p-value; MetricError where a `required` method does not serve the metric."""
     metric, cells = request.metric, request.cells
     try:
         row = paired_method(metric, method)

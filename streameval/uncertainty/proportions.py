@@ -15,12 +15,7 @@ Bounded: TypeAlias = Callable[[float, float, float], tuple[float, float]]
 
 
 def ends_of_share(request: IntervalRequest, bounded: Bounded) -> Ends:
-    """The ends of a metric that is a share of events, or a monotone function of one.
-
-    Of one class against the rest, the events are those that the metric's denominator counts: recall
-    is a share of the positive events. A micro average is a function of the accuracy alone, so its
-    ends are those of the accuracy, mapped by that function.
-    """
+    """The ends of a metric that is a share of events, or a monotone function of one."""
     rule, n, level = request.metric.rule, request.n, request.level
     if rule is None:
         # Whole weights have an exact quotient; others need not be near a whole number.
@@ -44,11 +39,7 @@ def ends_of_share(request: IntervalRequest, bounded: Bounded) -> Ends:
 
 
 def wilson(successes: float, trials: float, level: float) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (1927; Brown, Cai & DasGupta 2001).
-
-    The proportions p that a score test of k successes in n trials does not reject:
-    (p̂ − p)² ≤ z²·p(1 − p)/n.
-    """
+    """Wilson's score interval of a proportion (1927; Brown, Cai & DasGupta 2001)."""
     return score_ends(successes, trials, normal_quantile(level))
 
 
@@ -66,11 +57,7 @@ def score_ends(successes: float, trials: float, z: float) -> tuple[float, float]
 
 
 def clopper_pearson(successes: float, trials: float, level: float) -> tuple[float, float]:
-    """Clopper and Pearson's (1934) interval of a proportion: coverage of at least `level`, always.
-
-    Quantiles of two beta distributions: of Beta(k, n − k + 1) at (1 − level)/2 and of Beta(k + 1, n
-    − k) at (1 + level)/2. Wider than Wilson's, whose coverage is `level` on average over p.
-    """
+    """Clopper and Pearson's (1934) interval of a proportion: coverage of `level` or more."""
     failures = trials - successes
     tail = (1 - level) / 2
     # The upper end is the lower end of the failures, reflected.
@@ -81,15 +68,7 @@ def clopper_pearson(successes: float, trials: float, level: float) -> tuple[floa
 
 
 def distribution_gap(events: float, level: float) -> float:
-    """The largest distance of an observed distribution function from the true one, at any point.
-
-    √(ln(2/(1 − level)) / 2n): with a probability of `level` or more, no share of the n events below
-    any threshold is further from its true value. Two independent ones at √level hold together, as
-    a ROC curve's rates. Dvoretzky, Kiefer & Wolfowitz (1956); the constant is Massart's (1990).
-
-    >>> round(distribution_gap(200, 0.95), 4)
-    0.096
-    """
+    """The Dvoretzky–Kiefer–Wolfowitz bound of an observed distribution function's error."""
     return math.sqrt(math.log(2 / (1 - level)) / (2 * events))
 
 

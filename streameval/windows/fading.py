@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,20 +29,24 @@ from streameval.states.backend import compiled
 from streameval.states.class_scores import ClassScores
 from streameval.states.fields import removable_weight
 from streameval.states.probability import ProbabilitySums
-from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.weights import MAX_TOTAL
 from streameval.states.registry import STATES
-from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.fading_sums import SUMMED, FadingSums, ScaledState
+from streameval.windows.fading_sums import SUMMED, FadingSums, ScaledState, scaled_index
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import FastPath, Undo, WindowKey, WindowKind, WindowSample
+from streameval.windows.window import (
+    FastPath,
+    Undo,
+    Window,
+    WindowKey,
+    WindowKind,
+    WindowSample,
+    WindowSpec,
+    check_multiplied,
+)
 
 EPOCHS = 64
 """Half-lives that are kept."""
-
-MAX_EVENT_WEIGHT = 2**20
-"""Largest weight of one event, so that units times weight stay below 2**53."""
 
 _UNIT_BITS = 31
 _STEP_BITS = 12
@@ -68,8 +72,16 @@ def _power_tables() -> tuple[list[float], list[float], list[float]]:
     return tables[0], tables[1], tables[2]
 
 
-_COARSE, _MIDDLE, _FINE = _power_tables()
-_COARSE_ARRAY, _MIDDLE_ARRAY, _FINE_ARRAY = map(np.asarray, (_COARSE, _MIDDLE, _FINE))
+_TABLES = _power_tables()
+_ARRAYS = tuple(map(np.asarray, _TABLES))
+
+
+def _rounded_units(steps: Any, tables: Sequence[Any]) -> Any:
+    """``2 ** (31 + steps / 2**36)`` and ½, of an int or, with arrays as tables, of a column."""
+    coarse, middle, fine = tables
+    last = _STEPS - 1
+    power = coarse[steps >> 24] * middle[(steps >> 12) & last] * fine[steps & last]
+    return power * 2.0**_UNIT_BITS + 0.5
 
 
 @functools.lru_cache(maxsize=16)  # of the latest event, for each window that it is counted in
@@ -80,26 +92,18 @@ def units(phase: int, half_life: int) -> int:
     """
     # As numpy divides a column of integers, and not as Python divides two.
     steps = int(float(phase) / float(half_life) * 2.0 ** (3 * _STEP_BITS))
-    power = (
-        _COARSE[steps >> 24] * _MIDDLE[(steps >> 12) & (_STEPS - 1)] * _FINE[steps & (_STEPS - 1)]
-    )
-    return int(power * 2.0**_UNIT_BITS + 0.5)
+    return int(_rounded_units(steps, _TABLES))
 
 
 def units_many(phases: IntArray, half_life: int) -> IntArray:
     """:func:`units` of a column."""
     steps = (phases / half_life * 2.0 ** (3 * _STEP_BITS)).astype(np.int64)
-    power = (
-        _COARSE_ARRAY[steps >> 24]
-        * _MIDDLE_ARRAY[(steps >> 12) & (_STEPS - 1)]
-        * _FINE_ARRAY[steps & (_STEPS - 1)]
-    )
-    whole: IntArray = (power * 2.0**_UNIT_BITS + 0.5).astype(np.int64)
+    whole: IntArray = _rounded_units(steps, _ARRAYS).astype(np.int64)
     return whole
 
 
 @dataclass(frozen=True, slots=True)
-class Fading:
+class Fading(WindowSpec):
     """All events, each weighing half as much for every half-life that it is old.
 
     Args:
@@ -114,12 +118,12 @@ class Fading:
     whose probabilities are kept).
 
     Cost:
-        An event: that of its states, and once more what was read before: O(log n) for the
-        ranking of binary scores, and a class for one-vs-rest AUC of up to 128 classes, O(1) for
-        labels, log loss and Brier score. A read is then that of the metric. O(content of the
-        states over 64 half-lives) for the first read, after a merge or a large batch, and always
-        for other rankings of several classes, moments of scores, weights that are not whole,
-        and ``max_scores``.
+        An event: one update of its states, and one of each sum that was read before: O(log n)
+        for the AUC of binary scores, and a class for the one-vs-rest AUC of up to 128 classes,
+        O(1) for labels, log loss and Brier score. A read is then O(1). The first read, one after
+        a merge or a large batch, and every read of other multi-class rankings, of score moments,
+        with fractional weights or with ``max_scores``: O(content of the states over 64
+        half-lives).
 
     >>> Fading("6h").needs_time, Fading(1000).needs_time
     (True, False)
@@ -128,17 +132,13 @@ class Fading:
     half_life: str | timedelta | int
     span: int = field(init=False, repr=False)
     """The half-life in microseconds, or in events."""
-    keeps_order: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.half_life, int) and not isinstance(self.half_life, bool):
             span = self.half_life
             if not 1 <= span <= 2**40:
-                raise InputError(
-                    "Fading(half_life)",
-                    expected="a number of events from 1 to 2**40",
-                    got=shown(span),
-                )
+                expected = "a number of events from 1 to 2**40"
+                raise InputError("Fading(half_life)", expected=expected, got=shown(span))
         else:
             span = duration(self.half_life, "Fading(half_life)")
             if span > 2**52:
@@ -149,19 +149,12 @@ class Fading:
 
     @property
     def needs_time(self) -> bool:
-        """Whether every event requires an event time."""
         return not isinstance(self.half_life, int)
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
-        """Raise InputError for a weight above 2**20."""
-        if isinstance(weight, np.ndarray):
-            if len(weight) and weight.max() > MAX_EVENT_WEIGHT:
-                raise _too_heavy(weight.max(), int(np.argmax(weight)))
-        elif weight is not None and weight > MAX_EVENT_WEIGHT:
-            raise _too_heavy(weight, None)
+        check_multiplied(weight, "in a fading window")
 
     def timeline(self) -> BucketTimeline:
-        """A new timeline for all the windows of an evaluator."""
         names = ("", "faded_out")
         return BucketTimeline(self.span, EPOCHS, names, self._arrival, timed=self.needs_time)
 
@@ -170,52 +163,31 @@ class Fading:
         return 1 * (moment // self.span <= latest // self.span - EPOCHS)
 
     def open(self, plan: StatePlan, timeline: BucketTimeline) -> FadingWindow:
-        """A new empty window."""
         return FadingWindow(self, plan, timeline)
 
-    def restore(
-        self, data: dict[str, Any], plan: StatePlan, timeline: BucketTimeline
-    ) -> FadingWindow:
-        """The window of a saved state; raises StateError."""
-        window = FadingWindow(self, plan, timeline)
-        window.restore(data)
-        return window
-
     def to_options(self) -> dict[str, Any]:
-        """Plain data that names the specification."""
         clock = "event_time" if self.needs_time else "events"
         return {"kind": "fading", "half_life": self.span, "clock": clock}
 
 
 _NO_EPOCH = 2**63 - 1
 
-_FEW = 64
-_ONE_BY_ONE = 16
-"""Counting so few events in the sums, or one for so many scores, beats summing all anew."""
+# Counting so few events in the sums, or one for so many scores, beats summing all anew.
+_FEW, _ONE_BY_ONE = 64, 16
 
+# Metrics that are computed from whole sums, beside those of a confusion other than its total.
 _OF_WHOLE = frozenset({"brier_score", "log_loss", "roc_auc_ovr", "roc_auc_ovr_weighted"})
-"""Metrics that are computed of whole sums; so are those of a confusion, but its total."""
 
 
-class FadingWindow:
-    """A state set in whole units for each epoch, and their weighted sum.
+class FadingWindow(Window):
+    """A state set in whole units for each epoch, and sums over them of the states that are read.
 
-    :class:`FadingSums` keep current what was read. Compiled ones count plain events too, which
-    then wait until the state sets are needed (:attr:`buckets`).
+    Compiled sums count plain events too, which then wait until the state sets are needed.
     """
 
     __slots__ = (
-        "_buckets",
-        "_current",
-        "_fast_sums",
-        "_fed",
-        "_forms",
-        "_plan",
-        "_spec",
-        "_summed",
-        "_sums",
-        "_timeline",
-    )
+        "_buckets", "_current", "_forms", "_plan", "_spec", "_summed", "_sums", "_timeline"
+    )  # fmt: skip
 
     def __init__(self, spec: Fading, plan: StatePlan, timeline: BucketTimeline) -> None:
         self._buckets = TimeBuckets(plan, timeline, "epoch")
@@ -225,23 +197,16 @@ class FadingWindow:
         # Written forms of states, by epoch: those of the past are written once.
         self._forms: dict[int, dict[str, Any]] = {}
         self._current: tuple[int | None, StateSet] | None = None
-        # Whether an event has labels, or a score, as far as that is known.
-        self._fed: dict[str, bool] = {}
         # Cells of coarsened scores cannot be split again when an epoch is dropped.
         bounded = plan.max_scores is not None
         self._summed = frozenset(() if bounded else filter(plan.serves, SUMMED))
-        self._fast_sums = (
-            None if bounded else compiled_sums(plan, spec.span, timeline, self._buckets)
-        )
-        self._sums: Any = FadingSums(plan) if self._fast_sums is None else self._fast_sums
+        self._sums = _new_sums(plan, spec.span, timeline, self._buckets)
 
     def fast_path(self) -> FastPath:
-        """Counts events that are not late, which wait for their epochs' states; reads the sums."""
-        return FastPath(
-            self._fast_sums,
-            compiled=lambda metric: getattr(self._fast_sums, metric, None),
-            reader=self._reader,
-        )
+        if isinstance(self._sums, FadingSums):
+            return FastPath(reader=self._reader)
+        sums = self._sums
+        return FastPath(sums, compiled=lambda name: getattr(sums, name, None), reader=self._reader)
 
     def _reader(
         self, name: str, state: str, function: Callable[[Any], float]
@@ -251,7 +216,7 @@ class FadingWindow:
             return None
 
         def read_whole() -> float:
-            # A ratio of weights is that of their units.
+            # A ratio of weights equals the ratio of their units.
             self._advance()
             whole = self._whole(state)
             return math.nan if whole is None else function(whole)
@@ -260,28 +225,22 @@ class FadingWindow:
 
     @property
     def buckets(self) -> TimeBuckets:
-        """The epochs, each with all of its events."""
-        if self._fast_sums is not None and self._fast_sums.waiting:
-            self._settle(self._fast_sums)
+        """The epochs, each with all of its events, also those that were waiting."""
+        if self._sums.waiting:
+            for number, *columns in self._sums.take():
+                state_set = self._buckets.live(number)
+                batch = EventBatch(*columns)
+                if len(batch) <= _FEW:
+                    for event in batch.events():
+                        state_set.add(*event)
+                else:
+                    state_set.add_many(batch)
+                self._forms.pop(number, None)
+                self._sums.oldest_held = min(self._sums.oldest_held, number)
+            self._current = None
         return self._buckets
 
-    def _settle(self, fast_sums: Any) -> None:
-        """Count the waiting events in their epochs."""
-        for number, *columns in fast_sums.take():
-            state_set = self._buckets.live(number)
-            batch = EventBatch(*columns)
-            if len(batch) <= _FEW:
-                for event in batch.events():
-                    state_set.add(*event)
-            else:
-                state_set.add_many(batch)
-            self._forms.pop(number, None)
-            fast_sums.oldest_held = min(fast_sums.oldest_held, number)
-        self._current = None
-        self._fed.clear()
-
-    def restore(self, data: object) -> None:
-        """Take over the epochs of a saved state; raises StateError."""
+    def restore(self, data: dict[str, Any]) -> None:
         self._buckets.restore(data)
         for number in self._buckets:
             self._changed(number)
@@ -289,46 +248,21 @@ class FadingWindow:
     def _changed(self, number: int) -> None:
         self._forms.pop(number, None)
         self._current = None
-        if self._fast_sums is not None:
-            self._fast_sums.hold(number)
+        self._sums.hold(number)
 
-    def _allow(self, number: int) -> None:
-        """Tell compiled code how much one class of an epoch may still weigh."""
-        index = self._buckets.read(number).index
-        if self._fast_sums is not None and index is not None and index.exact:
-            self._fast_sums.allow(number, MAX_TOTAL - max(index.positives, index.negatives))
-
-    def _changed_by(self, number: int, event: EventFields, sign: int) -> None:
-        """Note that an event was counted in its epoch (1), or removed (−1)."""
+    def _count(self, number: int, events: Sequence[EventFields], sign: int = 1) -> None:
+        """Add events that were counted in their epoch to the sums, or (−1) remove them."""
         self._changed(number)
-        _, predicted, score, weight = event
-        if predicted is not None:
-            self._fed.pop("labels", None)
-        if score is not None:
-            self._fed.pop("scores", None)
-        if type(weight) is int:
-            self._sums.count(event, number, sign)
-        else:
-            self._sums.forget()
-
-    def _forget_sums(self) -> None:
-        """Sum all epochs at the next read: after changes that are rare, or of many events."""
-        self._current = None
-        self._fed.clear()
-        self._sums.forget()
+        for event in events:
+            if type(event[3]) is int:
+                self._sums.count(event, number, sign)
+            else:
+                self._sums.forget()
 
     def _advance(self) -> None:
         """Drop the epochs that have faded out, once a new one has begun."""
-        newest = self._timeline.newest
-        if newest != self._sums.advanced_to:
-            buckets = self.buckets
-            self._fed.clear()
-            _drop_faded(buckets, self._timeline, self._plan, self._sums)
-            self._sums.advanced_to = newest
-            if self._sums is not self._fast_sums:
-                self._sums.rebase(self._timeline.oldest)
-            if self._fast_sums is not None:
-                self._fast_sums.oldest_held = min(buckets, default=_NO_EPOCH)
+        if self._timeline.newest != self._sums.advanced_to:
+            _drop_faded(self.buckets, self._timeline, self._plan, self._sums)
 
     def _weighed(self, event: EventFields, event_time: int | None) -> tuple[int, EventFields]:
         """An event's epoch, and the event with the whole units that it weighs there."""
@@ -337,11 +271,7 @@ class FadingWindow:
         true, predicted, score, weight = event
         return number, (true, predicted, score, weight * units(phase, self._spec.span))
 
-    def check(self, event: EventFields, event_time: int | None) -> None:
-        """An epoch of a slice holds no more than that of the total."""
-
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one event with the weight of its moment, or raise InputError and change nothing."""
         number, weighed = self._weighed(event, event_time)
         if number < self._timeline.oldest:
             return  # faded out by the end of its batch
@@ -350,12 +280,14 @@ class FadingWindow:
         except InputError as error:
             raise self._refusal(error, number, event[2] or ()) from None
         self._advance()
-        self._changed_by(number, weighed, 1)
+        self._count(number, [weighed])
         newest = self._timeline.newest
-        self._allow(number if newest is None else max(number, newest))
+        latest = number if newest is None else max(number, newest)
+        index = self._buckets.read(latest).index
+        if index is not None and index.exact:
+            self._sums.allow(latest, MAX_TOTAL - max(index.positives, index.negatives))
 
     def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         assert event_times is not None
         span = self._spec.span
         weight = units_many(event_times % span, span)
@@ -366,25 +298,20 @@ class FadingWindow:
                 self.buckets.read(number).check_many(part)
             except InputError as error:
                 raise self._refusal(error, number, batch.labels) from None
-        return functools.partial(self._add_parts, parts)
+        return functools.partial(self._add_batch, parts)
 
-    def _add_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
+    def _add_batch(self, parts: list[tuple[int, EventBatch]]) -> None:
         self._advance()
         for number, part in parts:
             # Epochs that the end of the batch has passed are dropped.
-            if self._timeline.keeps(number):
-                self.buckets.live(number).add_many(part)
-                self._count_part(number, part)
-
-    def _count_part(self, number: int, part: EventBatch) -> None:
-        """Count in the sums what was counted in an epoch."""
-        self._changed(number)
-        whole = part.weight is None or part.weight.dtype.kind != "f"
-        if whole and len(part) <= max(_FEW, self._sums.distinct // _ONE_BY_ONE):
-            for event in part.events():
-                self._changed_by(number, event, 1)
-        else:
-            self._forget_sums()
+            if not self._timeline.keeps(number):
+                continue
+            self.buckets.live(number).add_many(part)
+            if len(part) <= max(_FEW, self._sums.distinct // _ONE_BY_ONE):
+                self._count(number, list(part.events()))
+            else:
+                self._changed(number)
+                self._sums.forget()
 
     def _refusal(self, error: InputError, number: int, labels: Collection[Any]) -> InputError:
         """A refusal for too much weight, in terms of events instead of units."""
@@ -401,8 +328,6 @@ class FadingWindow:
         )
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
-        """Undo one earlier event exactly, or raise InputError and change nothing."""
-        assert event_time is not None
         self._advance()
         number, weighed = self._weighed(event, event_time)
         if number not in self.buckets:
@@ -413,7 +338,7 @@ class FadingWindow:
             )
         removable_weight(event[3], True)  # units times a fraction can be whole
         self.buckets.live(number).revert(*weighed)
-        self._changed_by(number, weighed, -1)
+        self._count(number, [weighed], -1)
         self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
@@ -424,7 +349,8 @@ class FadingWindow:
         if self._current is None or self._current[0] != latest:
             self._advance()
             if len(buckets) and latest is not None:
-                total = StateSet.later(self._plan, self._states(latest), self._has_fed)
+                has_fed = functools.cache(self._has_fed)
+                total = StateSet.later(self._plan, self._states(latest), has_fed)
             else:
                 total = StateSet(self._plan)
             self._current = (latest, total)
@@ -432,10 +358,8 @@ class FadingWindow:
 
     def _has_fed(self, kind: str) -> bool:
         """As :meth:`StateSet.later` asks."""
-        if kind not in self._fed:
-            sets = map(self.buckets.read, reversed(list(self.buckets)))
-            self._fed[kind] = any(state_set.has_fed(kind) for state_set in sets)
-        return self._fed[kind]
+        sets = map(self.buckets.read, reversed(list(self.buckets)))
+        return any(state_set.has_fed(kind) for state_set in sets)
 
     def _states(self, latest: int) -> Callable[[str], Any]:
         """From the name of a state to its weighted sum over the epochs."""
@@ -450,7 +374,7 @@ class FadingWindow:
                 return self._sum_of_forms(name, newest, weight)
             bits = newest - self._sums.base(name)
             if name == "index":
-                return _scaled_index(whole, weight, bits)
+                return scaled_index(whole, weight, bits)
             if name == "class_scores":
                 made = functools.partial(self._sum_of_forms, name, newest, weight)
                 return ScaledState(ClassScores, made, {"whole": whole})
@@ -462,7 +386,7 @@ class FadingWindow:
         return state
 
     def _whole(self, name: str) -> Any:
-        """The sum over the epochs, kept current from now on; None where it is not supported."""
+        """The sum over the epochs, kept current from now on; None if it is not supported."""
         if name not in self._summed:
             return None
         if not self._sums.keeps(name):
@@ -475,16 +399,14 @@ class FadingWindow:
                 parts = ((n, _part(state_set, self._plan, name)) for n, state_set in sets)
                 return bool(self._sums.begin(name, self._timeline.oldest, parts))
 
-            if not begin() and self._fast_sums is not None and not self._fast_sums.retired:
-                self._retire(self._fast_sums)
+            if not begin() and not isinstance(self._sums, FadingSums):
+                # Continue with integers of any size.
+                self._sums.retired = True
+                advanced_to = self._sums.advanced_to
+                self._sums = FadingSums(self._plan)
+                self._sums.advanced_to = advanced_to
                 begin()
         return self._sums.whole(name)
-
-    def _retire(self, fast_sums: Any) -> None:
-        """Go on with integers of any size."""
-        fast_sums.retired = True
-        self._sums = FadingSums(self._plan)
-        self._sums.advanced_to = fast_sums.advanced_to
 
     def _sum_of_forms(self, name: str, newest: int, weight: int) -> Any:
         """The weighted sum of a state's written forms."""
@@ -499,71 +421,43 @@ class FadingWindow:
         parts = [(forms[name], 1 << (number - oldest)) for number, forms in self._forms.items()]
         return row.restored(self._plan, row.weighted_sum(parts, weight << (newest - oldest)))
 
-    def check_merge(self, other: FadingWindow) -> None:
-        """Windows by event count are refused, unless one of the two is empty."""
-        if (
-            not self._spec.needs_time
-            and self._timeline.latest is not None
-            and other._timeline.latest is not None
-        ):
+    def check_merge(self, other: Self) -> None:
+        latest = self._timeline.latest, other._timeline.latest
+        if not self._spec.needs_time and None not in latest:
             raise StateError(
                 "Fading windows by event count cannot be merged: two streams have no "
                 "common count; give the half-life as a duration of event time"
             )
         self.buckets.check_merge(other.buckets)
 
-    def merge(self, other: FadingWindow) -> None:
-        """Add another shard's epochs; the timelines are merged before."""
+    def merge(self, other: Self) -> None:
+        self._current = None
         for number, part in self.buckets.kept_of(other.buckets):
             self.buckets.live(number).merge(part)
             self._changed(number)
-        self._forget_sums()
+        self._sums.forget()
         self._advance()
 
     def retained(self) -> dict[str, Any]:
-        """Half-lives that hold events, and the most there can be."""
         self._advance()
         return {"half_lives": len(self.buckets), "half_lives_at_most": EPOCHS}
 
     def to_state(self) -> dict[str, Any]:
-        """The kept epochs, ascending."""
         self._advance()
         return self.buckets.to_state()
 
     def _check(self) -> None:
         self._advance()
         self.buckets._check()
-        kept = [name for name in self._summed if self._sums.keeps(name)]
         fresh = FadingSums(self._plan)
-        for name in kept:
+        for name in filter(self._sums.keeps, self._summed):
             parts = ((n, _part(self.buckets.read(n), self._plan, name)) for n in self.buckets)
             fresh.begin(name, self._sums.base(name), parts)
             fresh.check_equal(self._sums, name)
-        if self._fast_sums is not None:
-            self._fast_sums._check()
-
-
-def _scaled_index(ranking: Any, units: int, bits: int) -> Any:
-    """The score index of a ranking's weights over ``units * 2**bits``."""
-
-    def make() -> ScoreIndex:
-        groups = ScoreGroups(*ranking.scaled(units, bits))
-        return ScoreIndex.from_state({"exact": False, **groups._asdict()})
-
-    unit = units << bits
-    negatives, positives = ranking.totals
-    known = {
-        "positives": positives / unit,
-        "negatives": negatives / unit,
-        "auc": ranking.auc,
-        "twice_u": ranking.twice_u / unit**2,
-        "distinct": ranking.distinct,
-    }
-    return ScaledState(ScoreIndex, make, known)
 
 
 def _part(state_set: StateSet, plan: StatePlan, name: str) -> Any:
-    """A state of an epoch, derived where it is not stored."""
+    """A state of an epoch, derived if it is not stored."""
     row = STATES[name]
     if name in plan.stored or row in state_set.derived:
         return getattr(state_set, name)
@@ -577,31 +471,23 @@ def _drop_faded(buckets: TimeBuckets, timeline: BucketTimeline, plan: StatePlan,
             break
         sums.drop(number, functools.partial(_part, buckets.read(number), plan))
     buckets.prune()
+    sums.oldest_held = min(buckets, default=_NO_EPOCH)
+    sums.advanced_to = timeline.newest
+    if isinstance(sums, FadingSums):
+        sums.rebase(timeline.oldest)
 
 
-def compiled_sums(
-    plan: StatePlan, span: int, timeline: BucketTimeline, buckets: TimeBuckets
-) -> Any:
-    """Compiled sums for such a window of binary events; None where nothing was compiled."""
+def _new_sums(plan: StatePlan, span: int, timeline: BucketTimeline, buckets: TimeBuckets) -> Any:
+    """Compiled sums of binary events, if they were built; else :class:`FadingSums`."""
     module = compiled("streameval.states.native.fading_sums")
-    if plan.task_row.kernel != "two classes" or plan.ordered or module is None:
-        return None
+    binary = plan.task_row.kernel == "two classes" and not plan.ordered
+    if plan.max_scores is not None or not binary or module is None:
+        return FadingSums(plan)
 
     def advance(sums: Any) -> None:
         _drop_faded(buckets, timeline, plan, sums)
-        sums.oldest_held = min(buckets, default=_NO_EPOCH)
 
-    tables = _COARSE, _MIDDLE, _FINE
-    return module.NativeFadingSums(plan, span, EPOCHS, timeline, tables, advance, ProbabilitySums)
-
-
-def _too_heavy(weight: object, position: int | None) -> InputError:
-    return InputError(
-        "weight",
-        expected=f"a weight of at most {MAX_EVENT_WEIGHT} in a fading window",
-        got=shown(weight),
-        position=position,
-    )
+    return module.NativeFadingSums(plan, span, EPOCHS, timeline, _TABLES, advance, ProbabilitySums)
 
 
 FADING = WindowKind(

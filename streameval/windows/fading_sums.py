@@ -12,30 +12,20 @@ from streameval.events.values import Label
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.wide_ranking import WideRanking, new_ranking
 from streameval.states.registry import STATES
+from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan
 
-_MOST_CLASSES = 128
-"""Classes whose rankings are kept: each event changes them all."""
-_STEP = 16
-"""Epochs from the base to the oldest, beyond which sums are divided by a power of two."""
-_MOST_EPOCHS = 192
-"""The same of sums that are not divided, but summed anew."""
+_MOST_CLASSES = 128  # whose rankings are kept: each event changes them all
+# Epochs from the base to the oldest, beyond which sums are divided by a power of two; and beyond
+# which sums are made anew that cannot be divided.
+_STEP, _MOST_EPOCHS = 16, 192
 
 
 class WideClassScores:
-    """The scores of each class's column, the class against the rest, of weights of any size.
-
-    What :class:`~streameval.states.class_scores.ClassScores` has for one-vs-rest AUC. The score
-    of a label that an event does not name is 0.
-
-    >>> scores = WideClassScores()
-    >>> scores.add_whole("cat", {"cat": 0.75, "dog": 0.25}, 2**100)
-    >>> scores.add_whole("dog", {"dog": 1.0}, 3)
-    >>> scores.labels, scores.one_vs_rest_wins("cat") == 6 * 2**100
-    (['cat', 'dog'], True)
-    """
+    """One-vs-rest pairs as :class:`ClassScores` has them, of weights of any size."""
 
     __slots__ = ("_rankings", "declared", "total")
 
@@ -48,7 +38,7 @@ class WideClassScores:
 
     @property
     def whole(self) -> WideClassScores:
-        """These: what areas are computed of."""
+        """The columns that areas are computed from."""
         return self
 
     @property
@@ -62,7 +52,7 @@ class WideClassScores:
 
     @property
     def classes(self) -> list[Label]:
-        """The declared classes, or all labels where they are discovered, ascending."""
+        """The declared classes, or all labels, ascending."""
         return self.labels if self.declared is None else sorted(self.declared)
 
     def true_count(self, label: Label) -> int:
@@ -74,11 +64,11 @@ class WideClassScores:
         return self._rankings[column].twice_u if column in self._rankings else 0
 
     def mean_share(self) -> float:
-        """nan: the mean is that of the wins."""
+        """nan: the mean follows from the wins."""
         return math.nan
 
     def _learn(self, labels: Iterable[Label]) -> None:
-        """Begin the columns of labels that are new; raises InputError where there are too many."""
+        """Begin the columns of labels that are new; raises InputError for too many."""
         new = {label for label in labels if label not in self._rankings}
         if len(self._rankings) + len(new) > _MOST_CLASSES:
             raise InputError("proba", expected=f"at most {_MOST_CLASSES} classes", got="more")
@@ -116,35 +106,21 @@ class WideClassScores:
             self._change(label, "add_groups", other.one_vs_rest_groups(label), times)
 
     def shift_right(self, bits: int) -> None:
-        """Divide all weights by 2**bits, of which they are multiples."""
+        """Divide all weights, multiples of 2**bits, by 2**bits."""
         self.total >>= bits
         for ranking in self._rankings.values():
             ranking.shift_right(bits)
 
-    def _check(self) -> None:
+    def content(self) -> object:
+        """What equal class scores have in common, after a check of the invariants."""
         for ranking in self._rankings.values():
             ranking._check()
             assert sum(ranking.totals) == self.total
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, WideClassScores):
-            return NotImplemented
-        return self._content() == other._content()
-
-    def _content(self) -> object:
         return self.total, {label: [*self._rankings[label].groups()] for label in self.labels}
-
-    __hash__ = None  # type: ignore[assignment]  # mutable
 
 
 class ScaledState:
-    """A state with float weights that is made when more is read of it than is known before.
-
-    Args:
-        kind: The class of the state. Metrics check the class of an argument: this has it too.
-        make: Makes the state.
-        known: Attributes that are read without it.
-    """
+    """A state with float weights that is made when an attribute is read that is not known yet."""
 
     __slots__ = ("_kind", "_known", "_made", "_make")
 
@@ -155,7 +131,7 @@ class ScaledState:
         self._made: Any = None
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type[Any]:
+    def __class__(self) -> type[Any]:  # metrics check the class of an argument
         return self._kind
 
     def _state(self) -> Any:
@@ -173,6 +149,25 @@ class ScaledState:
     __hash__ = None  # type: ignore[assignment]
 
 
+def scaled_index(ranking: Any, units: int, bits: int) -> Any:
+    """The score index of a ranking's weights over ``units * 2**bits``."""
+
+    def make() -> ScoreIndex:
+        groups = ScoreGroups(*ranking.scaled(units, bits))
+        return ScoreIndex.from_state({"exact": False, **groups._asdict()})
+
+    unit = units << bits
+    negatives, positives = ranking.totals
+    known = {
+        "positives": positives / unit,
+        "negatives": negatives / unit,
+        "auc": ranking.auc,
+        "twice_u": ranking.twice_u / unit**2,
+        "distinct": ranking.distinct,
+    }
+    return ScaledState(ScoreIndex, make, known)
+
+
 SUMMED: dict[str, Callable[[StatePlan], Any]] = {
     "confusion": lambda plan: plan.confusion(),
     "index": lambda plan: WideRanking(),
@@ -186,31 +181,40 @@ SUMMED: dict[str, Callable[[StatePlan], Any]] = {
 
 
 class FadingSums:
-    """States of all epochs together, in whole units of one of them.
+    """States of all epochs together, in whole units of one of them: the reference.
 
-    From one epoch to the next the unit doubles: an event that weighs u units of epoch e weighs
-    u·2^(e − base) here. Every number is an integer, so that an event adds to it, and an epoch
-    that is dropped is removed, without a trace: the same as a sum of all that are left.
-
-    Attributes:
-        advanced_to: The newest epoch when the last one that had faded out was removed; None
-            before the first.
+    ``NativeFadingSums`` (``fading_sums.pyx``) is the compiled one of binary events, which may
+    also hold events that wait for the state of their epoch.
     """
 
-    __slots__ = ("_bases", "_plan", "_states", "advanced_to")
+    # From one epoch to the next the unit doubles: an event that weighs u units of epoch e weighs
+    # u·2^(e − base) here. Every number is an integer, so that an event adds to it, and an epoch
+    # that is dropped is removed, without a trace: the same as a sum of all that are left.
+
+    __slots__ = ("_bases", "_plan", "_states", "advanced_to", "oldest_held")
+
+    waiting = 0
 
     def __init__(self, plan: StatePlan) -> None:
         self._plan = plan
         self._states: dict[str, Any] = {}
         self._bases: dict[str, int] = {}
+        # The newest epoch when the last one that had faded out was removed.
         self.advanced_to: int | None = None
+        self.oldest_held = 0
+
+    def hold(self, number: int) -> None:
+        """Note that something was counted in the state of an epoch; for compiled sums."""
+
+    def allow(self, number: int, units: int) -> None:
+        """Note how much one class of an epoch may still weigh; for compiled sums."""
 
     def keeps(self, name: str) -> bool:
         """Whether a state's sum is kept current."""
         return name in self._states
 
     def whole(self, name: str) -> Any:
-        """A state's sum, which changes with the next event; None where it is not kept."""
+        """A state's sum, which changes with the next event; None if it is not kept."""
         return self._states.get(name)
 
     def base(self, name: str) -> int:
@@ -219,17 +223,11 @@ class FadingSums:
 
     @property
     def distinct(self) -> int:
-        """Number of distinct scores, where they are kept."""
+        """Number of distinct scores, if they are kept."""
         return self._states["index"].distinct if "index" in self._states else 0
 
     def begin(self, name: str, oldest: int, parts: Iterable[tuple[int, Any]]) -> bool:
-        """Sum a state of all epochs, and keep it current; False if there are too many labels.
-
-        Args:
-            name: One of :data:`SUMMED`.
-            oldest: The oldest epoch that is kept.
-            parts: The epochs, each with its state; all weights are whole.
-        """
+        """Sum a state of all epochs, of whole weights; False if there are too many labels."""
         whole = SUMMED[name](self._plan)
         try:
             for number, part in parts:
@@ -240,11 +238,11 @@ class FadingSums:
         return True
 
     def forget(self) -> None:
-        """Keep nothing current, until it begins again."""
+        """Drop all sums; each is made anew when it is next read."""
         self._states.clear()
 
     def rebase(self, oldest: int) -> None:
-        """Keep the integers short: all epochs before this one have been dropped."""
+        """Keep the integers short, once all epochs before this one have been dropped."""
         for name, whole in list(self._states.items()):
             bits = oldest - self._bases[name]
             if bits > _STEP and hasattr(whole, "shift_right"):
@@ -271,7 +269,7 @@ class FadingSums:
             self.forget()
 
     def drop(self, number: int, part: Callable[[str], Any]) -> None:
-        """Remove an epoch, given as the function from the name of a state to its part in it."""
+        """Remove an epoch; ``part`` gives its state of a name."""
         for name, whole in self._states.items():
             whole.merge(part(name), -1 << (number - self._bases[name]))
 
@@ -279,9 +277,10 @@ class FadingSums:
         """Assert that another's sum of this state is the same."""
         mine, theirs = self.whole(name), other.whole(name)
         if name == "index":
+            theirs._check()
             assert list(mine.groups()) == list(theirs.groups())
             assert (mine.totals, mine.twice_u) == (theirs.totals, theirs.twice_u)
+        elif name == "class_scores":
+            assert mine.content() == theirs.content()
         else:
             assert mine == theirs
-        if name in ("index", "class_scores"):
-            theirs._check()

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.backend import compiled
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import FastPath, Undo, WindowKind
+from streameval.windows.window import FastPath, Undo, Window, WindowKind, WindowSpec
 
 _NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 
@@ -28,7 +28,7 @@ Ring: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class Last(WindowSpec):
     """The last ``n`` events (of each slice).
 
     Every metric is exact after every event. Weights must be whole, because
@@ -39,9 +39,8 @@ class Last:
         n: How many events, from 1 to 100,000,000; all of them are kept.
 
     Cost:
-        O(log n) an event for scores, O(1) for labels; memory for n events:
-        with a score about 25 bytes each where binary ones are kept in compiled
-        code, else about 150.
+        O(log n) an event for scores, O(1) for labels; memory for n events: about 25 bytes
+        each for binary events with a score in compiled code, else about 150.
 
     >>> from streameval import Evaluator
     >>> ev = Evaluator(task="multiclass", window=Last(2))
@@ -51,7 +50,6 @@ class Last:
     """
 
     n: int
-    needs_time: ClassVar[bool] = False
     keeps_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -61,7 +59,6 @@ class Last:
             )
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
-        """Raise InputError for a weight that is not whole."""
         if isinstance(weight, np.ndarray):
             if weight.dtype.kind == "f":
                 position = int(np.argmax(weight != np.floor(weight)))
@@ -69,32 +66,14 @@ class Last:
         elif isinstance(weight, float):
             raise _fraction(weight, None)
 
-    def timeline(self) -> None:
-        """None: event times are not used."""
-
     def open(self, plan: StatePlan, timeline: object = None) -> LastWindow:
-        """A new empty window."""
         return LastWindow(self.n, plan)
 
-    def restore(self, data: dict[str, Any], plan: StatePlan, timeline: object = None) -> LastWindow:
-        """The window of a saved state; raises StateError."""
-        window = LastWindow(self.n, plan)
-        events = plan.task_row.read_events(data, plan)
-        if len(events) > self.n:
-            raise StateError(f"window: expected at most {self.n} events, got {len(events)}")
-        for event in events:
-            try:
-                window.add(event, None)
-            except InputError as error:
-                raise StateError(f"window: {error}") from None
-        return window
-
     def to_options(self) -> dict[str, Any]:
-        """Plain data that names the specification."""
         return {"kind": "last", "n": self.n}
 
 
-class LastWindow:
+class LastWindow(Window):
     """A ring of the events inside, oldest first, and their state set."""
 
     __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "state_set")
@@ -123,7 +102,6 @@ class LastWindow:
         return FastPath(counts, self.state_set)
 
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` of this event would raise; nothing is counted."""
         self.state_set.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
@@ -143,7 +121,6 @@ class LastWindow:
         self.state_set.forget_oldest(oldest[0], ring[0][0] if ring else None)
 
     def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         n = self._n
         if len(batch) > n:
             batch = batch.take(slice(len(batch) - n, None))
@@ -209,30 +186,36 @@ class LastWindow:
         return (event[0] for event in self._ring) if self._ordered else ()
 
     def current(self) -> StateSet:
-        """The state set of the events inside; for reading only."""
         return self.state_set
 
-    def check_merge(self, other: LastWindow) -> None:
-        """Refused, unless one of the two is empty: shards have no common order."""
+    def check_merge(self, other: Self) -> None:
         if self._ring and other._ring:
             raise StateError(
                 f"Last({self._n}) windows cannot be merged: which events are the last of two "
                 "streams is not known; use Panes(...) or Fading(...), which go by event time"
             )
 
-    def merge(self, other: LastWindow) -> None:
-        """Take over the other's events where there are none here."""
+    def merge(self, other: Self) -> None:
+        """Take over the other's events, if this window has none."""
         self.check_merge(other)
         for event in other._ring:
             self.add(event, None)
 
     def retained(self) -> dict[str, Any]:
-        """Number of events inside, and its maximum."""
         return {"events": len(self._ring), "events_at_most": self._n}
 
     def to_state(self) -> dict[str, Any]:
-        """The events inside, oldest first."""
         return self._plan.task_row.write_events(self._ring)
+
+    def restore(self, data: dict[str, Any]) -> None:
+        events = self._plan.task_row.read_events(data, self._plan)
+        if len(events) > self._n:
+            raise StateError(f"window: expected at most {self._n} events, got {len(events)}")
+        for event in events:
+            try:
+                self.add(event, None)
+            except InputError as error:
+                raise StateError(f"window: {error}") from None
 
     def _check(self) -> None:
         assert len(self._ring) <= self._n
@@ -263,7 +246,7 @@ def _fraction(weight: object, position: int | None) -> InputError:
 
 
 def compiled_ring(most: int, plan: StatePlan) -> Any:
-    """A compiled ring of events of two classes; None where a deque is used."""
+    """A compiled ring of events of two classes; None if a deque is used."""
     module = compiled("streameval.states.native.event_ring")
     if plan.task_row.kernel != "two classes" or plan.ordered or module is None:
         return None
@@ -271,11 +254,7 @@ def compiled_ring(most: int, plan: StatePlan) -> Any:
 
 
 def _newest(ring: Ring, event: EventFields) -> int:
-    """How far back the newest event equal to this one lies, 1 for the last; 0 for none; O(n).
-
-    >>> _newest(deque([(1, 1, 0.5, 1), (0, 1, 0.5, 1)]), (True, True, 0.5, 1))
-    2
-    """
+    """How far back the newest event equal to this one lies, 1 for the last; 0 if there is none."""
     if isinstance(ring, deque):
         return next((back for back, other in enumerate(reversed(ring), 1) if other == event), 0)
     back: int = ring.newest(event)

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, EventFields
@@ -24,9 +24,11 @@ from streameval.windows.window import (
     FastPath,
     PaneMark,
     Undo,
+    Window,
     WindowKey,
     WindowKind,
     WindowSample,
+    WindowSpec,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class PanesFastPath:
-    """The attributes that compiled code reads and changes; it has them in a class of its own."""
+    """The attributes that compiled code reads and changes, in Python."""
 
     __slots__ = ("_merged", "_merged_at", "_read_at", "_timeline", "buckets")
 
@@ -44,16 +46,16 @@ _NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 if not TYPE_CHECKING and _NATIVE is not None:
     PanesFastPath = _NATIVE.PanesFastPath
 
+# Subtracting a pane costs as much as so many merges: scores are merged in bulk, at 25 ns each, and
+# removed one by one.
 _REMOVAL = 4
-"""Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
-taken out one by one."""
 
 MAX_PANES = 100_000
 """Most panes that a window may retain: a guard against a pane of a microsecond."""
 
 
 @dataclass(frozen=True, slots=True)
-class Panes:
+class Panes(WindowSpec):
     """The events of the last ``length`` of event time, in steps of ``pane``.
 
     The window holds the newest ``length / pane`` panes; the newest of all is
@@ -71,11 +73,10 @@ class Panes:
             at least (and by default) ``length + lateness``.
 
     Cost:
-        An event: that of its states, twice once the window has been read. The
-        first read: a merge of all panes, as each read after time has moved on
-        where weights are not whole. A step to another pane: one pane's size.
-        Memory: the states of at most :attr:`retained` panes a slice; panes
-        that take no more events are kept as compact bytes.
+        An event: one update of its states, two once the window has been read. The first
+        read: a merge of all panes; with fractional weights each read after time has moved on.
+        A step to another pane: one pane's size. Memory: the states of at most :attr:`retained`
+        panes a slice; panes that take no more events are kept as compact bytes.
 
     >>> Panes("1h", pane="5m", lateness="10m").panes
     12
@@ -90,40 +91,27 @@ class Panes:
     lateness_us: int = field(init=False, repr=False)
     retain_us: int = field(init=False, repr=False)
     needs_time: ClassVar[bool] = True
-    keeps_order: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         length = duration(self.length, "Panes(length)")
         pane = length if self.pane is None else duration(self.pane, "Panes(pane)")
         lateness = duration(self.lateness, "Panes(lateness)", zero=True)
         if length % pane:
-            raise InputError(
-                "Panes(length)",
-                expected=f"a multiple of the pane, {duration_text(pane)}",
-                got=duration_text(length),
-            )
+            expected = f"a multiple of the pane, {duration_text(pane)}"
+            raise InputError("Panes(length)", expected=expected, got=duration_text(length))
         retain = length + lateness
         if self.retain is not None:
             wanted = duration(self.retain, "Panes(retain)")
             if wanted < retain:
-                raise InputError(
-                    "Panes(retain)",
-                    expected=f"at least length + lateness, {duration_text(retain)}",
-                    got=duration_text(wanted),
-                )
+                expected = f"at least length + lateness, {duration_text(retain)}"
+                raise InputError("Panes(retain)", expected=expected, got=duration_text(wanted))
             retain = wanted
         if retain // pane > MAX_PANES:
-            raise InputError(
-                "Panes(pane)",
-                expected=f"panes so long that at most {MAX_PANES} are retained",
-                got=f"{duration_text(pane)} for {duration_text(retain)}",
-            )
-        for name, value in (
-            ("length", length),
-            ("pane", pane),
-            ("lateness", lateness),
-            ("retain", retain),
-        ):
+            expected = f"panes so long that at most {MAX_PANES} are retained"
+            got = f"{duration_text(pane)} for {duration_text(retain)}"
+            raise InputError("Panes(pane)", expected=expected, got=got)
+        sizes = {"length": length, "pane": pane, "lateness": lateness, "retain": retain}
+        for name, value in sizes.items():
             object.__setattr__(self, f"{name}_us", value)
 
     @property
@@ -136,11 +124,7 @@ class Panes:
         """The most panes that are ever kept."""
         return -(-self.retain_us // self.pane_us) + 1
 
-    def check_weight(self, weight: object) -> None:
-        """Accepts every weight."""
-
     def timeline(self) -> BucketTimeline:
-        """A new timeline for all the windows of an evaluator."""
         names = ("on_time", "late_kept", "late_dropped")
         return BucketTimeline(self.pane_us, self.retained, names, self._arrival, timed=True)
 
@@ -150,19 +134,9 @@ class Panes:
         return 1 * (end <= latest) + (end <= latest - self.lateness_us)
 
     def open(self, plan: StatePlan, timeline: BucketTimeline) -> PanesWindow:
-        """A new empty window."""
         return PanesWindow(self, plan, timeline)
 
-    def restore(
-        self, data: dict[str, Any], plan: StatePlan, timeline: BucketTimeline
-    ) -> PanesWindow:
-        """The window of a saved state; raises StateError."""
-        window = PanesWindow(self, plan, timeline)
-        window.buckets.restore(data)
-        return window
-
     def to_options(self) -> dict[str, Any]:
-        """Plain data that names the specification."""
         return {
             "kind": "panes",
             "length": self.length_us,
@@ -172,13 +146,11 @@ class Panes:
         }
 
 
-class PanesWindow(PanesFastPath):
-    """The state sets of the retained panes, and the merge of those inside the window.
+class PanesWindow(PanesFastPath, Window):
+    """The state sets of the retained panes, and the merge of those inside the window."""
 
-    The merge is made at the first read and then kept current: an event is added
-    to it too, and a pane that leaves the window is subtracted, exactly, in
-    integers.
-    """
+    # The merge is made at the first read and then kept current: an event is added to it too, and
+    # a pane that leaves the window is subtracted, exactly, in integers.
 
     __slots__ = ("_panes", "_plan")
 
@@ -192,13 +164,11 @@ class PanesWindow(PanesFastPath):
         self._read_at: int | None = None
 
     def fast_path(self) -> FastPath | None:
-        """Counts events of the newest pane in it and in the merge, and reads the merge."""
         if _NATIVE is None:
             return None
         return FastPath(self, compiled=lambda metric: _NATIVE.MergeReader(self, metric).read)
 
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` raises; a pane of a slice holds no more than that of the total."""
         assert event_time is not None
         self._advance()
         number = event_time // self._timeline.width
@@ -206,7 +176,6 @@ class PanesWindow(PanesFastPath):
             self._merged.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one event in its pane, or raise InputError and change nothing."""
         assert event_time is not None
         timeline = self._timeline
         number = event_time // timeline.width
@@ -223,7 +192,6 @@ class PanesWindow(PanesFastPath):
             self.buckets.update(number, event)
 
     def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         assert event_times is not None
         self._advance()
         parts = self.buckets.parts(batch, event_times)
@@ -243,7 +211,6 @@ class PanesWindow(PanesFastPath):
         self._advance(force=True)
 
     def takes_partition(self, numbers: list[int]) -> bool:
-        """Whether :meth:`add_parts` can count in these panes."""
         self._advance()
         merged = self._merged
         return self.buckets.takes_partition(numbers) and (
@@ -253,7 +220,6 @@ class PanesWindow(PanesFastPath):
     def add_parts(
         self, sets: BatchPartition, first: int, numbers: list[int], closed: Collection[int]
     ) -> None:
-        """Count sets of a sorted batch, which has been admitted to the timeline."""
         # Not yet what is closed: it would be frozen, and thawed for its last events.
         if self._merged_at != self._timeline.newest:
             self._update_merge(self._timeline.newest)
@@ -265,7 +231,6 @@ class PanesWindow(PanesFastPath):
         self.buckets.prune(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
-        """Undo one earlier event in its own pane, or raise InputError and change nothing."""
         assert event_time is not None
         self._advance()
         number = event_time // self._timeline.width
@@ -277,7 +242,7 @@ class PanesWindow(PanesFastPath):
             )
         self.buckets.live(number).revert(*event)
         if self._plan.max_scores is not None:
-            # The cells of the merge may be wider than those of the panes that remain.
+            # The merge may have wider cells than the panes that remain.
             self._merged = None
         elif self._merged is not None and self._inside(number):
             if self._merged.has_whole_weights:
@@ -292,7 +257,7 @@ class PanesWindow(PanesFastPath):
         return newest is not None and newest - self._panes < number <= newest
 
     def _advance(self, *, force: bool = False) -> None:
-        """Where a new pane has begun: update the merge, drop old panes, freeze closed ones."""
+        """Once a new pane has begun: update the merge, drop old panes, freeze closed ones."""
         newest = self._timeline.newest
         if self._merged_at != newest:
             self._update_merge(newest)
@@ -328,7 +293,6 @@ class PanesWindow(PanesFastPath):
         return merged
 
     def current(self) -> StateSet:
-        """The merge of the panes inside; for reading only."""
         self._advance()
         self._read_at = self._timeline.newest
         if self._merged is None:
@@ -336,7 +300,6 @@ class PanesWindow(PanesFastPath):
         return self._merged
 
     def marked(self) -> list[PaneMark]:
-        """Every pane from the oldest that holds events to the newest, empty ones included."""
         self._advance()
         newest, width = self._timeline.newest, self._timeline.width
         if not len(self.buckets) or newest is None:
@@ -347,11 +310,9 @@ class PanesWindow(PanesFastPath):
         ]
 
     def state_set_from(self, start: int) -> StateSet:
-        """The state set of the pane that starts at this moment; for reading only."""
         return self.buckets.read(start // self._timeline.width)
 
     def retained(self) -> dict[str, Any]:
-        """Panes that hold events, the most there can be, and since when they are kept."""
         self._advance()
         timeline = self._timeline
         since = None if timeline.newest is None else iso_time(timeline.oldest * timeline.width)
@@ -364,16 +325,14 @@ class PanesWindow(PanesFastPath):
             "since": since,
         }
 
-    def check_merge(self, other: PanesWindow) -> None:
-        """Refused where a pane, or the merge that was read, would hold too much."""
+    def check_merge(self, other: Self) -> None:
         self.buckets.check_merge(other.buckets)
         merged = self._merged
         for number in () if merged is None else other.buckets:
             if merged is not None and self._inside(number):
                 merged.check_merge(other.buckets.read(number))
 
-    def merge(self, other: PanesWindow) -> None:
-        """Add another shard's panes, pane by pane; the timelines are merged before."""
+    def merge(self, other: Self) -> None:
         self._advance()
         for number, part in self.buckets.kept_of(other.buckets):
             self.buckets.live(number).merge(part)
@@ -385,9 +344,11 @@ class PanesWindow(PanesFastPath):
         self._advance(force=True)
 
     def to_state(self) -> dict[str, Any]:
-        """The retained panes in order."""
         self._advance()
         return self.buckets.to_state()
+
+    def restore(self, data: dict[str, Any]) -> None:
+        self.buckets.restore(data)
 
     def _check(self) -> None:
         # A slice's window advances when it is next used.

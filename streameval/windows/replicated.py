@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,30 +26,31 @@ from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import FloatArray, IntArray, Label, Weight
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
-from streameval.windows.window import FastPath, PaneSeries, Undo, Window, WindowSpec
-
-MAX_EVENT_WEIGHT = 2**20
-"""Largest weight of one event, so that no replicate holds more than a state can."""
+from streameval.windows.window import (
+    FastPath,
+    PaneSeries,
+    Undo,
+    Window,
+    WindowSpec,
+    check_multiplied,
+)
 
 UnitArray = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """Replicates of an evaluator by unit: intervals where events of one unit are alike.
+    """Replicates of an evaluator by unit: intervals for events that are alike within a unit.
 
     Args:
         replicates: How many, from 20 to 10,000.
         unit: What the units are, such as ``"user"``: each event is counted with its own, as
             ``unit="u17"``. Units are independent of each other; their events need not be.
 
-    Raises:
-        InputError: One of them is none of that.
-
     Cost:
         An event is counted in two thirds of the replicates as well. With 200 of them and
-        scores, 0.5 ms an event and 30 µs in a batch; memory and state files are 130 times those
-        without.
+        scores, 0.5 ms an event and 30 µs in a batch; memory and state files are 130 times as
+        large.
 
     >>> from streameval import Evaluator
     >>> ev = Evaluator(bootstrap=Bootstrap(unit="user"))
@@ -77,11 +78,7 @@ class Bootstrap:
 
 
 def unit_keys(values: Iterable[Label]) -> UnitArray:
-    """64 bits of each unit's value, the same in every process: of its BLAKE2b.
-
-    >>> [hex(key) for key in unit_keys(["u17", 17])]
-    ['0xa8aba6140c9206c1', '0xbabe73d7b7ae82d6']
-    """
+    """64 bits of the BLAKE2b hash of each unit's value, the same in every process."""
     digests = (
         hashlib.blake2b(f"{type(value).__name__}:{value}".encode(), digest_size=8).digest()
         for value in values
@@ -106,14 +103,9 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def unit_counts(keys: UnitArray, replicates: int) -> IntArray:
-    """How often each replicate (row) counts each unit (column): Poisson variables of mean 1.
-
-    Bits of SplitMix64 that starts at the unit's key (Steele, Lea & Flood 2014), compared with
-    the distribution in integers: the same on every machine.
-
-    >>> unit_counts(unit_keys(["u17", 17]), 3).tolist()
-    [[0, 0], [0, 2], [0, 0]]
-    """
+    """How often each replicate (row) counts each unit (column): Poisson variables of mean 1."""
+    # Bits of SplitMix64 that starts at the unit's key (Steele, Lea & Flood 2014), compared with
+    # the distribution in integers: the same on every machine.
     steps = np.arange(1, replicates + 1, dtype=np.uint64) * _GOLDEN
     bits = keys[np.newaxis, :] + steps[:, np.newaxis]
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -130,13 +122,8 @@ def _counts_of(key: int, replicates: int) -> tuple[tuple[int, int], ...]:
     return tuple((n, count) for n, count in enumerate(counts) if count)
 
 
-class Replicated:
-    """A specification of windows, each with its replicates.
-
-    Args:
-        spec: What the windows are.
-        bootstrap: How many replicates they have.
-    """
+class Replicated(WindowSpec):
+    """A specification of windows, each with its replicates."""
 
     __slots__ = ("_bootstrap", "_spec")
 
@@ -146,57 +133,25 @@ class Replicated:
 
     @property
     def needs_time(self) -> bool:
-        """Whether every event requires an ``event_time``."""
         return self._spec.needs_time
 
-    keeps_order = False
-
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
-        """Raise InputError for a weight above 2**20."""
         self._spec.check_weight(weight)
-        if weight is None:
-            return
-        most = weight.max(initial=0) if isinstance(weight, np.ndarray) else weight
-        if most > MAX_EVENT_WEIGHT:
-            raise InputError(
-                "weight",
-                expected=f"a weight of at most {MAX_EVENT_WEIGHT} with bootstrap=",
-                got=shown(most),
-                position=int(np.argmax(weight)) if isinstance(weight, np.ndarray) else None,
-            )
+        check_multiplied(weight, "with bootstrap=")
 
     def timeline(self) -> BucketTimeline | None:
-        """A new timeline, which the replicates share: it is the stream's."""
         return self._spec.timeline()
 
     def open(self, plan: StatePlan, timeline: Any) -> ReplicatedWindow:
-        """A new empty window with its replicates."""
         windows = [self._spec.open(plan, timeline) for _ in range(self._bootstrap.replicates + 1)]
         return ReplicatedWindow(windows, self._bootstrap.unit)
 
-    def restore(self, data: dict[str, Any], plan: StatePlan, timeline: Any) -> ReplicatedWindow:
-        """The window of a saved state; raises StateError."""
-        if not isinstance(data, dict) or set(data) != {"replicates", "window"}:
-            raise StateError(f"window: expected a window and its replicates, got {shown(data)}")
-        saved = data["replicates"]
-        if not isinstance(saved, list) or len(saved) != self._bootstrap.replicates:
-            raise StateError(
-                f"window.replicates: expected {self._bootstrap.replicates} windows, "
-                f"got {len(saved) if isinstance(saved, list) else shown(saved)}"
-            )
-        windows = [self._spec.restore(part, plan, timeline) for part in (data["window"], *saved)]
-        return ReplicatedWindow(windows, self._bootstrap.unit)
-
     def to_options(self) -> dict[str, Any]:
-        """Plain data that names the specification of the windows themselves."""
         return self._spec.to_options()
 
 
-class ReplicatedWindow:
-    """A window, and replicates of it in which events have other weights.
-
-    Events have a fifth field, and batches a column, with the unit's key.
-    """
+class ReplicatedWindow(Window):
+    """A window, and replicates with other weights; events have a fifth field, their unit's key."""
 
     __slots__ = ("replicates", "unit", "window")
 
@@ -205,7 +160,6 @@ class ReplicatedWindow:
         self.unit = unit
 
     def fast_path(self) -> FastPath | None:
-        """Reads the window itself; events are counted in Python."""
         path = self.window.fast_path()
         return None if path is None else FastPath(states=path.states)
 
@@ -218,12 +172,10 @@ class ReplicatedWindow:
         return parts
 
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` raises for an event that the window of all events accepts."""
         for window, weighted in self._parts(event):
             window.check(weighted, event_time)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one validated event, or raise InputError and change nothing."""
         done: list[tuple[Window, EventFields]] = []
         try:
             for window, weighted in self._parts(event):
@@ -236,7 +188,6 @@ class ReplicatedWindow:
             raise
 
     def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         count = self.window.stage(replace(batch, unit=None), event_times)
         # The parts are made twice: all at once, they would take 130 times the batch's memory.
         for _ in self._counting(batch, event_times):
@@ -267,7 +218,6 @@ class ReplicatedWindow:
                 yield window.stage(plain.take(rows).weighted(weight), times)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
-        """Undo one earlier event exactly, or raise InputError and change nothing."""
         undone: list[Undo] = []
         try:
             for window, weighted in self._parts(event):
@@ -279,7 +229,6 @@ class ReplicatedWindow:
         return functools.partial(_each, undone)
 
     def current(self) -> StateSet:
-        """The state set of the events inside now; for reading only."""
         return self.window.current()
 
     def resampled(self, pane: int | None = None) -> Iterator[StateSet]:
@@ -293,26 +242,33 @@ class ReplicatedWindow:
     def _windows(self) -> list[Window]:
         return [self.window, *self.replicates]
 
-    def check_merge(self, other: ReplicatedWindow) -> None:
-        """Raise StateError, with the reason, where the two cannot be merged."""
+    def check_merge(self, other: Self) -> None:
         for window, more in zip(self._windows(), other._windows(), strict=True):
             window.check_merge(more)
 
-    def merge(self, other: ReplicatedWindow) -> None:
-        """Add another shard's events; the operand is unchanged."""
+    def merge(self, other: Self) -> None:
         for window, more in zip(self._windows(), other._windows(), strict=True):
             window.merge(more)
 
     def retained(self) -> dict[str, Any]:
-        """What the window itself keeps."""
         return self.window.retained()
 
     def to_state(self) -> dict[str, Any]:
-        """Plain canonical data."""
         return {
             "window": self.window.to_state(),
             "replicates": [window.to_state() for window in self.replicates],
         }
+
+    def restore(self, data: dict[str, Any]) -> None:
+        if not isinstance(data, dict) or set(data) != {"replicates", "window"}:
+            raise StateError(f"window: expected a window and its replicates, got {shown(data)}")
+        saved = data["replicates"]
+        if not isinstance(saved, list) or len(saved) != len(self.replicates):
+            got = len(saved) if isinstance(saved, list) else shown(saved)
+            expected = f"{len(self.replicates)} windows"
+            raise StateError(f"window.replicates: expected {expected}, got {got}")
+        for window, part in zip(self._windows(), [data["window"], *saved], strict=True):
+            window.restore(part)
 
     def _check(self) -> None:
         for window in self._windows():

@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 
 class TimelineFields:
-    """The attributes that compiled code reads and changes; it has them in a class of its own."""
+    """The attributes that compiled code reads and changes, in Python."""
 
     __slots__ = ("_counts", "latest", "newest")
 
     latest: int | None
-    newest: int | None
-    """Number of the bucket of the latest moment."""
+    newest: int | None  # number of the bucket of the latest moment
     _counts: list[int]
 
 
@@ -47,8 +46,7 @@ if not TYPE_CHECKING and _NATIVE is not None:
 class Arrivals(NamedTuple):
     """How the events of a batch arrive."""
 
-    kept: IntArray | None
-    """Rows of the events that are not dropped; None: all."""
+    kept: IntArray | None  # rows of the events that are not dropped; None: all
     counts: list[int]
     latest: int
 
@@ -56,29 +54,11 @@ class Arrivals(NamedTuple):
 class BucketTimeline(TimelineFields):
     """The stream's latest moment, which buckets it keeps, and counts of arrivals.
 
-    Bucket n holds the moments from ``n * width`` to ``(n + 1) * width``. Which
-    buckets are kept is counted back from that of the latest moment, and so
-    changes only when a new bucket begins.
-
-    Args:
-        width: Length of a bucket in microseconds, or in events.
-        kept: How many buckets are kept.
-        arrivals: Names of the counts, empty where one is not reported. The last counts the
-            events that are dropped.
-        arrival: From the moment of an event and the latest one to the position of the event's
-            count in ``arrivals``; of ints and of columns alike.
-        timed: Whether moments are event times, rather than numbers of events.
+    Bucket n holds the moments from ``n * width`` to ``(n + 1) * width``, in microseconds or, if
+    not ``timed``, in events.
     """
 
-    __slots__ = (
-        "_arrival",
-        "_end",
-        "_names",
-        "_timed",
-        "kept",
-        "oldest",
-        "width",
-    )
+    __slots__ = ("_arrival", "_end", "_names", "_timed", "kept", "oldest", "width")
 
     oldest: int
     """Number of the oldest bucket that is kept; a very low one before the first moment."""
@@ -92,6 +72,9 @@ class BucketTimeline(TimelineFields):
         *,
         timed: bool,
     ) -> None:
+        # Names of the counts, empty for one that is not reported; the last one counts the dropped
+        # events. ``arrival`` gives the position of an event's count, from its moment and the latest
+        # one, of ints and of columns alike.
         self.width = width
         self.kept = kept
         self._names = arrivals
@@ -129,7 +112,7 @@ class BucketTimeline(TimelineFields):
         return self.latest is not None and self._arrival(number * self.width, self.latest) == last
 
     def tick(self, count: int) -> IntArray:
-        """Moments of the next events where events are counted; else raises InputError."""
+        """Moments of the next events if time is a count of events; else raises InputError."""
         if self._timed:
             raise time_missing()
         start = 0 if self.latest is None else self.latest + 1
@@ -212,20 +195,14 @@ class BucketTimeline(TimelineFields):
 
 
 class TimeBuckets:
-    """The state sets of the buckets that a timeline keeps, by number; closed ones as bytes.
-
-    Args:
-        plan: What the state sets keep.
-        timeline: Which buckets are kept and closed.
-        name: What a bucket is called in a saved state, such as ``"pane"``.
-    """
+    """The state sets of the buckets that a timeline keeps, by number; closed ones as bytes."""
 
     __slots__ = ("_buckets", "_name", "_plan", "_pruned_at", "_thawed", "_timeline")
 
     def __init__(self, plan: StatePlan, timeline: BucketTimeline, name: str) -> None:
         self._plan = plan
         self._timeline = timeline
-        self._name = name
+        self._name = name  # of a bucket in a saved state
         self._buckets: dict[int, StateSet | bytes] = {}
         # Those that take events, as far as is known; their bytes are not yet the last ones.
         self._thawed: set[int] = set()
@@ -282,7 +259,7 @@ class TimeBuckets:
         return state_set if isinstance(state_set, bytes) and number not in self._thawed else None
 
     def drop_empty(self, number: int) -> None:
-        """Forget a bucket without events."""
+        """Drop a bucket without events."""
         if self.read(number) == StateSet(self._plan):
             self._buckets.pop(number, None)
 
@@ -330,7 +307,7 @@ class TimeBuckets:
             self.live(number).add_part(sets, n)
 
     def prune(self, *, force: bool = False) -> None:
-        """Drop what is no longer kept and freeze what is closed, where a new bucket has begun."""
+        """Once a new bucket has begun: drop what is no longer kept, and freeze what is closed."""
         timeline = self._timeline
         if timeline.newest is None or (timeline.newest == self._pruned_at and not force):
             return
@@ -353,13 +330,12 @@ class TimeBuckets:
                 yield number, other.read(number)
 
     def check_merge(self, other: TimeBuckets) -> None:
-        """Raise StateError where a bucket cannot hold the events of both, once they are merged."""
+        """Raise StateError if a bucket cannot hold the events of both, once they are merged."""
         mine, theirs = self._timeline, other._timeline
-        latest = max(
-            (moment for moment in (mine.latest, theirs.latest) if moment is not None), default=0
-        )
+        reached = [moment for moment in (mine.latest, theirs.latest) if moment is not None]
+        oldest = mine.oldest_at(max(reached, default=0))
         for number in other:
-            if number in self and number >= mine.oldest_at(latest):
+            if number in self and number >= oldest:
                 self.read(number).check_merge(other.read(number))
 
     def to_state(self) -> dict[str, Any]:
@@ -401,11 +377,7 @@ class TimeBuckets:
 
 
 def grouped(numbers: IntArray) -> Iterator[tuple[int, IntArray | None]]:
-    """Each number with its rows, ascending; None where all rows have the one number.
-
-    >>> [(number, rows.tolist()) for number, rows in grouped(np.array([7, 5, 7]))]
-    [(5, [1]), (7, [0, 2])]
-    """
+    """Each number with its rows, ascending; None if all rows have the one number."""
     if not len(numbers):
         return
     if (numbers == numbers[0]).all():

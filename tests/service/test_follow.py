@@ -25,9 +25,10 @@ from streameval.service.loop import Runner
 from streameval.service.snapshot import Kind, Publisher, Snapshot
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store import state_rows
+from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.state_rows import merged_windows
-from streameval.service.store.store import changed_settings, open_store, read_store
+from streameval.service.store.store import open_store, read_store
 
 pytestmark = pytest.mark.backend_independent
 

@@ -83,10 +83,10 @@ def labels(*rows: Label) -> Decoded:
 
 def write(join: LabelJoin, connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
-    changes = join.cut()
+    changes = join.stage()
     join.write(connection, changes)
     connection.execute("COMMIT")
-    join.wrote(changes)
+    join.committed(changes)
 
 
 def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
@@ -219,13 +219,13 @@ class Run:
     def begin(self) -> None:
         """A checkpoint of what was read so far."""
         absorbed(self.join, self.events)
-        self.changes = self.join.cut()
+        self.changes = self.join.stage()
 
     def end(self) -> None:
         self.connection.execute("BEGIN")
         self.join.write(self.connection, self.changes)
         self.connection.execute("COMMIT")
-        self.join.wrote(self.changes)
+        self.join.committed(self.changes)
 
     def restart(self) -> None:
         """All of the memory is lost; the last checkpoint holds."""

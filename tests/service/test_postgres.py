@@ -21,6 +21,7 @@ from streameval.service.store import postgres as module
 from streameval.service.store.positions import Positions
 from streameval.service.store.postgres import MIGRATIONS
 from streameval.service.store.quarantine import Quarantine
+from streameval.service.store.staged import write_now
 from streameval.service.store.state_rows import StateRows, merged_windows
 from streameval.service.store.store import open_store, read_store
 from streameval.service.upkeep.backup import back_up, restore
@@ -57,12 +58,12 @@ def write_events(store: Any, partition: str, scores: list[float]) -> Evaluator:
     evaluator = Evaluator("binary")
     evaluator.update_many([score > 0.5 for score in scores], score=scores)
     number = counters.get("checkpoints", 0) + 1
-    with store.transaction():
+    with store.transaction() as connection:
         rows.write(partition, "all", number, evaluator, [])
         positions.advance(partition, {"offset": len(scores)}, len(scores) + 1, None)
-        positions.write(positions.cut())
+        write_now(positions, connection)
         quarantine.note(partition, "records", BadEvent(number, "score", "none", b"\x00"), None)
-        quarantine.write(quarantine.cut())
+        write_now(quarantine, connection)
         store.set_counters(
             {"checkpoints": number, "events": counters.get("events", 0) + len(scores)}
         )

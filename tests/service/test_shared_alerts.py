@@ -92,9 +92,9 @@ def count(settings: RunSettings, unit: str, right: bool, start: int) -> None:
         lines.append(b"{")
         one.take(RawBatch(f"events/{unit}", "records", lines, places, {"offset": start + 11}))
         one.positions.advance(f"events/{unit}", {"offset": start + 11}, 11, None)
-        changes = one.cut([f"events/{unit}"])
+        changes = one.stage([f"events/{unit}"])
         one.write(changes, lambda: True)
-        one.wrote(changes)
+        one.committed(changes)
 
 
 def follower(settings: RunSettings) -> tuple[Follower, Publisher]:

@@ -27,6 +27,7 @@ from streameval.service.config.settings import (
 )
 from streameval.service.join.counts import read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
+from streameval.service.reload import while_running
 from streameval.service.sources.raw import BadEvent, RawBatch
 from streameval.service.store.checksums import (
     check_rows,
@@ -35,13 +36,14 @@ from streameval.service.store.checksums import (
     keep_checksums,
     row_sum,
 )
+from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import GroupSettings, unconverted_text
 from streameval.service.store.positions import Positions
 from streameval.service.store.postgres import _translated
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
-from streameval.service.store.store import changed_settings, open_store, read_store
+from streameval.service.store.staged import write_now
+from streameval.service.store.store import open_store, read_store
 from streameval.service.store.valid_from import VALID_FROM, read_valid_from, since_text
-from streameval.service.upkeep.settings_migration import while_running
 
 pytestmark = pytest.mark.backend_independent
 
@@ -287,12 +289,10 @@ def test_positions(path: str) -> None:
     positions.advance("a", {"offset": 9, "head": "x"}, 1, 6)
     positions.advance("b", {"offset": 0}, 0, None)
     with store.transaction():
-        assert positions.write(positions.cut()) == {
-            "a": {"offset": 9, "head": "x"},
-            "b": {"offset": 0},
-        }
-    with store.transaction():
-        assert positions.write(positions.cut()) == {}
+        changes = positions.stage()
+        positions.write(store.connection, changes)
+    assert {name: one.position for name, one in changes.items()} == positions.next_to_read
+    assert positions.stage() == {}
     again = Positions(store.connection)
     assert again.next_to_read == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
     assert (again.partitions["a"].records, again.partitions["a"].newest) == (3, 7)
@@ -316,11 +316,11 @@ def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:
         quarantine.note("a", "records", bad(place, b"x" * (place % 8)), None)
         if place % 10 == 0:
             with store.transaction():
-                quarantine.write(quarantine.cut())
+                write_now(quarantine, store.connection)
     for place in range(5000):
         quarantine.note("a", "records", bad(place, reason=f"reason {place}"), None)
     with store.transaction():
-        quarantine.write(quarantine.cut())
+        write_now(quarantine, store.connection)
     found = listed(store.connection)
     assert [row["place"] for row in found] == list(range(4999, 4989, -1))
     data = quarantine.published()
@@ -333,7 +333,7 @@ def test_a_record_that_is_refused_while_it_is_counted_belongs_to_that_checkpoint
     with closing(open_store(path, SETUP)) as store:
         quarantine = Quarantine(store.connection, QuarantineSettings(), now=lambda: 0)
         quarantine.note("a", "records", bad(1), None)
-        changes = quarantine.cut()
+        changes = quarantine.stage()
         quarantine.note("a", "records", bad(3), None)
         quarantine.note("a", "records", bad(2, reason="score"), None, into=changes)
         for places, reasons in (
@@ -341,10 +341,11 @@ def test_a_record_that_is_refused_while_it_is_counted_belongs_to_that_checkpoint
             ([3, 2, 1], {"record": 2, "score": 1}),
         ):
             with store.transaction():
-                quarantine.write(changes)
+                quarantine.write(store.connection, changes)
+            quarantine.committed(changes)
             assert [row["place"] for row in listed(store.connection)] == places
             assert quarantine.published()["reasons"] == reasons
-            changes = quarantine.cut()
+            changes = quarantine.stage()
         assert not changes
 
 
@@ -360,7 +361,7 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     quarantine.note_batch(batch, [bad(10, b"123", "id"), bad(20, b"12345", "id"), own])
     quarantine.note("b", "records", bad(1, b"abc"), None)
     with store.transaction():
-        quarantine.write(quarantine.cut())
+        write_now(quarantine, store.connection)
     assert [
         (row["place"], row["raw"], row["raw_bytes_cut"]) for row in listed(store.connection)
     ] == [
@@ -383,7 +384,9 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     assert (first.times, second.times) == ([7], None)
     assert len(listed(store.connection)) == 4  # until the checkpoint that counts them
     with store.transaction():
-        assert quarantine.write(quarantine.cut()) == 2
+        changes = quarantine.stage()
+        quarantine.write(store.connection, changes)
+    assert len(changes.replayed) == 2
     assert [row["place"] for row in listed(store.connection, reason="record")] == [99]
     assert list(opened().to_replay()) == []
     store.close()

@@ -51,9 +51,9 @@ def put(store: EntryStore, entries: dict[str, Entry]) -> None:
 def checkpoint(
     store: EntryStore, connection: sqlite3.Connection, before: int | None = None
 ) -> None:
-    changes = store.cut(before)
+    changes = store.stage(before)
     store.write(connection, changes)
-    store.wrote(changes)
+    store.committed(changes)
 
 
 def entry(newest: int, payload: Any = ("x", 0.5)) -> Entry:
@@ -81,7 +81,7 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
             for step in range(25):
                 if rng.random() < 0.3:
                     # What changes while a checkpoint is being written is in the next one.
-                    begun = store.cut()
+                    begun = store.stage()
                     store.write(connection, begun)
                 else:
                     begun = None
@@ -102,7 +102,7 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
                             known = expected.get(key)
                             assert one == known or known is None or known.newest < dropped
                 if begun is not None:
-                    store.wrote(begun)
+                    store.committed(begun)
                     checkpoint(store, connection)
                 if rng.random() < 0.3:
                     dropped = max(dropped, step * 10 - rng.randrange(100))

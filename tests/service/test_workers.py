@@ -25,6 +25,7 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.follow import Follower
 from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.reload import while_running
 from streameval.service.service import (
     _generation,
     _Signalled,
@@ -45,7 +46,6 @@ from streameval.service.store.kept_settings import (
 )
 from streameval.service.store.store import open_store, read_store
 from streameval.service.unit import Unit
-from streameval.service.upkeep.settings_migration import while_running
 from streameval.service.worker import Worker
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres

@@ -5,49 +5,44 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import FastPath, WindowKey, WindowKind, WindowSample
+from streameval.windows.window import (
+    FastPath,
+    Window,
+    WindowKey,
+    WindowKind,
+    WindowSample,
+    WindowSpec,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class EveryKth:
+class EveryKth(WindowSpec):
     """The first of every ``k`` events (of each slice)."""
 
     k: int
-    needs_time = False
     keeps_order = True
 
     def __post_init__(self) -> None:
         if type(self.k) is not int or not 1 <= self.k <= 1000:
             raise InputError("EveryKth(k)", expected="a number from 1 to 1000", got=shown(self.k))
 
-    def check_weight(self, weight: object) -> None:
-        """Any weight."""
-
-    def timeline(self) -> None:
-        """Event time does not matter."""
-
     def open(self, plan: StatePlan, timeline: object) -> EveryKthWindow:
-        return EveryKthWindow(self.k, StateSet(plan), 0)
-
-    def restore(self, data: dict[str, Any], plan: StatePlan, timeline: object) -> EveryKthWindow:
-        if not isinstance(data, dict) or set(data) != {"seen", "tally"}:
-            raise StateError(f"window: expected seen and state set, got {shown(data)}")
-        return EveryKthWindow(self.k, StateSet.from_state(data["tally"], plan), data["seen"])
+        return EveryKthWindow(self.k, StateSet(plan))
 
     def to_options(self) -> dict[str, Any]:
         return {"kind": "every", "k": self.k}
 
 
-class EveryKthWindow:
+class EveryKthWindow(Window):
     """One state set, and how many events have passed."""
 
-    def __init__(self, k: int, state_set: StateSet, seen: int) -> None:
-        self.k, self.state_set, self.seen = k, state_set, seen
+    def __init__(self, k: int, state_set: StateSet) -> None:
+        self.k, self.state_set, self.seen = k, state_set, 0
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         self.state_set.check(*event)
@@ -77,10 +72,10 @@ class EveryKthWindow:
     def current(self) -> StateSet:
         return self.state_set
 
-    def check_merge(self, other: EveryKthWindow) -> None:
-        """Any two."""
+    def check_merge(self, other: Self) -> None:
+        self.state_set.check_merge(other.state_set)
 
-    def merge(self, other: EveryKthWindow) -> None:
+    def merge(self, other: Self) -> None:
         self.state_set.merge(other.state_set)
         self.seen += other.seen
 
@@ -89,6 +84,12 @@ class EveryKthWindow:
 
     def to_state(self) -> dict[str, Any]:
         return {"seen": self.seen, "tally": self.state_set.to_state()}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        if not isinstance(data, dict) or set(data) != {"seen", "tally"}:
+            raise StateError(f"window: expected seen and state set, got {shown(data)}")
+        self.seen = data["seen"]
+        self.state_set = StateSet.from_state(data["tally"], self.state_set.plan)
 
     def _check(self) -> None:
         self.state_set._check()

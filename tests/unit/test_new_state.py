@@ -14,7 +14,7 @@ from streameval.errors import InputError
 from streameval.events.event import EventBatch
 from streameval.metrics import registry as metric_registry
 from streameval.metrics.metric import Metric
-from streameval.states.fields import bool_field, fields_of, refuse, weights_field
+from streameval.states.fields import Fields
 from streameval.states.registry import STATES, StateRow
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.states.sums.sum_vector import Field, SumVector
@@ -69,15 +69,11 @@ class ScoreTotals:
 
     @classmethod
     def from_state(cls, data: Any) -> ScoreTotals:
-        name = "score_totals"
-        data = fields_of(data, name, frozenset({"exact", "weights", "totals"}))
+        fields = Fields(data, "score_totals", {"exact", "weights", "totals"})
         new = cls()
-        new.exact = bool_field(data, "exact", name)
-        new.weights = weights_field(data, "weights", name, new.exact, 2)[:]
-        totals, kind = data["totals"], int if new.exact else float
-        if type(totals) is not list or [type(total) for total in totals] != [kind, kind]:
-            refuse(f"{name}.totals", f"two of type {kind.__name__}", totals)
-        new.totals = totals[:]
+        new.exact = fields.exact
+        new.weights = fields.weights("weights", 2)
+        new.totals = fields.weights("totals", 2, most=None)
         return new
 
     def __eq__(self, other: object) -> bool:

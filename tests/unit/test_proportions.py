@@ -14,7 +14,7 @@ from scipy.stats import beta
 import streameval as se
 from streameval.metrics.registry import ROWS
 from streameval.uncertainty.anytime import beta_binomial
-from streameval.uncertainty.proportions import clopper_pearson, wilson
+from streameval.uncertainty.proportions import clopper_pearson, distribution_gap, wilson
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.95, 0.99, 0.9999])
 
@@ -199,3 +199,7 @@ def test_weights_that_are_not_whole_have_kishs_size() -> None:
     without = se.Evaluator()
     without.update(1, 1, weight=0.5)
     assert "it needs Evaluator(intervals=True)" in without.interval("accuracy").reason
+
+
+def test_the_gap_of_a_distribution_function_is_that_of_dvoretzky_kiefer_and_wolfowitz() -> None:
+    assert distribution_gap(200, 0.95) == pytest.approx(math.sqrt(math.log(2 / 0.05) / 400))

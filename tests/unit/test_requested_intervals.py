@@ -208,3 +208,13 @@ def test_files_of_other_evaluators_have_the_bytes_of_earlier_versions() -> None:
     # Of the version before intervals.
     earlier = "2b2b67e4dec9b1859955f67378747629fcbec31cf3941b111b9acc9dcf92a767"
     assert digest.hexdigest() == earlier
+
+
+def test_a_report_has_the_intervals_of_parameters_that_are_labels() -> None:
+    ev = se.Evaluator(positive="spam")
+    ev.update_many(["spam", "ham", "ham", "spam"] * 10, ["spam", "ham", "spam", "spam"] * 10)
+    given = {"labels": ["spam", "ham"]}
+    (row,) = ev.report([("cohen_kappa", given)], intervals=0.95).rows
+    assert row.metric == "cohen_kappa:labels=['spam', 'ham']"
+    assert row.interval == ev.interval("cohen_kappa", **given)
+    assert row.value == row.interval.value == 0.5

@@ -21,8 +21,9 @@ from streameval.errors import InputError, StateError
 from streameval.states.backend import backend
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.ranking.score_groups import exact_dot
-from streameval.states.ranking.weights import count_at_or_below, exact_sum
+from streameval.states.ranking.weights import count_at_or_below
 from streameval.states.score_index import ScoreIndex
+from streameval.states.sums.fixed_point import total_weight
 
 POOL = [0.0, 0.25, 0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 1.0]
 POOL += [5e-324, -5e-324, 2.5e-308, 1.7e308, -1.7e308, -0.0, -3.0]
@@ -271,7 +272,7 @@ def test_sums_and_products_do_not_overflow(pairs):
     left, right = (np.array([pair[n] for pair in pairs], dtype=np.int64) for n in (0, 1))
     expected = sum(a * b for a, b in pairs)
     assert exact_dot(left, right, expected) == expected
-    assert exact_sum(left) == sum(a for a, _ in pairs)
+    assert total_weight(left) == sum(a for a, _ in pairs)
 
 
 @given(st.sets(scores.map(lambda score: score + 0.0)), st.sets(scores))

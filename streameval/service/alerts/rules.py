@@ -366,13 +366,19 @@ class Alerts:
         """Whether the state differs from the stored one."""
         return self._state() != self._written
 
-    def write(self, connection: Connection) -> None:
+    def stage(self) -> str:
+        """The state, to be written where it has changed."""
+        return self._state()
+
+    def write(self, connection: Connection, changes: str) -> None:
         """Write the state, inside a transaction."""
-        state = self._state()
-        if state != self._written:
+        if changes != self._written:
             connection.execute(
                 "INSERT INTO alerts VALUES ('book', ?) "
                 "ON CONFLICT (name) DO UPDATE SET state = excluded.state",
-                (state,),
+                (changes,),
             )
-            self._written = state
+
+    def committed(self, changes: str) -> None:
+        """Note that a state is durable."""
+        self._written = changes

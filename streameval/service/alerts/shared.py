@@ -19,8 +19,9 @@ from streameval.service.alerts.rules import AlertBook, Alerts, restore_alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import RunSettings
 from streameval.service.snapshot import AlertState, Snapshot
-from streameval.service.store.dialect import Connection
-from streameval.service.store.postgres import ONE_UNIT, LockedTables
+from streameval.service.store.dialect import ONE_UNIT, Connection
+from streameval.service.store.postgres import LockedTables
+from streameval.service.store.staged import write_now
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class SharedAlerts:
             states = self._alerts.judge(snapshot, post=False)
             # Also where nothing has changed: the server ends a session that is silent.
             self._tables.execute("SELECT 1")
-            self._alerts.write(self._tables)
+            write_now(self._alerts, self._tables)
             self._alerts.post()
             return states
         except StoreError as error:
@@ -116,7 +117,7 @@ class SharedAlerts:
         if self._alerts is not None and self._tables is not None and webhook is not None:
             try:
                 self._alerts.discard(webhook.finished())
-                self._alerts.write(self._tables)
+                write_now(self._alerts, self._tables)
             except StoreError as error:
                 log.warning("alerts that were posted may be posted again: %s", error)
         self._give_up(post=True)

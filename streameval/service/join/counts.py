@@ -11,8 +11,7 @@ import msgspec
 from streameval.errors import StoreError
 from streameval.service.join.coverage import Coverage, SavedCoverage
 from streameval.service.join.watermark import SavedWatermark
-from streameval.service.store.dialect import Connection, has_table
-from streameval.service.store.store import decoded
+from streameval.service.store.dialect import Connection, decoded, has_table
 
 JOIN_SPANS = "run.join"
 """The key in ``meta`` of the spans that reading a join's counts requires."""

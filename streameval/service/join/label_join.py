@@ -49,8 +49,8 @@ from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded
 from streameval.service.store.checksums import keep_checksums
-from streameval.service.store.dialect import Connection, has_table
-from streameval.service.store.store import Store, decoded
+from streameval.service.store.dialect import Connection, decoded, has_table
+from streameval.service.store.store import Store
 from streameval.service.store.tables import JOIN_TABLES, sqlite_schema
 
 JOIN_LAYOUT = "run.layout"
@@ -170,10 +170,10 @@ class LabelJoin:
         """The events to count and to revert since the last call."""
         return self._pairing.take()
 
-    def cut(self) -> JoinChanges:
-        """Take all changes since the last call, for :meth:`write`."""
+    def stage(self) -> JoinChanges:
+        """Take all changes since the last call."""
         watermark = self._watermark.value
-        entries = self._entries.cut(self._border(watermark))
+        entries = self._entries.stage(self._border(watermark))
         self._coverage.sum_up(watermark, self._remember)
         return JoinChanges(
             entries,
@@ -194,9 +194,9 @@ class LabelJoin:
             changes.counts,
         )
 
-    def wrote(self, changes: JoinChanges) -> None:
-        """Note that changes are committed."""
-        self._entries.wrote(changes.entries)
+    def committed(self, changes: JoinChanges) -> None:
+        """Note that changes are durable."""
+        self._entries.committed(changes.entries)
 
     @property
     def watermark(self) -> int | None:

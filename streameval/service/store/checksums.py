@@ -165,9 +165,9 @@ _UNWATCHED = (
 )
 
 
-def check_rows(connection: sqlite3.Connection, *names: str) -> bool:
+def check_rows(connection: Connection, *names: str) -> bool:
     """Compare rows with their checksums."""
-    if not has_table(connection, "checksums"):
+    if not isinstance(connection, sqlite3.Connection) or not has_table(connection, "checksums"):
         return False
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
     known = []

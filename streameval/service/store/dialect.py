@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+from streameval.errors import StoreError
+
+ONE_UNIT = "0"
+"""The unit of a run of a single process."""
+
+RESTORE = "restore a backup, or begin a new store"
 
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
@@ -33,6 +43,13 @@ class Rows(Protocol):
         """All that are left."""
 
     def __iter__(self) -> Iterator[Any]: ...
+
+
+class SupportsClose(Protocol):
+    """What can be closed."""
+
+    def close(self) -> None:
+        """Close it."""
 
 
 class Connection(Protocol):
@@ -64,3 +81,22 @@ def streamed(connection: Connection, query: str, values: Values = ()) -> Iterato
     # No other statement may be executed until the last row, or until it is closed.
     stream = getattr(connection, "stream", connection.execute)
     yield from stream(query, values)
+
+
+def decoded(text: str | bytes, kind: Any, what: str) -> Any:
+    """A JSON value out of a store; the error about a damaged one begins with ``what``."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except ValueError as error:
+        raise StoreError(f"{what} damaged in the store: {error}; {RESTORE}") from None
+
+
+@contextmanager
+def closed_on_error(*opened: SupportsClose) -> Iterator[None]:
+    """Close what was opened where the block raises."""
+    try:
+        yield
+    except BaseException:
+        for one in opened:
+            one.close()
+        raise

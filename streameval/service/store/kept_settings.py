@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from typing import cast
+from typing import TypeVar
 
 import msgspec
 
@@ -20,12 +20,16 @@ from streameval.errors import StoreError
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import resolved, settings_from_text
 from streameval.service.config.settings import RunSettings
-from streameval.service.store.dialect import SET_META
+from streameval.service.store.dialect import SET_META, decoded
 from streameval.service.store.postgres import LockedTables, PostgresStore, open_unclaimed
-from streameval.service.store.store import Store, decoded
+from streameval.service.store.store import Store
 
 SETTINGS = "run.settings"
 """The key in ``meta`` of the settings, as the text of a configuration."""
+
+_WINDOW_ORDER = "windows"
+"""The key in ``meta`` with the names of the windows in the order of the settings. What the counts
+depend on does not include it: windows may be reordered, and their counts stay."""
 
 _GENERATION = "run.generation"
 """The key in ``meta`` of the generation of the settings that a unit of a group was opened with."""
@@ -33,6 +37,8 @@ _GENERATION = "run.generation"
 _GROUP = "group.settings"
 _GROUP_UNIT = "settings"
 """The unit of a shared store with the settings of its group; no worker claims it."""
+
+_Found = TypeVar("_Found")
 
 _FILES = 1000
 """Files that are remembered: containers have new names at each start."""
@@ -67,6 +73,24 @@ def newest_first(metas: Mapping[str, Mapping[str, str]]) -> list[str]:
     return sorted(
         metas, key=lambda unit: (-_generation_of(metas[unit]), SETTINGS not in metas[unit])
     )
+
+
+def keep_window_order(store: Store, names: Sequence[str]) -> None:
+    """Write the order of the windows to a store, where it has another one; raises StoreError."""
+    order = msgspec.json.encode(names).decode()
+    if store.meta().get(_WINDOW_ORDER) != order:
+        with store.transaction():
+            store.set_meta(_WINDOW_ORDER, order)
+
+
+def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dict[str, _Found]:
+    """The values by window, in the order of the last settings; other windows follow by name."""
+    try:
+        order = msgspec.json.decode(meta.get(_WINDOW_ORDER, "[]"), type=list[str])
+    except msgspec.MsgspecError:
+        order = []
+    names = dict.fromkeys([*order, *sorted(found)])
+    return {name: found[name] for name in names if name in found}
 
 
 def unconverted_text(units: Sequence[str]) -> str:
@@ -165,7 +189,8 @@ def check_generation(store: Store, generation: int) -> None:
     """Raise SupersededError where the group has newer settings than those of a generation."""
     if not generation:
         return
-    text = cast("PostgresStore", store).property_of(_GROUP_UNIT, _GROUP)
+    assert isinstance(store, PostgresStore)
+    text = store.property_of(_GROUP_UNIT, _GROUP)
     newest = _group_settings(text).generation
     if newest > generation:
         raise SupersededError(

@@ -24,7 +24,6 @@ class Positions:
     """Positions, counts of records and newest times, by partition."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
         self.partitions = read_positions(connection)
         self._changed: set[str] = set()
 
@@ -58,23 +57,25 @@ class Positions:
         """Whether a position is not written yet; it may advance without a record."""
         return bool(self._changed)
 
-    def cut(self) -> dict[str, ReadPartition]:
-        """Take what has changed since the last call, for :meth:`write`."""
+    def stage(self) -> dict[str, ReadPartition]:
+        """Take what has changed since the last call."""
         changed = {name: self.partitions[name] for name in sorted(self._changed)}
         self._changed.clear()
         return changed
 
-    def write(self, changed: Mapping[str, ReadPartition]) -> dict[str, Position]:
-        """Write changed positions, inside a transaction, and return them."""
-        self._connection.executemany(
+    def write(self, connection: Connection, changes: Mapping[str, ReadPartition]) -> None:
+        """Write changed positions, inside a transaction."""
+        connection.executemany(
             "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT (partition) DO UPDATE SET "
             "position = excluded.position, records = excluded.records, newest = excluded.newest",
             [
                 (name, msgspec.json.encode(p.position).decode(), p.records, p.newest)
-                for name, p in changed.items()
+                for name, p in changes.items()
             ],
         )
-        return {name: partition.position for name, partition in changed.items()}
+
+    def committed(self, changes: Mapping[str, ReadPartition]) -> None:
+        """Note that changes are durable; nothing depends on it."""
 
 
 def read_positions(connection: Connection) -> dict[str, ReadPartition]:

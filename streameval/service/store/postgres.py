@@ -26,7 +26,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from streameval.errors import FencedError, MissingExtraError, StoreError, shown
 from streameval.service.config.address import StoreAddress, no_store_address, parse_address
-from streameval.service.store.dialect import SET_COUNTER, SET_META, Values
+from streameval.service.store.dialect import (
+    ONE_UNIT,
+    SET_COUNTER,
+    SET_META,
+    Connection,
+    Values,
+    closed_on_error,
+)
 from streameval.service.store.tables import TABLES, postgres_columns, quoted
 
 if TYPE_CHECKING:
@@ -35,8 +42,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Call: TypeAlias = "Callable[[psycopg.Connection[Any]], _T]"
 
-ONE_UNIT = "0"
-"""The unit of a run of a single process."""
 
 _PATIENCE_SECONDS = 30.0
 """How long a lost server is waited for."""
@@ -211,7 +216,7 @@ class _Session:
         self.number += 1
         self.unit = None
         values = {**_SESSION, "search_path": self.address.schema, "application_name": "streameval"}
-        try:
+        with closed_on_error(self.raw):
             with translating_errors(self.address, "cannot be opened"):
                 pairs = [text for pair in values.items() for text in pair]
                 calls = ", ".join(["set_config(%s, %s, FALSE)"] * len(values))
@@ -226,9 +231,6 @@ class _Session:
                     f"{self.address.shown}: expected a database in UTF8, got {encoding}; make one "
                     "with createdb --encoding UTF8 --template template0"
                 )
-        except BaseException:
-            self.raw.close()
-            raise
 
     def reopen(self) -> None:
         """Connect again; waits for a server that is starting. Raises StoreError."""
@@ -389,7 +391,7 @@ class PostgresStore:
         self.session.unit = None
 
     @contextmanager
-    def transaction(self) -> Iterator[Tables]:
+    def transaction(self) -> Iterator[Connection]:
         """Write all of the block, or nothing of it; raises FencedError or StoreError."""
         # A lost connection is replaced, and the statements of the block are executed again.
         if self.generation is None:
@@ -436,7 +438,7 @@ class PostgresStore:
             self.reconnect()
 
     @contextmanager
-    def reading(self) -> Iterator[Tables]:
+    def reading(self) -> Iterator[Connection]:
         """A consistent view of the store; raises StoreError where it cannot be read."""
         assert not self._inside, "a view inside a transaction"
         self.executed(lambda raw: raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
@@ -747,15 +749,9 @@ class LockedTables:
         self._unit = unit
         session = _Session(self._address)
         self._raw = session.raw
-        try:
-            with translating_errors(self._address, "cannot be opened"):
-                session.show(unit)
-                self._raw.execute(
-                    "SELECT set_config('idle_session_timeout', %s, FALSE)", (_SILENCE,)
-                )
-        except BaseException:
-            self._raw.close()
-            raise
+        with closed_on_error(self._raw), translating_errors(self._address, "cannot be opened"):
+            session.show(unit)
+            self._raw.execute("SELECT set_config('idle_session_timeout', %s, FALSE)", (_SILENCE,))
 
     def locked(self) -> bool:
         """Take the lock if no other session holds it, at once; whether this one has it now."""
@@ -792,27 +788,21 @@ def open_postgres(
     """Open a unit for writing, and claim it."""
     session = _Session(parse_address(path)) if sibling is None else sibling.session
     store = PostgresStore(session, unit)
-    try:
+    with closed_on_error(store):
         if not begins and store.version() is None:
             raise StoreError(f"{store.path}: holds nothing yet")
         store.migrate()
         if not begins and unit not in store.units():
             raise StoreError(f"{store.path}: has no unit {unit!r}: {_units(store)}")
         store.claim(worker)
-    except BaseException:
-        store.close()
-        raise
     return store
 
 
 def open_unclaimed(path: str, unit: str) -> PostgresStore:
     """Show a unit, in a schema that is made or brought up to date where it has to be."""
     store = PostgresStore(_Session(parse_address(path)), unit)
-    try:
+    with closed_on_error(store):
         store.migrate()
-    except BaseException:
-        store.close()
-        raise
     return store
 
 
@@ -825,10 +815,10 @@ def postgres_exists(path: str) -> bool:
         store.close()
 
 
-def read_postgres(path: str, unit: str | None) -> PostgresStore:
+def read_postgres(path: str, unit: str | None = None) -> PostgresStore:
     """Open a store for reading only."""
     store = PostgresStore(_Session(parse_address(path)), ONE_UNIT if unit is None else unit)
-    try:
+    with closed_on_error(store):
         version = store.version()
         if version is None:
             raise StoreError(f"{store.path}: there is no such store")
@@ -842,9 +832,6 @@ def read_postgres(path: str, unit: str | None) -> PostgresStore:
             store.select(units[0])
         elif unit is not None and unit not in units:
             raise StoreError(f"{store.path}: has no unit {unit!r}: {_units(store)}")
-    except BaseException:
-        store.close()
-        raise
     return store
 
 

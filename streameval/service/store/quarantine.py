@@ -126,37 +126,38 @@ class Quarantine:
                     times=[row[5] for row in taken] if timed else None,
                 )
 
-    def cut(self) -> QuarantineChanges:
-        """Take the changes since the last call, for :meth:`write`."""
+    def stage(self) -> QuarantineChanges:
+        """Take the changes since the last call."""
         changes, self._changes = self._changes, QuarantineChanges()
         return changes
 
-    def write(self, changes: QuarantineChanges) -> int:
-        """Write changes, inside a transaction; returns the number of replayed records."""
-        execute = self._connection.execute
-        self._connection.executemany(
+    def write(self, connection: Connection, changes: QuarantineChanges) -> None:
+        """Write changes, inside a transaction."""
+        connection.executemany(
             "DELETE FROM quarantine WHERE id = ?", [(number,) for number in changes.replayed]
         )
         keep = self.settings.keep
-        self._connection.executemany(
+        connection.executemany(
             "INSERT INTO quarantine (at, partition, kind, place, time, reason, detail, cut, raw) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             changes.rows[-keep:] if keep else [],
         )
         if changes.rows:
-            execute(
+            connection.execute(
                 "DELETE FROM quarantine WHERE id <= "
                 "(SELECT id FROM quarantine ORDER BY id DESC LIMIT 1 OFFSET ?)",
                 (keep,),
             )
-        self._connection.executemany(
+        connection.executemany(
             "INSERT INTO quarantine_reasons VALUES (?, ?) "
             "ON CONFLICT (reason) DO UPDATE SET total = quarantine_reasons.total + excluded.total",
             list(changes.reasons.items()),
         )
+
+    def committed(self, changes: QuarantineChanges) -> None:
+        """Note that changes are durable: others are published from now on."""
         if changes:
             self._shown = None
-        return len(changes.replayed)
 
     def published(self) -> dict[str, Any]:
         """Counts and the newest records, as plain data."""

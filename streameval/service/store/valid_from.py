@@ -18,8 +18,7 @@ import numpy as np
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.time import iso_time
 from streameval.events.values import IntArray
-from streameval.service.store.dialect import Connection
-from streameval.service.store.store import decoded
+from streameval.service.store.dialect import Connection, decoded
 from streameval.windows import Panes, window_spec
 
 VALID_FROM = "run.begins"

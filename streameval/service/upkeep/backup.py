@@ -19,19 +19,18 @@ from typing import BinaryIO
 from streameval.errors import StoreError
 from streameval.service.config.address import is_postgres
 from streameval.service.private_files import private_directory, private_file
+from streameval.service.store.dialect import ONE_UNIT
+from streameval.service.store.lock import StoreLock, commits_noted
 from streameval.service.store.positions import Positions
-from streameval.service.store.postgres import ONE_UNIT
-from streameval.service.store.store import (
+from streameval.service.store.sqlite import (
     RESTORED,
-    StoreLock,
-    commits_noted,
     finish_restore,
     inbox_of,
-    read_store,
+    read_sqlite,
     restoring,
-    shown_path,
     translating_errors,
 )
+from streameval.service.store.store import read_store, shown_path
 from streameval.service.upkeep.check import Checked, check_store
 from streameval.service.upkeep.copy import back_up_units, backed_up_units, restore_units
 from streameval.state_files.disk import sync
@@ -140,7 +139,7 @@ def _copy(store: str, target: str) -> None:
                         held[path.name] = stack.enter_context(path.open("rb"))
 
         hold()
-        opened = read_store(store)
+        opened = read_sqlite(store)
         stack.callback(opened.close)
         with (
             translating_errors(store, "cannot be copied"),

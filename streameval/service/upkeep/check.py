@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation, reference_of
@@ -15,21 +15,14 @@ from streameval.service.join.counters import OUTCOMES_OF_LABELS
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
-from streameval.service.store.dialect import Connection
+from streameval.service.store.dialect import Connection, decoded
+from streameval.service.store.lock import commits_noted
 from streameval.service.store.positions import Positions, read_positions
-from streameval.service.store.postgres import PostgresStore
+from streameval.service.store.postgres import read_postgres
 from streameval.service.store.quarantine import listed, reasons
+from streameval.service.store.sqlite import inbox_of, read_sqlite, translating_errors, verify
 from streameval.service.store.state_rows import merged_windows
-from streameval.service.store.store import (
-    Store,
-    commits_noted,
-    decoded,
-    each_unit,
-    inbox_of,
-    read_store,
-    translating_errors,
-    verify,
-)
+from streameval.service.store.store import Store, each_unit
 from streameval.service.store.valid_from import ValidFrom, read_valid_from
 
 _TRIES = 20
@@ -54,14 +47,14 @@ class Checked:
 def check_store(path: str) -> Checked:
     """Verify a store and the inbox beside it, also while a run writes to them."""
     if is_postgres(path):
-        with closing(read_store(path)) as store, store.reading() as connection:
-            has_checksums = cast("PostgresStore", store).verify()
-            found = summed([checked_unit(store, connection) for _ in each_unit(store)])
+        with closing(read_postgres(path)) as shared, shared.reading() as connection:
+            has_checksums = shared.verify()
+            found = summed([checked_unit(shared, connection) for _ in each_unit(shared)])
             return replace(found, has_checksums=has_checksums)
     for tries in range(_TRIES, 0, -1):
         # Before the store is read: a commit between the two is then not reported as lost.
         commits = commits_noted(path)
-        with closing(read_store(path)) as store, store.reading() as connection:
+        with closing(read_sqlite(path)) as store, store.reading() as connection:
             has_checksums = verify(store.connection, path, commits)
             checked = replace(checked_unit(store, connection), has_checksums=has_checksums)
             positions = Positions(connection).next_to_read

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.errors import ConfigError, shown
-from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
+from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.slices import OTHER, slice_order
+from streameval.evaluator.slices import OTHER
 from streameval.events.time import duration_text, iso_time
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
@@ -29,21 +29,24 @@ from streameval.service.config.evaluators import (
 from streameval.service.config.settings import (
     DEFAULT_MAX_SCORES,
     EXACT,
-    RUN_METRICS,
     RunSettings,
     WindowSettings,
 )
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
-from streameval.service.store.dialect import Connection
+from streameval.service.store.dialect import Connection, decoded
+from streameval.service.store.fingerprints import refused_change
 from streameval.service.store.positions import Positions
 from streameval.service.store.state_rows import StateRows, merged_windows
-from streameval.service.store.store import Store, changed_settings, decoded, refused_change
-from streameval.service.store.valid_from import VALID_FROM, Dimensions, ValidFrom, read_valid_from
-from streameval.states.confusion import ConfusionCounts
+from streameval.service.store.store import Store
+from streameval.service.store.valid_from import VALID_FROM, ValidFrom, read_valid_from
+from streameval.service.upkeep.state_conversion import (
+    conversion,
+    dimensions,
+    state_sets,
+    with_metrics,
+)
 from streameval.states.registry import STATES
-from streameval.states.score_index import ScoreIndex
-from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.registry import TASKS
 from streameval.windows import Panes, window_spec
 
@@ -162,6 +165,9 @@ _FIXED = (
 )
 
 
+_RENAME = "give the window another name, "
+
+
 class _Comparison:
     """Compares the settings that a store was begun with and those of a run."""
 
@@ -210,15 +216,14 @@ class _Comparison:
             self.migration.valid_from = ValidFrom(joined=self.migration.valid_from.joined)
             return self.migration
         for key in _FIXED:
-            if self._was.get(key) != self._got.get(key):
-                raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
+            self._require_same(key, self._was.get(key), self._got.get(key))
         merged = merged_windows(self._connection)
         self._merged = {name: reference_of(one) for name, one in merged.items()}
         self._coarsened = self._bounded and any(
             state_set.get("index", {}).get("level")
             for evaluator in self._merged.values()
             # Those of slices are parts of these.
-            for state_set in _state_sets(evaluator.to_state()["window"])
+            for state_set in state_sets(evaluator.to_state()["window"])
         )
         self._compare_kept()
         if "evaluator.models" in self._got:
@@ -240,7 +245,12 @@ class _Comparison:
             self.migration.layout = join_layout(self._settings.fields, before, self._meta)
         for window in self._settings.window:
             if window.name in self._merged:
-                self.migration.steps[window.name] = self._conversion(window)
+                self.migration.steps[window.name] = conversion(
+                    evaluator_of(self._settings, window),
+                    self._fresh,
+                    self._settings.evaluator.threshold if self._derives else None,
+                    self.migration.valid_from.panes.get(window.name),
+                )
         return self.migration
 
     def _report(self, text: str) -> None:
@@ -248,6 +258,10 @@ class _Comparison:
 
     def _drop(self, name: str, text: str) -> None:
         self.migration.drops[name] = text
+
+    def _require_same(self, key: str, was: Any, got: Any, remedy: str = "") -> None:
+        if was != got:
+            raise refused_change(self._path, key, was, got, remedy)
 
     def _differs(self, key: str) -> bool:
         return bool(self._was.get(key) != self._got.get(key))
@@ -299,18 +313,12 @@ class _Comparison:
                 )
 
     def _compare_kept(self) -> None:
-        remedy = "give the window another name, "
         for given, window in zip(self._given.window, self._settings.window, strict=True):
             name = window.name
-            was = msgspec.structs.asdict(
-                self._stored.get(name, retention_of(self._settings, window))
-            )
-            for key, value in was.items():
-                if value != getattr(window, key):
-                    where = "evaluator" if getattr(given, key) is None else f"window.{name}"
-                    raise refused_change(
-                        self._path, f"{where}.{key}", value, getattr(window, key), remedy
-                    )
+            kept = self._stored.get(name, retention_of(self._settings, window))
+            for key, was in msgspec.structs.asdict(kept).items():
+                where = "evaluator" if getattr(given, key) is None else f"window.{name}"
+                self._require_same(f"{where}.{key}", was, getattr(window, key), _RENAME)
 
     def _compare_alerts(self) -> None:
         row = self._connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
@@ -350,8 +358,8 @@ class _Comparison:
         """The states of scores: kept, dropped, or begun anew."""
         key = "fields.scores"
         fed, feeds = self._was[key], self._got[key]
-        if fed != feeds and fed is not None:
-            raise refused_change(self._path, key, fed, feeds)
+        if fed is not None:
+            self._require_same(key, fed, feeds)
         old = frozenset(self._old.plan.fed["scores"] if fed else ())
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
@@ -360,14 +368,11 @@ class _Comparison:
         rebinned = self._differs("evaluator.bins") and ("index" not in old or coarsened)
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
         derived = {row.name for row in STATES.values() if row.source in old and not coarsened}
-        if new and not old:
+        if rebinned or new - old - derived:
             self._fresh |= new
             valid_from.scores = self._begin
-            self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
-        elif rebinned or new - old - derived:
-            self._fresh |= new
-            valid_from.scores = self._begin
-            self._drop("scores", f"the sums of scores ({self._metrics_of(old)})")
+            if old:
+                self._drop("scores", f"the sums of scores ({self._metrics_of(old)})")
             self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
         elif old - new:
             self._drop("scores", f"the sums of scores ({self._metrics_of(old - new)})")
@@ -421,7 +426,7 @@ class _Comparison:
         return all(
             state_set["index"]["exact"]
             for evaluator in self._merged.values()
-            for state_set in _state_sets(evaluator.to_state()["window"])
+            for state_set in state_sets(evaluator.to_state()["window"])
         )
 
     def _compare_labels(self) -> None:
@@ -431,7 +436,7 @@ class _Comparison:
             return
         if not self._settings.evaluator.probabilities:
             # Of events before there would be no score of a new label.
-            raise refused_change(self._path, key, was, got)
+            self._require_same(key, was, got)
         known = {label for evaluator in self._merged.values() for label in evaluator.labels}
         binary = TASKS[self._settings.evaluator.task].positive is not None
         if was is not None or binary:
@@ -447,8 +452,8 @@ class _Comparison:
         )
 
     def _compare_slices(self) -> None:
-        old = {frozenset(names): "+".join(names) for names in _dimensions(self._old)}
-        new = {frozenset(names): "+".join(names) for names in _dimensions(self._new)}
+        old = {frozenset(names): "+".join(names) for names in dimensions(self._old)}
+        new = {frozenset(names): "+".join(names) for names in dimensions(self._new)}
         valid_from = self.migration.valid_from.slices
         for names, name in new.items():
             if names in old:
@@ -473,8 +478,8 @@ class _Comparison:
         kept = [e for name, e in self._merged.items() if name in self._got["window"]]
         if most > was and any(evaluator.slices_overflowed for evaluator in kept):
             # A slice that is opened only now would lack its events in "(other)".
-            raise refused_change(self._path, key, was, most, "give the windows new names, ")
-        wanted = {frozenset(names) for names in _dimensions(self._new)}
+            self._require_same(key, was, most, "give the windows new names, ")
+        wanted = {frozenset(names) for names in dimensions(self._new)}
         for evaluator in kept:
             opened = sum(
                 frozenset(name for name, _ in values) in wanted
@@ -496,23 +501,16 @@ class _Comparison:
         if comparison_of(new, self._settings).keeps == old.keeps:
             free.add("evaluator.metrics")
         for key in self._got:
-            if key not in free and self._differs(key):
-                raise refused_change(self._path, key, self._was.get(key), self._got[key])
+            if key not in free:
+                self._require_same(key, self._was.get(key), self._got[key])
         was, got = self._was["window"], self._got["window"]
         for name in was.keys() & got.keys():
-            if was[name] != got[name]:
-                raise refused_change(
-                    self._path,
-                    f"window.{name}",
-                    was[name],
-                    got[name],
-                    "give the window another name, ",
-                )
+            self._require_same(f"window.{name}", was[name], got[name], _RENAME)
         self._compare_windows()
         if self._differs("evaluator.metrics"):
             self._compare_metrics()
             self.migration.steps = {
-                name: partial(_with_metrics, new.options["metrics"]) for name in was if name in got
+                name: partial(with_metrics, new.options["metrics"]) for name in was if name in got
             }
 
     def _compare_windows(self) -> None:
@@ -536,12 +534,9 @@ class _Comparison:
             self._report(f"window {name!r} {self._beginning()}")
 
     def _compare_window(self, name: str, was: dict[str, Any], got: dict[str, Any]) -> None:
-        remedy = "give the window another name, "
         for key in [*was, *got]:
-            if key not in ("length", "lateness", "retain") and was.get(key) != got.get(key):
-                raise refused_change(
-                    self._path, f"window.{name}.{key}", was.get(key), got.get(key), remedy
-                )
+            if key not in ("length", "lateness", "retain"):
+                self._require_same(f"window.{name}.{key}", was.get(key), got.get(key), _RENAME)
         before, after = window_spec(was), window_spec(got)
         assert isinstance(before, Panes)
         assert isinstance(after, Panes)
@@ -553,9 +548,8 @@ class _Comparison:
         late = "late_dropped" if after.lateness_us > before.lateness_us else "late_kept"
         late_by = (before.lateness_us, after.lateness_us)
         # With a join, the join alone decides what is late.
-        judged = late_by[0] != late_by[1] and not self.migration.valid_from.joined
-        if judged and evaluator.arrivals[late]:
-            raise refused_change(self._path, f"window.{name}.lateness", *late_by, remedy)
+        if evaluator.arrivals[late] and not self.migration.valid_from.joined:
+            self._require_same(f"window.{name}.lateness", *late_by, _RENAME)
         text = f"window {name!r}: {duration_text(after.length_us)} long, keeps panes for "
         text += duration_text(after.retain_us)
         number = newest // after.pane_us
@@ -570,154 +564,3 @@ class _Comparison:
             if gone:
                 self._drop(f"panes.{name}", f"{gone:,} panes of window {name!r}")
         self._report(text)
-
-    def _conversion(self, window: WindowSettings) -> Callable[[Evaluation], Evaluation]:
-        blank = evaluator_of(self._settings, window)
-        options, plan = blank.options, blank.plan
-        dimensions = {frozenset(names): names for names in _dimensions(blank)}
-        threshold = self._settings.evaluator.threshold if self._derives else None
-        cut = self.migration.valid_from.panes.get(window.name)
-
-        def step(evaluator: Evaluation) -> Evaluation:
-            assert isinstance(evaluator, Evaluator)  # states of several models are not converted
-            data = evaluator.to_state()
-            first = _first_pane(window_spec(options["window"]), evaluator.newest, cut)
-
-            def changed(state: dict[str, Any]) -> dict[str, Any]:
-                for buckets in ("panes", "epochs"):
-                    if buckets in state:
-                        rows = [r for r in state[buckets] if r.get("pane", first) >= first]
-                        return {buckets: [{**r, "tally": state_set(r["tally"])} for r in rows]}
-                return state_set(state)
-
-            def state_set(state: dict[str, Any]) -> dict[str, Any]:
-                before = StateSet.from_state(state, evaluator.plan)
-                return _state_set(before, plan, self._fresh, threshold)
-
-            slices = []
-            for one in data["slices"]:
-                values = dict(one["key"])
-                names = dimensions.get(frozenset(values))
-                if names is not None:
-                    key = [[name, values[name]] for name in names]
-                    slices.append({"key": key, "window": changed(one["window"])})
-            slices.sort(key=lambda one: slice_order(tuple(map(tuple, one["key"]))))
-            return Evaluator.from_state(
-                {**data, "options": options, "window": changed(data["window"]), "slices": slices}
-            )
-
-        return step
-
-
-def _with_metrics(metrics: list[str] | None, evaluation: Evaluation) -> Evaluation:
-    """A comparison of the same states whose evaluators are made for these metrics."""
-    data = evaluation.to_state()
-    for part in data["models"]:
-        part["evaluator"]["options"]["metrics"] = metrics
-    return Comparison.from_state(data)
-
-
-def _dimensions(evaluator: Evaluator) -> Dimensions:
-    return tuple(map(tuple, evaluator.options["slices"]))
-
-
-def _first_pane(spec: object, newest: int | None, cut: int | None) -> int:
-    """The oldest pane that is kept; any number for a window without panes."""
-    if not isinstance(spec, Panes) or newest is None:
-        return 0
-    oldest = newest // spec.pane_us - spec.retained + 1
-    return oldest if cut is None else max(oldest, cut // spec.pane_us)
-
-
-def _state_sets(window: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = window.get("panes", window.get("epochs", [{"tally": window}]))
-    return [row["tally"] for row in rows]
-
-
-def _state_set(
-    before: StateSet, plan: StatePlan, fresh: set[str], threshold: float | None
-) -> dict[str, Any]:
-    """The written form of a state set under another plan; labels are derived at a threshold."""
-    after = StateSet(plan).to_state()
-    for name in plan.keeps - fresh:
-        row = STATES[name]
-        source = None
-        if row.source is not None and (
-            name not in before.plan.keeps or before.plan.bins != plan.bins
-        ):
-            source = getattr(before, row.source)
-        if name == "confusion" and threshold is not None:
-            after[name] = _confusion_at(before.index, threshold).to_state(occurring=True)
-        elif name == "label_weights" and threshold is not None:
-            # Of the same events as the derived counts.
-            after[name] = before.form("score_weights")
-        elif source is not None:
-            after[name] = row.write(row.derive(source, plan))
-        elif getattr(before, name) is not None:
-            after[name] = before.form(name)
-    return after
-
-
-def _confusion_at(index: ScoreIndex, threshold: float) -> ConfusionCounts:
-    """The confusion matrix of the scores of an index at a threshold."""
-    counts = ConfusionCounts()
-    groups = index.groups()
-    above = groups.scores >= threshold
-    for true, weights in ((1, groups.positives), (0, groups.negatives)):
-        for predicted, rows in ((1, above), (0, ~above)):
-            total = sum(weights[rows].tolist())
-            if total:
-                counts.update(true, predicted, total)
-    return counts
-
-
-_WHILE_RUNNING = ("intervals", "alert", "webhook", "checkpoint", "quarantine", "serve", "http")
-
-
-def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
-    """The settings that a run can adopt from others, and the keys that require a restart."""
-    fixed: dict[str, Any] = {"serve": ("enabled", "listen", "token")}
-    given: dict[str, Any] = {}
-    for name in _WHILE_RUNNING:
-        before, after = getattr(now, name), getattr(wanted, name)
-        if name == "http" and (before is None or after is None):
-            after = before
-        for key in fixed.get(name, ()):
-            after = msgspec.structs.replace(after, **{key: getattr(before, key)})
-        given[name] = after
-    windows = {window.name for window in now.window}
-    slices = {frozenset(slice_fields(part)) for part in now.evaluator.slices}
-    plan = evaluator_of(now, WindowSettings(name="all")).plan
-
-    def is_kept(metric: str) -> bool:
-        return all(plan.serves(state) for state in find(metric, now.evaluator.task).states)
-
-    given["alert"] = [
-        alert
-        for alert in wanted.alert
-        if alert.metric in RUN_METRICS
-        or (
-            alert.window in (windows | {None})
-            and (alert.slice in ("any", {}) or frozenset(alert.slice) in slices)
-            and now.evaluator.task == wanted.evaluator.task
-            and alert.model in (None, *(now.evaluator.models or ())[1:])
-            and is_kept(alert.metric)
-        )
-    ]
-    # What a window keeps does not change: where the new settings leave it open, it is as now.
-    now = with_stored_defaults(now, {})
-    wanted = with_stored_defaults(
-        wanted, {window.name: retention_of(now, window) for window in now.window}
-    )
-    settings = msgspec.structs.replace(now, **given)
-    metrics = wanted.evaluator.metrics
-    if now.evaluator.task == wanted.evaluator.task and all(map(is_kept, metrics or ())):
-        evaluator = msgspec.structs.replace(now.evaluator, metrics=metrics)
-        settings = msgspec.structs.replace(settings, evaluator=evaluator)
-    return settings, differences(settings, wanted)
-
-
-def differences(now: RunSettings, wanted: RunSettings) -> list[str]:
-    """The keys in which settings differ, without their values, which may be secrets."""
-    found = changed_settings("", *(msgspec.to_builtins(one, enc_hook=str) for one in (now, wanted)))
-    return [key for key, _, _ in found]

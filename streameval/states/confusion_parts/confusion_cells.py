@@ -22,8 +22,7 @@ FRACTION_BITS = 64
 class LabelSums(NamedTuple):
     """Sums over the classes of one confusion, t true, p predicted and c correct per class.
 
-    Integer weights give Python ints throughout. Float weights give floats for the sums of
-    weights, and the ratios unrounded, on the same scale of 2⁶⁴.
+    Of floats the ratios are not rounded, on the same scale of 2⁶⁴.
     """
 
     total: Weight
@@ -65,18 +64,8 @@ def _terms(c: Any, t: Any, p: Any, exact: bool) -> tuple[Any, ...]:
 class ConfusionCells:
     """Weight of each (true, predicted) pair of indices: the reference, in plain Python.
 
-    :class:`~streameval.states.native.native_confusion.NativeConfusionCells` has the same
-    methods for integer weights and a total below 2¹²⁵. The first read of the sums after a
-    change costs O(K) with integer weights, O(K + cells) with floats.
-
-    Args:
-        index: The index of each label, shared with the confusion, which adds and removes labels.
-        cells: Index of the true class, index of the predicted class, weight.
-
-    Attributes:
-        exact: Whether every weight is an int.
-        whole: The confusion of integers of which the float weights are a multiple, each
-            rounded; None if there is no such confusion, and after the next event.
+    The first read of the sums after a change costs O(K) with integer weights, O(K + cells) with
+    floats. ``NativeConfusionCells`` has the same methods for integers and a total below 2¹²⁵.
     """
 
     __slots__ = ("_cells", "_classes", "_index", "_sums", "exact", "whole")
@@ -90,6 +79,7 @@ class ConfusionCells:
         self._classes: defaultdict[int, list[Weight]] = defaultdict(lambda: [0, 0, 0])
         self._sums: LabelSums | None = None
         self.exact = True
+        # The confusion of integers that the floats are a rounded multiple of; None after a change.
         self.whole: Any = None
         for i, j, weight in cells:
             self.add(i, j, weight)

@@ -16,14 +16,8 @@ class LabelIndex:
     """Labels of one kind, each with an index that is fixed while the label is present.
 
     The next new label gets the index of a removed one, so that indices stay below the largest
-    number of labels present at one time.
-
-    Attributes:
-        index: From each label to its index.
-        labels: By index; the value at a free index has no meaning.
-        free: The indices of removed labels; None before the first.
-        closed: From each label of the closed list to its place, None without one. Copies share
-            it, so that an evaluator of many windows and slices holds it once.
+    number of labels present at one time. Copies share the closed list, from each label to its
+    place, so that an evaluator of many windows and slices holds it once.
     """
 
     __slots__ = ("closed", "free", "index", "labels")
@@ -31,7 +25,7 @@ class LabelIndex:
     def __init__(self, closed: Iterable[Label] | None = None) -> None:
         self.index: dict[Any, int] = {}
         self.labels: list[Label] = []
-        self.free: list[int] | None = None
+        self.free: list[int] | None = None  # None before the first label is removed
         self.closed: Mapping[Label, int] | None = None
         if closed is not None:
             self.closed = {label: n for n, label in enumerate(closed)}
@@ -61,16 +55,9 @@ class LabelIndex:
         columns: Iterable[tuple[str, list[Label], Iterable[int]]],
         find: Callable[[str, int], int] | None,
     ) -> list[dict[int, int]]:
-        """Add labels of several columns, or raise InputError and add none.
+        """The index of each code's label, new or not, in columns of (field, labels, codes).
 
-        Args:
-            columns: Field name, list of labels, and the codes (indices into that list) that
-                occur.
-            find: Position of the first event of a field with a code, for the message; None
-                where there is but one event.
-
-        Returns:
-            For each column the index of the label of each code.
+        Raises InputError and adds none; ``find`` gives the position of a field's code for it.
         """
         columns = list(columns)
         self.check(columns, find)

@@ -14,8 +14,8 @@
 
 #include "confusion_cells.hpp"
 #include "exact128.hpp"
+#include "fraction_tree.hpp"
 #include "loss_tally.hpp"
-#include "wide_tree.hpp"
 
 namespace streameval {
 

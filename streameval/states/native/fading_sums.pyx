@@ -14,7 +14,7 @@ from streameval.states.native.exact128 cimport (
     U256, Wide, integer, long_integer, long_wide, wide,
 )
 from streameval.states.native.native_fast_path cimport Event, TimelineFields, WindowFastPath
-from streameval.states.native.wide_tree cimport WideTree
+from streameval.states.native.wide_tree cimport WideTree, read_limbs, read_scaled
 
 __all__ = ["NativeFadingSums", "NativeWideRanking"]
 
@@ -168,7 +168,7 @@ cdef class NativeWideRanking:
         cdef double[::1] to_scores = scores
         cdef uint64_t[::1] positives = columns[0].reshape(-1), negatives = columns[1].reshape(-1)
         if size:
-            self._tree.read_groups(&to_scores[0], &positives[0], &negatives[0])
+            read_limbs(self._tree, &to_scores[0], &positives[0], &negatives[0])
         weights = [
             [low | high << 64 for low, high in column] for column in columns.tolist()
         ]
@@ -181,7 +181,7 @@ cdef class NativeWideRanking:
         cdef double[::1] scores, positives, negatives
         scores, positives, negatives = columns
         if size:
-            self._tree.read_scaled(&scores[0], &positives[0], &negatives[0], -bits)
+            read_scaled(self._tree, &scores[0], &positives[0], &negatives[0], -bits)
         return columns[0], columns[1] / units, columns[2] / units
 
     def __sizeof__(self):

@@ -17,9 +17,31 @@
 #include <vector>
 
 #include "exact128.hpp"
-#include "wide_tree.hpp"
+#include "tree_builder.hpp"
 
 namespace streameval {
+
+// Writes the groups, ascending, with weights times 2^exponent, each rounded once.
+inline void read_scaled(const WideTree& tree, double* scores, double* positives, double* negatives,
+                        int exponent) {
+    tree.each([&](double score, Wide negative, Wide positive) {
+        *scores++ = score;
+        *positives++ = scaled(positive, exponent);
+        *negatives++ = scaled(negative, exponent);
+    });
+}
+
+// The same with the low and the high 64 bits of each weight, in twice as many places.
+inline void read_limbs(const WideTree& tree, double* scores, std::uint64_t* positives,
+                       std::uint64_t* negatives) {
+    tree.each([&](double score, Wide negative, Wide positive) {
+        *scores++ = score;
+        for (int bits = 0; bits < 128; bits += 64) {
+            *positives++ = static_cast<std::uint64_t>(positive >> bits);
+            *negatives++ = static_cast<std::uint64_t>(negative >> bits);
+        }
+    });
+}
 
 class FractionTree {
   public:
@@ -87,18 +109,15 @@ class FractionTree {
                     if (of[side][n] > 0.0) insert(side == 1, scores[n], of[side][n]);
             return true;
         }
-        const Group* at = sums.data();
-        tree_.build(sums.size(), [&](double& score, Wide* weights) {
-            score = at->score;
-            for (int side = 0; side < 2; ++side) weights[side] = fixed(at->of[side]);
-            ++at;
-        });
+        BasicTreeBuilder<Wide> built;
+        for (const Group& group : sums) built.add(group.score, fixed(group.of[0]), fixed(group.of[1]));
+        built.finish(tree_);
         return true;
     }
 
     // Writes the groups, ascending; each array has distinct() places.
     void read_groups(double* scores, double* positives, double* negatives) const {
-        tree_.read_scaled(scores, positives, negatives, exponent_);
+        read_scaled(tree_, scores, positives, negatives, exponent_);
     }
 
   private:

@@ -1,11 +1,13 @@
 // A leaf: up to 128 ascending distinct scores, each with the weight of its
 // negatives and of its positives.
 //
-// One block holds header, scores and the two columns of weights. Weights
-// are 1, 2, 4 or 8 bytes wide, chosen per leaf by its largest one, because almost
-// every weight of almost every stream is 1: a slot costs 10 bytes, not 24.
+// One block holds header, scores and the two columns of weights. Weights of 64 bits
+// take 1, 2, 4 or 8 bytes, chosen per leaf by its largest one, because almost
+// every weight of almost every stream is 1: a slot costs 10 bytes, not 24. Weights of
+// 128 bits take 16.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,33 +18,40 @@
 
 namespace streameval {
 
-// What a node knows of the events below it.
-struct Totals {
-    std::uint64_t of[2] = {0, 0};  // [0] weight of the negatives, [1] of the positives
+// W2 has twice the digits of a weight.
+template <class Weight>
+using Pairs = decltype(product(Weight(), Weight()));
 
-    Totals& operator+=(const Totals& other) {
+// What a node knows of the events below it.
+template <class Weight>
+struct BasicTotals {
+    Weight of[2] = {0, 0};  // [0] weight of the negatives, [1] of the positives
+
+    BasicTotals& operator+=(const BasicTotals& other) {
         of[0] += other.of[0];
         of[1] += other.of[1];
         return *this;
     }
-    Totals& operator-=(const Totals& other) {
+    BasicTotals& operator-=(const BasicTotals& other) {
         of[0] -= other.of[0];
         of[1] -= other.of[1];
         return *this;
     }
-    bool operator==(const Totals& other) const {
+    bool operator==(const BasicTotals& other) const {
         return of[0] == other.of[0] && of[1] == other.of[1];
     }
 };
 
 // The same of a range of scores, with the W2 of the pairs inside it.
-struct Part {
-    Totals totals;
-    Wide wins = 0;
+template <class Weight>
+struct BasicPart {
+    BasicTotals<Weight> totals;
+    Pairs<Weight> wins = Pairs<Weight>();
 
     // Appends the range right above.
-    Part& operator+=(const Part& above) {
-        wins += above.wins + product(2 * totals.of[0], above.totals.of[1]);
+    BasicPart& operator+=(const BasicPart& above) {
+        wins += above.wins;
+        wins += product(2 * totals.of[0], above.totals.of[1]);
         totals += above.totals;
         return *this;
     }
@@ -80,7 +89,9 @@ inline int cut_of(int size, int insertion) {
 template <class Pointer>
 using Element = std::remove_pointer_t<Pointer>;
 
-class Leaf {
+// As aligned as the weights that follow it.
+template <class Weight>
+class alignas(Weight) BasicLeaf {
     std::uint16_t size_;
     std::uint16_t capacity_;
     std::uint16_t shift_;
@@ -88,33 +99,37 @@ class Leaf {
 
     static std::size_t bytes_for(int capacity, int shift) {
         const std::size_t slots = static_cast<std::size_t>(capacity);
-        return sizeof(Leaf) + slots * sizeof(double) + ((2 * slots) << shift);
+        return sizeof(BasicLeaf) + slots * sizeof(double) + ((2 * slots) << shift);
     }
     static int kind_of(int capacity, int shift) {
         const int room = capacity >= kStep ? 1 + capacity / kStep : capacity / 16;
-        return 4 * room + shift;
+        return 4 * room + shift % 4;
     }
-    template <class Weight>
-    Weight* column(int side) {
-        return reinterpret_cast<Weight*>(keys() + capacity_) + (side ? capacity_ : 0);
+    template <class Stored>
+    Stored* column(int side) {
+        return reinterpret_cast<Stored*>(keys() + capacity_) + (side ? capacity_ : 0);
     }
     // Calls f with the column of one class in its own type.
     template <class F>
     auto visit(int side, F&& f) {
-        switch (shift_) {
-            case 0: return f(column<std::uint8_t>(side));
-            case 1: return f(column<std::uint16_t>(side));
-            case 2: return f(column<std::uint32_t>(side));
-            default: return f(column<std::uint64_t>(side));
+        if constexpr (sizeof(Weight) > 8) {
+            return f(column<Weight>(side));
+        } else {
+            switch (shift_) {
+                case 0: return f(column<std::uint8_t>(side));
+                case 1: return f(column<std::uint16_t>(side));
+                case 2: return f(column<std::uint32_t>(side));
+                default: return f(column<std::uint64_t>(side));
+            }
         }
     }
     template <class F>
     auto visit(int side, F&& f) const {
-        return const_cast<Leaf*>(this)->visit(side, [&f](const auto* w) { return f(w); });
+        return const_cast<BasicLeaf*>(this)->visit(side, [&f](const auto* w) { return f(w); });
     }
 
   public:
-    static constexpr int kMaxSize = 128;
+    static constexpr int kMaxSize = sizeof(Weight) > 8 ? 64 : 128;
     static constexpr int kStep = kMaxSize / 4;  // capacities above it are its multiples
 
     int size() const { return size_; }
@@ -123,8 +138,9 @@ class Leaf {
     double* keys() { return reinterpret_cast<double*>(this + 1); }
     const double* keys() const { return reinterpret_cast<const double*>(this + 1); }
 
-    static int shift_for(std::uint64_t weight) {
-        return weight <= UINT8_MAX    ? 0
+    static int shift_for(Weight weight) {
+        return sizeof(Weight) > 8     ? 4
+               : weight <= UINT8_MAX  ? 0
                : weight <= UINT16_MAX ? 1
                : weight <= UINT32_MAX ? 2
                                       : 3;
@@ -137,21 +153,22 @@ class Leaf {
         return capacity;
     }
 
-    static Leaf* make(LeafPool& pool, int capacity, int shift) {
-        Leaf* leaf = new (pool.take(bytes_for(capacity, shift), kind_of(capacity, shift))) Leaf;
+    static BasicLeaf* make(LeafPool& pool, int capacity, int shift) {
+        void* block = pool.take(bytes_for(capacity, shift), kind_of(capacity, shift));
+        BasicLeaf* leaf = new (block) BasicLeaf;
         leaf->size_ = 0;
         leaf->capacity_ = static_cast<std::uint16_t>(capacity);
         leaf->shift_ = static_cast<std::uint16_t>(shift);
         return leaf;
     }
-    static void destroy(LeafPool& pool, Leaf* leaf) {
+    static void destroy(LeafPool& pool, BasicLeaf* leaf) {
         pool.give(leaf, bytes_for(leaf->capacity_, leaf->shift_),
                   kind_of(leaf->capacity_, leaf->shift_));
     }
 
     // A copy of the slots [from, to) with the given room.
-    Leaf* copied(LeafPool& pool, int from, int to, int capacity, int shift) const {
-        Leaf* leaf = make(pool, capacity, shift);
+    BasicLeaf* copied(LeafPool& pool, int from, int to, int capacity, int shift) const {
+        BasicLeaf* leaf = make(pool, capacity, shift);
         leaf->append(*this, from, to);
         return leaf;
     }
@@ -168,51 +185,51 @@ class Leaf {
         return from + count_below(k + from, left, key);
     }
 
-    std::uint64_t weight(int side, int at) const {
-        return visit(side, [at](const auto* w) { return static_cast<std::uint64_t>(w[at]); });
+    Weight weight(int side, int at) const {
+        return visit(side, [at](const auto* w) { return static_cast<Weight>(w[at]); });
     }
 
     // Adds to a weight, which fits; or takes from it, by the complement.
-    void add(int side, int at, std::uint64_t weight) {
+    void add(int side, int at, Weight weight) {
         visit(side, [at, weight](auto* w) {
             w[at] = static_cast<Element<decltype(w)>>(w[at] + weight);
         });
     }
 
     // Weight of one class in the slots [0, end).
-    std::uint64_t sum(int side, int end) const {
+    Weight sum(int side, int end) const {
         return visit(side, [end](const auto* w) {
             // Of at most 16 bits they stay within 32, which vectorises better.
-            std::conditional_t<sizeof(*w) <= 2, std::uint32_t, std::uint64_t> total = 0;
+            std::conditional_t<sizeof(*w) <= 2, std::uint32_t, Weight> total = 0;
             for (int at = 0; at < end; ++at) total += w[at];
-            return static_cast<std::uint64_t>(total);
+            return static_cast<Weight>(total);
         });
     }
 
     // The slots [0, end), W2 included.
-    Part part(int end) const {
-        Part part;
+    BasicPart<Weight> part(int end) const {
+        BasicPart<Weight> part;
         visit(0, [&](const auto* n) {
             const auto* p = n + capacity_;
-            std::uint64_t won = 0, negatives = 0, positives = 0;
+            // 128 products of 2^16 by 2^24 stay within 64 bits.
+            std::conditional_t<sizeof(*n) <= 2, std::uint64_t, Pairs<Weight>> won{};
+            Weight negatives = 0, positives = 0;
             for (int at = 0; at < end; ++at) {
-                const std::uint64_t here = n[at], own = p[at];
-                // 128 products of 2^16 by 2^24 stay within 64 bits.
-                if (sizeof(*n) <= 2)
-                    won += own * (2 * negatives + here);
+                const Weight here = n[at], own = p[at], beaten = 2 * negatives + here;
+                if constexpr (sizeof(*n) <= 2)
+                    won += own * beaten;
                 else
-                    part.wins += product(own, 2 * negatives + here);
+                    won += product(own, beaten);
                 negatives += here;
                 positives += own;
             }
-            part.wins += won;
-            part.totals = {{negatives, positives}};
+            part = {{{negatives, positives}}, Pairs<Weight>{won}};
         });
         return part;
     }
 
     // Requires size < capacity and a weight that fits.
-    void insert(int at, double key, int side, std::uint64_t weight) {
+    void insert(int at, double key, int side, Weight weight) {
         const std::size_t tail = static_cast<std::size_t>(size_ - at);
         double* k = keys();
         std::memmove(k + at + 1, k + at, tail * sizeof(double));
@@ -236,15 +253,15 @@ class Leaf {
     }
 
     // Appends the slots [from, to) of another leaf, whose scores are all above.
-    void append(const Leaf& other, int from, int to) {
+    void append(const BasicLeaf& other, int from, int to) {
         other.visit(0, [&](const auto* w) {
             assign(to - from, other.keys() + from, w + from, w + other.capacity_ + from);
         });
     }
 
     // Appends slots from columns.
-    template <class Weight>
-    void assign(int count, const double* from, const Weight* negatives, const Weight* positives) {
+    template <class Stored>
+    void assign(int count, const double* from, const Stored* negatives, const Stored* positives) {
         std::memcpy(keys() + size_, from, static_cast<std::size_t>(count) * sizeof(double));
         for (int side = 0; side < 2; ++side)
             visit(side, [=, source = side == 0 ? negatives : positives](auto* w) {
@@ -252,6 +269,12 @@ class Leaf {
                 for (int at = 0; at < count; ++at) w[at] = static_cast<Element<decltype(w)>>(source[at]);
             });
         size_ = static_cast<std::uint16_t>(size_ + count);
+    }
+    // Calls f with each weight, which it may change.
+    template <class F>
+    void each_weight(F&& f) {
+        for (int side = 0; side < 2; ++side)
+            visit(side, [&](auto* w) { std::for_each(w, w + size_, f); });
     }
     // Calls f(place, weight of negatives, weight of positives) for each score.
     template <class F>
@@ -273,6 +296,10 @@ class Leaf {
 
     void prefetch_all() const { prefetch(this, bytes_for(capacity_, shift_)); }
 };
+
+using Totals = BasicTotals<std::uint64_t>;
+using Part = BasicPart<std::uint64_t>;
+using Leaf = BasicLeaf<std::uint64_t>;
 
 static_assert(Leaf::kMaxSize == 128 && LeafPool::kKinds == 24 + 2,
               "a kind for each capacity (8, 16, 32, 64, 96, 128) and width, and for inner nodes");

@@ -1,4 +1,5 @@
-// ScoreTree: a multiset of scores in two classes that knows W2 at any moment.
+// A multiset of scores in two classes that knows W2 at any moment: a ScoreTree of weights of 64
+// bits, or a WideTree of 128.
 //
 // A B+-tree whose inner nodes keep, beside each child, the Totals below it.
 // One descent finds the place of a score and, on the way, the weight of both
@@ -9,11 +10,18 @@
 // current. Once delong_sums() was read, the same rank and the W2 of the scores
 // below keep the sums of DeLong's variance current as well; until then they cost
 // a branch. Every method leaves the tree whole when memory runs out.
+//
+// Weights in powers of a unit need 128 bits: an event of a fading window weighs 2^31 units of its
+// epoch and 2^94 of the oldest, and weights that are fractions have 53 digits wherever their point
+// is. W2 then has 256, and a change of the unit is a shift. A WideTree keeps no sums of DeLong's.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -22,7 +30,11 @@
 
 namespace streameval {
 
-struct Inner {
+template <class Weight>
+struct BasicInner {
+    using Totals = BasicTotals<Weight>;
+    using Part = BasicPart<Weight>;
+
     static constexpr int kMaxSize = 16;
 
     int size = 0;
@@ -31,20 +43,21 @@ struct Inner {
     Totals totals[kMaxSize];
     void* children[kMaxSize];
     // W2 of the pairs inside each child; null until DeLong's sums are kept.
-    Wide* wins = nullptr;
+    Pairs<Weight>* wins = nullptr;
 
-    static Inner* make(LeafPool& pool, bool keeps_wins) {
-        Inner* inner = new (pool.take(sizeof(Inner), LeafPool::kKinds - 2)) Inner;
+    static BasicInner* make(LeafPool& pool, bool keeps_wins) {
+        void* block = pool.take(sizeof(BasicInner), LeafPool::kKinds - 2);
+        BasicInner* inner = new (block) BasicInner;
         if (keeps_wins) inner->keep_wins(pool);
         return inner;
     }
-    static void destroy(LeafPool& pool, Inner* inner) {
-        if (inner->wins) pool.give(inner->wins, kMaxSize * sizeof(Wide), LeafPool::kKinds - 1);
-        pool.give(inner, sizeof(Inner), LeafPool::kKinds - 2);
+    static void destroy(LeafPool& pool, BasicInner* inner) {
+        if (inner->wins) pool.give(inner->wins, kMaxSize * sizeof(*wins), LeafPool::kKinds - 1);
+        pool.give(inner, sizeof(BasicInner), LeafPool::kKinds - 2);
     }
     void keep_wins(LeafPool& pool) {
-        void* block = pool.take(kMaxSize * sizeof(Wide), LeafPool::kKinds - 1);
-        wins = static_cast<Wide*>(std::memset(block, 0, kMaxSize * sizeof(Wide)));
+        void* block = pool.take(kMaxSize * sizeof(*wins), LeafPool::kKinds - 1);
+        wins = static_cast<Pairs<Weight>*>(std::memset(block, 0, kMaxSize * sizeof(*wins)));
     }
 
     int child_of(double key) const {
@@ -64,7 +77,7 @@ struct Inner {
         return part;
     }
 
-    void insert(int at, double fence, const Totals& total, void* child, Wide won = 0) {
+    void insert(int at, double fence, const Totals& total, void* child, Pairs<Weight> won = {}) {
         move(at, at + 1);
         fences[at] = fence;
         totals[at] = total;
@@ -72,10 +85,10 @@ struct Inner {
         if (wins) wins[at] = won;
     }
     // Appends the children from `cut` on of the node right above.
-    void append(const Inner& from, int cut) {
+    void append(const BasicInner& from, int cut) {
         for (int i = cut; i < from.size; ++i)
             insert(size, from.fences[i], from.totals[i], from.children[i],
-                   from.wins ? from.wins[i] : Wide(0));
+                   from.wins ? from.wins[i] : Pairs<Weight>());
     }
     // Gives the upper part of a child to a new one; the caller sets their wins.
     void split(int at, double fence, const Totals& upper, void* child) {
@@ -100,7 +113,7 @@ struct Inner {
         std::memmove(fences + to, fences + from, count * sizeof(double));
         std::memmove(static_cast<void*>(totals + to), totals + from, count * sizeof(Totals));
         std::memmove(children + to, children + from, count * sizeof(void*));
-        if (wins) std::memmove(static_cast<void*>(wins + to), wins + from, count * sizeof(Wide));
+        if (wins) std::memmove(static_cast<void*>(wins + to), wins + from, count * sizeof(*wins));
         size += to - from;
     }
 };
@@ -117,19 +130,35 @@ struct DelongSums {
     }
 };
 
-class ScoreTree {
+template <class Weight>
+class BasicTree {
   public:
-    ScoreTree() : root_(Leaf::make(pool_, 8, 0)) {}
-    // One that was moved from is assigned to or destroyed next.
-    ScoreTree(ScoreTree&&) = default;
-    ScoreTree& operator=(ScoreTree&&) = default;
-    void swap(ScoreTree& other) noexcept { std::swap(*this, other); }
+    using Inner = BasicInner<Weight>;
+    using Leaf = BasicLeaf<Weight>;
+    using Part = BasicPart<Weight>;
+    using Totals = BasicTotals<Weight>;
 
-    std::uint64_t negatives() const { return totals_.of[0]; }
-    std::uint64_t positives() const { return totals_.of[1]; }
-    Wide twice_u() const { return twice_u_; }
+    BasicTree() : root_(Leaf::make(pool_, Leaf::capacity_for(1), Leaf::shift_for(0))) {}
+    // One that was moved from is assigned to or destroyed next.
+    BasicTree(BasicTree&&) = default;
+    BasicTree& operator=(BasicTree&&) = default;
+    void swap(BasicTree& other) noexcept { std::swap(*this, other); }
+    void clear() {
+        BasicTree empty;
+        swap(empty);
+    }
+
+    Weight negatives() const { return totals_.of[0]; }
+    Weight positives() const { return totals_.of[1]; }
+    Pairs<Weight> twice_u() const { return twice_u_; }
     std::size_t distinct() const { return distinct_; }
-    std::size_t bytes() const { return sizeof(ScoreTree) + pool_.bytes(); }
+    std::size_t bytes() const { return sizeof(BasicTree) + pool_.bytes(); }
+
+    // W2 / (2 P N), rounded once, as Python divides integers; nan while a class is missing.
+    double auc() const {
+        if (totals_.of[0] == 0 || totals_.of[1] == 0) return std::numeric_limits<double>::quiet_NaN();
+        return quotient(twice_u_, product(totals_.of[0], totals_.of[1]) << 1);
+    }
 
     // Whether delong_sums() is O(1); it is not again after the content was replaced.
     bool keeps_delong() const { return keeps_delong_; }
@@ -144,9 +173,15 @@ class ScoreTree {
     // The largest |TPR - FPR| over all thresholds; nan while a class is missing.
     double ks_statistic() const;
 
-    // The caller keeps each class below 2^62, so that W2 < 2^125.
+    // The caller keeps each class below 2^62, so that W2 < 2^125; or 2^127, and W2 < 2^255.
     // `key` is finite and not -0.0, `weight` is positive.
-    void insert(bool positive, double key, std::uint64_t weight) {
+    void insert(bool positive, double key, Weight weight) {
+        insert_gain(positive, key, [weight](Weight) { return weight; });
+    }
+
+    // Inserts gain(weight of the class at this score), which may be 0 where there is any.
+    template <class F>
+    void insert_gain(bool positive, double key, const F& gain) {
         const int side = positive ? 1 : 0;
         Path path;
         for (;;) {
@@ -158,7 +193,7 @@ class ScoreTree {
                 make_room(path, leaf, at);
                 continue;
             }
-            const std::uint64_t here = found ? leaf->weight(side, at) : 0;
+            const Weight here = found ? leaf->weight(side, at) : 0, weight = gain(here);
             const int shift = Leaf::shift_for(here + weight);
             if (shift > leaf->shift()) {
                 replace_leaf(path, leaf, leaf->capacity(), shift);
@@ -178,14 +213,14 @@ class ScoreTree {
     }
 
     // False, and nothing changed, where so much weight never came.
-    bool remove(bool positive, double key, std::uint64_t weight) {
+    bool remove(bool positive, double key, Weight weight) {
         const int side = positive ? 1 : 0;
         Path path;
         Totals below;
         Leaf* leaf = descend(key, path, below);
         const int at = leaf->find(key);
         if (at == leaf->size() || leaf->keys()[at] != key) return false;
-        const std::uint64_t here = leaf->weight(side, at);
+        const Weight here = leaf->weight(side, at);
         if (here < weight) return false;
         twice_u_ -= wins_of(side, leaf, at, true, below, weight);
         change_totals(path, side, 0 - weight);
@@ -200,6 +235,17 @@ class ScoreTree {
         if (leaf->size() <= Leaf::kMaxSize / 2 && leaf->size() % (Leaf::kMaxSize / 16) == 0)
             close_gaps(path);
         return true;
+    }
+
+    // Of 128 bits: every weight times 2^bits; the caller knows that each class stays below 2^127.
+    void shift_left(int bits) {
+        twice_u_ <<= 2 * bits;
+        change_weights([bits](Weight& weight) { weight <<= bits; });
+    }
+    // Every weight by 2^bits, which divides each of them.
+    void shift_right(int bits) {
+        twice_u_ >>= 2 * bits;
+        change_weights([bits](Weight& weight) { weight >>= bits; });
     }
 
     // Calls f(leaf) from the leaf in which a score is or would be, up or down, while it is true.
@@ -217,6 +263,15 @@ class ScoreTree {
         return found;
     }
 
+    // Calls f(score, weight of negatives, weight of positives), ascending.
+    template <class F>
+    void each(F&& f) const {
+        each_leaf_from(-HUGE_VAL, false, [&](const Leaf* leaf) {
+            leaf->read_pairs([&](int at, Weight low, Weight high) { f(leaf->keys()[at], low, high); });
+            return true;
+        });
+    }
+
     // Arrays that groups are read into: places [from, end) are free.
     struct Room {
         double* scores;
@@ -230,8 +285,8 @@ class ScoreTree {
     void read_groups(double score, bool down, Room& room) const;
 
     // Replaces the content by a copy of another's, which keeps no sums of DeLong's.
-    void copy_from(const ScoreTree& other) {
-        ScoreTree copied;
+    void copy_from(const BasicTree& other) {
+        BasicTree copied;
         copied.root_ = copied_below(copied.pool_, other.root_, other.height_);
         copied.height_ = other.height_;
         copied.totals_ = other.totals_;
@@ -244,7 +299,8 @@ class ScoreTree {
     const char* broken() const;
 
   private:
-    friend class TreeBuilder;
+    template <class>
+    friend class BasicTreeBuilder;
     struct Checked;
 
     struct Step {
@@ -260,7 +316,7 @@ class ScoreTree {
     void* root_;
     int height_ = 0;  // 0: the root is a leaf
     Totals totals_;
-    Wide twice_u_ = 0;
+    Pairs<Weight> twice_u_{};
     std::size_t distinct_ = 0;
     bool keeps_delong_ = false;  // then every inner node keeps its wins
     DelongSums delong_;
@@ -282,22 +338,30 @@ class ScoreTree {
 
     // The part of W2 between `weight` of one class at a place and the whole
     // other class: 2 N_below + N_at for a positive, 2 P_above + P_at for a negative.
-    Wide wins_of(int side, const Leaf* leaf, int at, bool found, const Totals& below,
-                 std::uint64_t weight) const {
+    Pairs<Weight> wins_of(int side, const Leaf* leaf, int at, bool found, const Totals& below,
+                          Weight weight) const {
         const int other = 1 - side;
-        const std::uint64_t under = below.of[other] + leaf->sum(other, at);
-        const std::uint64_t equal = found ? leaf->weight(other, at) : 0;
-        const std::uint64_t twice =
+        const Weight under = below.of[other] + leaf->sum(other, at);
+        const Weight equal = found ? leaf->weight(other, at) : 0;
+        const Weight twice =
             side == 1 ? 2 * under + equal : 2 * (totals_.of[other] - under) - equal;
         return product(weight, twice);
     }
 
     // Adds to the weight of one class of the tree and along a path, or takes from it.
-    void change_totals(Path& path, int side, std::uint64_t weight) {
+    void change_totals(Path& path, int side, Weight weight) {
         totals_.of[side] += weight;
         for (int level = 1; level <= height_; ++level)
             path[level].node->totals[path[level].at].of[side] += weight;
     }
+
+    template <class F>
+    void change_weights(const F& f) {
+        change_below(root_, height_, f);
+        std::for_each(totals_.of, totals_.of + 2, f);
+    }
+    template <class F>
+    static void change_below(void* node, int level, const F& f);
 
     void replace_leaf(Path& path, Leaf* old, int capacity, int shift) {
         Leaf* leaf = old->copied(pool_, 0, old->size(), capacity, shift);
@@ -307,8 +371,8 @@ class ScoreTree {
 
     void keep_delong();
     Part keep_below(void* node, int level, Totals& below, DelongSums& sums);
-    void change_delong(Path& path, const Leaf* leaf, int at, bool found, std::uint64_t own,
-                       int side, std::uint64_t weight, bool added);
+    void change_delong(Path& path, const Leaf* leaf, int at, bool found, Weight own, int side,
+                       Weight weight, bool added);
 
     void make_room(Path& path, Leaf* leaf, int at);
     void close_gaps(Path& path);
@@ -320,6 +384,10 @@ class ScoreTree {
     const char* broken_below(const void* node, int level, double low, double high,
                              Checked& sum) const;
 };
+
+using Inner = BasicInner<std::uint64_t>;
+using ScoreTree = BasicTree<std::uint64_t>;
+using WideTree = BasicTree<Wide>;
 
 }  // namespace streameval
 

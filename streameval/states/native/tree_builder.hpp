@@ -30,30 +30,38 @@ inline double score_of(std::int64_t bits) {
 inline std::int64_t ordered(std::int64_t bits) { return bits ^ ((bits >> 63) & INT64_MAX); }
 
 // Ascending groups, a block at a time.
-struct GroupBlock {
-    static constexpr int kSize = Leaf::kMaxSize;
+template <class Weight>
+struct BasicGroupBlock {
+    static constexpr int kSize = BasicLeaf<Weight>::kMaxSize;
 
     std::int64_t keys[kSize];  // ordered scores
-    Totals weights[kSize];
+    BasicTotals<Weight> weights[kSize];
     int size = 0;
 };
 
 // The caller fills `next` and calls flush() whenever its size reaches target(), or calls add().
-class TreeBuilder {
+template <class Weight>
+class BasicTreeBuilder {
+    using Tree = BasicTree<Weight>;
+    using GroupBlock = BasicGroupBlock<Weight>;
+    using Inner = typename Tree::Inner;
+    using Leaf = typename Tree::Leaf;
+    using Totals = typename Tree::Totals;
+
   public:
     GroupBlock next;
 
     int target() const { return target_; }
 
     // Appends a group, or adds to the last one where that is of the same score.
-    void add(double score, std::uint64_t negatives, std::uint64_t positives) {
+    void add(double score, Weight negatives, Weight positives) {
         const std::int64_t key = ordered(bits_of(score));
         if (next.size == 0 || next.keys[next.size - 1] != key) {
             if (next.size >= target_) flush();
             next.keys[next.size] = key;
             next.weights[next.size++] = Totals();
         }
-        next.weights[next.size - 1] += {{negatives, positives}};
+        next.weights[next.size - 1] += Totals{{negatives, positives}};
     }
 
     // Makes a leaf of the first target() groups, or of what there is.
@@ -68,9 +76,9 @@ class TreeBuilder {
     }
 
     // Gives everything to a tree, whose content is replaced.
-    void finish(ScoreTree& tree) {
+    void finish(Tree& tree) {
         while (next.size > 0) flush();
-        ScoreTree built;
+        Tree built;
         if (!made_.empty()) {
             for (; made_.size() > 1; ++built.height_) raise_level();
             built.pool_ = std::move(pool_);
@@ -95,12 +103,12 @@ class TreeBuilder {
     LeafPool pool_;
     std::vector<Made> made_;  // the nodes of the highest level so far
     int target_ = kLeast;
-    Part sum_;
+    BasicPart<Weight> sum_;
     std::size_t distinct_ = 0;
 
     void add_leaf(int count) {
         double scores[GroupBlock::kSize];
-        std::uint64_t sides[2][GroupBlock::kSize], bits = 0;  // of all weights: as wide as the largest
+        Weight sides[2][GroupBlock::kSize], bits = 0;  // of all weights: as wide as the largest
         for (int at = 0; at < count; ++at) {
             scores[at] = score_of(ordered(next.keys[at]));
             sides[0][at] = next.weights[at].of[0];
@@ -109,7 +117,7 @@ class TreeBuilder {
         }
         Leaf* leaf = Leaf::make(pool_, Leaf::capacity_for(count), Leaf::shift_for(bits));
         leaf->assign(count, scores, sides[0], sides[1]);
-        const Part part = leaf->part(count);
+        const BasicPart<Weight> part = leaf->part(count);
         made_.push_back({scores[0], part.totals, leaf});
         sum_ += part;
         distinct_ += static_cast<std::size_t>(count);
@@ -128,5 +136,8 @@ class TreeBuilder {
         made_.swap(raised);
     }
 };
+
+using GroupBlock = BasicGroupBlock<std::uint64_t>;
+using TreeBuilder = BasicTreeBuilder<std::uint64_t>;
 
 }  // namespace streameval

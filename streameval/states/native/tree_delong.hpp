@@ -25,15 +25,7 @@
 
 namespace streameval {
 
-// Allocates before it changes what is read, so that it may fail half way.
-inline void ScoreTree::keep_delong() {
-    Totals below;
-    DelongSums sums;
-    keep_below(root_, height_, below, sums);
-    delong_ = sums;
-    keeps_delong_ = true;
-}
-
+template <>
 inline Part ScoreTree::keep_below(void* node, int level, Totals& below, DelongSums& sums) {
     if (level == 0) {
         const Leaf* leaf = static_cast<const Leaf*>(node);
@@ -52,7 +44,18 @@ inline Part ScoreTree::keep_below(void* node, int level, Totals& below, DelongSu
     return inner->part(inner->size);
 }
 
+// Allocates before it changes what is read, so that it may fail half way.
+template <>
+inline void ScoreTree::keep_delong() {
+    Totals below;
+    DelongSums sums;
+    keep_below(root_, height_, below, sums);
+    delong_ = sums;
+    keeps_delong_ = true;
+}
+
 // (P Q10 - W2^2) (N - 1) + (N Q01 - W2^2) (P - 1), by (2 P N)^2 (P - 1) (N - 1).
+template <>
 inline double ScoreTree::auc_variance() const {
     const double pairs = static_cast<double>(totals_.of[0]) * static_cast<double>(totals_.of[1]);
     if (keeps_delong_ && totals_.of[0] > 1 && totals_.of[1] > 1 && pairs * pairs * pairs < 0x1p124) {
@@ -68,6 +71,7 @@ inline double ScoreTree::auc_variance() const {
 // Adds or takes out the share of an event. The tree's totals and W2 are without
 // it, and so is `own`, the weight of its class at its score; the leaf and the
 // totals of its class along the path may be either way.
+template <>
 STREAMEVAL_APART inline void ScoreTree::change_delong(Path& path, const Leaf* leaf, int at,
                                                       bool found, std::uint64_t own, int side,
                                                       std::uint64_t weight, bool added) {
@@ -103,5 +107,8 @@ STREAMEVAL_APART inline void ScoreTree::change_delong(Path& path, const Leaf* le
         change(inner->wins[child], product(weight, 2 * beaten + other));
     }
 }
+
+template <>
+inline void WideTree::change_delong(Path&, const Leaf*, int, bool, Wide, int, Wide, bool) {}
 
 }  // namespace streameval

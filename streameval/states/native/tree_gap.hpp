@@ -69,6 +69,7 @@ class GapSearch {
     }
 };
 
+template <>
 inline double ScoreTree::ks_statistic() const {
     if (totals_.of[0] == 0 || totals_.of[1] == 0) return std::numeric_limits<double>::quiet_NaN();
     GapSearch search(totals_);

@@ -1,4 +1,4 @@
-// How a ScoreTree splits, joins, copies, reads and checks its nodes.
+// How a tree of scores splits, joins, copies, reads and checks its nodes.
 //
 // Each step allocates before it changes anything and leaves a whole tree, so
 // that an insertion takes one step and searches again: a split happens once in
@@ -14,7 +14,8 @@
 
 namespace streameval {
 
-inline void ScoreTree::make_room(Path& path, Leaf* leaf, int at) {
+template <class Weight>
+inline void BasicTree<Weight>::make_room(Path& path, Leaf* leaf, int at) {
     const int size = leaf->size(), shift = leaf->shift();
     if (size < Leaf::kMaxSize) {
         replace_leaf(path, leaf, Leaf::capacity_for(size + 1), shift);
@@ -60,7 +61,8 @@ inline void ScoreTree::make_room(Path& path, Leaf* leaf, int at) {
 }
 
 // Joins a child with the next one where both are small.
-inline bool ScoreTree::join(Inner* parent, int left, int level) {
+template <class Weight>
+inline bool BasicTree<Weight>::join(Inner* parent, int left, int level) {
     void*& child = parent->children[left];
     if (level == 0) {
         Leaf *low = static_cast<Leaf*>(child), *high = static_cast<Leaf*>(parent->children[left + 1]);
@@ -86,7 +88,8 @@ inline bool ScoreTree::join(Inner* parent, int left, int level) {
 // Joins what got small along the path of a removal. Only for memory and speed:
 // a tree with small or empty leaves is whole, so nothing has to be joined here,
 // and running out of memory is no reason to fail a removal.
-inline void ScoreTree::close_gaps(Path& path) {
+template <class Weight>
+inline void BasicTree<Weight>::close_gaps(Path& path) {
     for (int level = 1; level <= height_; ++level) {
         Inner* parent = path[level].node;
         const int at = path[level].at;
@@ -106,7 +109,8 @@ inline void ScoreTree::close_gaps(Path& path) {
     }
 }
 
-inline void* ScoreTree::copied_below(LeafPool& pool, const void* node, int level) {
+template <class Weight>
+inline void* BasicTree<Weight>::copied_below(LeafPool& pool, const void* node, int level) {
     if (level == 0) {
         const Leaf* leaf = static_cast<const Leaf*>(node);
         return leaf->copied(pool, 0, leaf->size(), leaf->capacity(), leaf->shift());
@@ -119,9 +123,21 @@ inline void* ScoreTree::copied_below(LeafPool& pool, const void* node, int level
     return copied;
 }
 
-// False once f was. Behind the first child every score is on the wanted side of the score.
+template <class Weight>
 template <class F>
-bool ScoreTree::each_leaf(const void* node, int level, double score, bool down, F& f) {
+void BasicTree<Weight>::change_below(void* node, int level, const F& f) {
+    if (level == 0) return static_cast<Leaf*>(node)->each_weight(f);
+    Inner* inner = static_cast<Inner*>(node);
+    for (int i = 0; i < inner->size; ++i) {
+        std::for_each(inner->totals[i].of, inner->totals[i].of + 2, f);
+        change_below(inner->children[i], level - 1, f);
+    }
+}
+
+// False once f was. Behind the first child every score is on the wanted side of the score.
+template <class Weight>
+template <class F>
+bool BasicTree<Weight>::each_leaf(const void* node, int level, double score, bool down, F& f) {
     if (level == 0) return f(static_cast<const Leaf*>(node));
     const Inner* inner = static_cast<const Inner*>(node);
     for (int i = inner->child_of(score); i >= 0 && i < inner->size; i += down ? -1 : 1)
@@ -129,7 +145,8 @@ bool ScoreTree::each_leaf(const void* node, int level, double score, bool down, 
     return true;
 }
 
-inline void ScoreTree::read_groups(double score, bool down, Room& room) const {
+template <class Weight>
+inline void BasicTree<Weight>::read_groups(double score, bool down, Room& room) const {
     bool first = true;  // the scores of the leaves that follow are all beyond `score`
     each_leaf_from(score, down, [&](const Leaf* leaf) {
         int from = down ? leaf->size() : 0;
@@ -152,14 +169,16 @@ inline void ScoreTree::read_groups(double score, bool down, Room& room) const {
 }
 
 // What lies before a place, counted from scratch.
-struct ScoreTree::Checked {
+template <class Weight>
+struct BasicTree<Weight>::Checked {
     Part part;
     std::size_t distinct = 0;
     DelongSums delong;
 };
 
-inline const char* ScoreTree::broken_below(const void* node, int level, double low, double high,
-                                           Checked& sum) const {
+template <class Weight>
+inline const char* BasicTree<Weight>::broken_below(const void* node, int level, double low, double high,
+                                                   Checked& sum) const {
     if (level == 0) {
         const Leaf* leaf = static_cast<const Leaf*>(node);
         if (leaf->size() > leaf->capacity() || leaf->capacity() > Leaf::kMaxSize)
@@ -169,10 +188,11 @@ inline const char* ScoreTree::broken_below(const void* node, int level, double l
             if (!(key - key == 0.0)) return "a score is not finite";
             if (at > 0 && !(leaf->keys()[at - 1] < key)) return "the scores do not ascend";
             if (!(low <= key && key < high)) return "a score is outside its leaf's fences";
-            const std::uint64_t n = leaf->weight(0, at), p = leaf->weight(1, at);
+            const Weight n = leaf->weight(0, at), p = leaf->weight(1, at);
             if (n == 0 && p == 0) return "a score without weight was kept";
-            const std::uint64_t above = totals_.of[1] - sum.part.totals.of[1] - p;
-            sum.delong.add(p, 2 * sum.part.totals.of[0] + n, n, 2 * above + p);
+            const Weight above = totals_.of[1] - sum.part.totals.of[1] - p;
+            if constexpr (sizeof(Weight) == 8)
+                sum.delong.add(p, 2 * sum.part.totals.of[0] + n, n, 2 * above + p);
             sum.part += Part{{{n, p}}, product(p, n)};
             ++sum.distinct;
         }
@@ -184,7 +204,7 @@ inline const char* ScoreTree::broken_below(const void* node, int level, double l
         const double from = i == 0 ? low : inner->fences[i];
         const double to = i + 1 == inner->size ? high : inner->fences[i + 1];
         if (!(from <= to)) return "the fences do not ascend";
-        Part with{inner->totals[i], inner->wins ? inner->wins[i] : Wide(0)}, before = sum.part;
+        Part with{inner->totals[i], inner->wins ? inner->wins[i] : Pairs<Weight>()}, before = sum.part;
         const char* what = broken_below(inner->children[i], level - 1, from, to, sum);
         if (what != nullptr) return what;
         before += with;
@@ -195,13 +215,14 @@ inline const char* ScoreTree::broken_below(const void* node, int level, double l
     return nullptr;
 }
 
-inline const char* ScoreTree::broken() const {
+template <class Weight>
+inline const char* BasicTree<Weight>::broken() const {
     Checked sum;
     const char* what = broken_below(root_, height_, -HUGE_VAL, HUGE_VAL, sum);
     if (what != nullptr) return what;
     if (!(sum.part.totals == totals_)) return "the totals are not those of the leaves";
     if (sum.distinct != distinct_) return "distinct is not the number of scores";
-    if (sum.part.wins != twice_u_) return "W2 is not that of the scores";
+    if (!(sum.part.wins == twice_u_)) return "W2 is not that of the scores";
     if (keeps_delong_ && !(sum.delong == delong_)) return "DeLong's sums are not those of the scores";
     return nullptr;
 }

@@ -1,4 +1,4 @@
-# What compiled modules may know of the tree of 128-bit weights: see wide_tree.hpp.
+# What compiled modules may know of the tree of 128-bit weights: see score_tree.hpp.
 
 from libc.stdint cimport uint64_t
 from libcpp cimport bool as cbool
@@ -6,7 +6,7 @@ from libcpp cimport bool as cbool
 from streameval.states.native.exact128 cimport U256, Wide
 
 
-cdef extern from "wide_tree.hpp" namespace "streameval" nogil:
+cdef extern from "fraction_tree.hpp" namespace "streameval" nogil:
     cdef cppclass WideTree:
         WideTree() except +
         Wide negatives()
@@ -17,7 +17,12 @@ cdef extern from "wide_tree.hpp" namespace "streameval" nogil:
         void insert(cbool positive, double key, Wide weight) except +
         cbool remove(cbool positive, double key, Wide weight)
         void shift_right(int bits)
-        void read_groups(double* scores, uint64_t* positives, uint64_t* negatives)
-        void read_scaled(double* scores, double* positives, double* negatives, int exponent)
         size_t bytes()
         const char* broken()
+
+    void read_limbs(
+        const WideTree& tree, double* scores, uint64_t* positives, uint64_t* negatives
+    )
+    void read_scaled(
+        const WideTree& tree, double* scores, double* positives, double* negatives, int exponent
+    )

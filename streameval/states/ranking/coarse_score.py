@@ -1,34 +1,19 @@
 """Cells of nearby scores: how a score index of bounded size coarsens the score axis.
 
-The axis has a cell for every float64 at level 0, and each level joins neighbouring
-cells in pairs, so that cells of a higher level are unions of those of a lower one.
-A cell is known by its smallest float64, its *representative*: ``score >= representative``
-selects exactly this cell and all above, so that representatives are thresholds like others.
-
-The axis is cut at −0, 0, ½ and 1 into four open intervals. In each a score has an integer
-*offset* that grows with it, and at level h the cell of a score is ``offset >> h``:
-
-============  ===================================================================
-s < 0         −bits(−s), where bits() is the float64 read as an integer
-0 < s < ½     bits(s)
-½ < s < 1     bits(½) − bits(1 − s): the mirror image, 1 − s being exact, so that
-              probabilities near 1 are told apart as finely as those near 0
-s > 1         bits(s) − bits(1)
-============  ===================================================================
-
-0, ½ and 1 are cells of their own at every level: models that saturate, or have a default,
-give them to many events, which would count as possibly unequal in a wider cell.
+A cell is known by its smallest float64, its *representative*. In each of four parts of the
+axis a score has an integer *offset* that grows with it, and at level h its cell is
+``offset >> h``: docs/bounded-memory.md has the table.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
 from streameval.events.values import BoolArray, FloatArray, IntArray
+from streameval.states.fields import Fields
 
 LEAST_SCORES = 1024
 """Smallest limit: at level :data:`MOST_LEVEL` the whole axis has 522 cells."""
@@ -148,34 +133,26 @@ BOUNDED_KEYS = frozenset({"level", "max_scores"})
 """Keys of a written form that a state has only where its scores are bounded."""
 
 
-def bounded_form(data: object) -> bool:
-    """Whether a written form is that of a state with a limit."""
-    return isinstance(data, dict) and not BOUNDED_KEYS.isdisjoint(data)
-
-
-def bounds_fields(fields: dict[str, Any], name: str) -> tuple[int, int]:
-    """The limit and the level of a written form; raises StateError."""
+def bounds_of(fields: Fields) -> tuple[int | None, int]:
+    """The limit and the level of a written form, None and 0 without; raises StateError."""
+    if "level" not in fields:
+        return None, 0
     max_scores, level = fields["max_scores"], fields["level"]
     try:
         limit = checked_limit(max_scores)
     except InputError as error:
-        raise StateError(f"{name}.{error}") from None
+        raise StateError(f"{fields.name}.{error}") from None
     if limit is None or type(level) is not int or not 0 <= level <= MOST_LEVEL:
         raise StateError(
-            f"{name}.level: expected a level from 0 to {MOST_LEVEL} beside a limit, "
+            f"{fields.name}.level: expected a level from 0 to {MOST_LEVEL} beside a limit, "
             f"got {shown(level)} beside {shown(max_scores)}"
         )
     return limit, level
 
 
-def check_cells(scores: FloatArray, limit: int | None, level: int, name: str) -> None:
+def check_cells(fields: Fields, scores: FloatArray, limit: int | None, level: int) -> None:
     """Raise StateError for more scores than the limit, or one that is no representative."""
     if limit is not None and len(scores) > limit:
-        raise StateError(f"{name}.scores: expected at most {limit} scores, got {len(scores)}")
-    wrong = coarse_column(scores, level) != scores
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise StateError(
-            f"{name}.scores[{at}]: expected the smallest score of a cell of level {level}, "
-            f"got {shown(float(scores[at]))}"
-        )
+        fields.refuse("scores", f"at most {limit} scores", len(scores))
+    expected = f"the smallest score of a cell of level {level}"
+    fields.refuse_at(coarse_column(scores, level) != scores, "scores", expected, scores)

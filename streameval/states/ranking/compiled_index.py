@@ -1,8 +1,6 @@
 """The compiled score index: :class:`NativeScoreIndex`, for values and weights of any kind.
 
-The kernel in C++ counts and reads events of weight 1; its methods are inherited. The rest is
-here, through the same code as in the reference index, so that both raise the same errors and
-have the same written form.
+The kernel in C++ counts and reads events of weight 1; its methods are inherited.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
-from streameval.states.fields import never_counted, removable_weight
+from streameval.states.fields import never_counted, removable_weight, same_forms
 from streameval.states.native.native_index import FractionKernel, ScoreIndexKernel, own_methods
 from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.ranking.reference_index import (
@@ -44,7 +42,8 @@ from streameval.states.ranking.score_groups import (
     groups_to_state,
     ks_statistic,
 )
-from streameval.states.ranking.weights import check_total, exact_sum
+from streameval.states.ranking.weights import check_total
+from streameval.states.sums.fixed_point import total_weight
 
 __all__ = ["NativeScoreIndex"]
 
@@ -178,7 +177,7 @@ class NativeScoreIndex(ScoreIndexKernel):
             return
         low, high = _run(scores, ~flags, weights), _run(scores, flags, weights)
         for total, (own, each) in ((self.positives, high), (self.negatives, low)):
-            check_total(total, len(own) if each is None else exact_sum(each))
+            check_total(total, len(own) if each is None else total_weight(each))
         self.add_runs(*low, *high)
 
     def _count_fraction(self, method: str, *values: object) -> None:
@@ -190,6 +189,8 @@ class NativeScoreIndex(ScoreIndexKernel):
         except OverflowError:
             self.hand_over(self._as_portable())
             getattr(self._fractional, method)(*values)
+
+    check_merge = check_room
 
     def _merge_in_full(self, other: NativeScoreIndex | ReferenceScoreIndex) -> None:
         if isinstance(other, ReferenceScoreIndex):
@@ -245,10 +246,7 @@ class NativeScoreIndex(ScoreIndexKernel):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (NativeScoreIndex, ReferenceScoreIndex)):
             return NotImplemented
-        mine, theirs = self.to_state(), other.to_state()
-        return mine.keys() == theirs.keys() and all(
-            np.array_equal(value, theirs[key]) for key, value in mine.items()
-        )
+        return same_forms(self.to_state(), other.to_state())
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -35,17 +35,8 @@ _NONE = Entries(np.zeros(0, np.int64), np.zeros(0))
 class KeyedScores:
     """Multisets of weighted scores, sorted by key and then by score.
 
-    :meth:`take` is the only method that changes one; copies share the arrays until then.
-
-    Args:
-        keys: Ascending, none twice, 0 to :data:`MOST_KEY`.
-        starts: Where each multiset begins in the two arrays, and their length.
-        scores: Ascending in each multiset, none twice.
-        weights: int64 or float64, above 0; None stands for 1 each.
-
-    >>> some = KeyedScores().absorbed(Entries(np.array([7, 3, 7]), np.array([.5, .1, .5])))
-    >>> some.keys.tolist(), [side.tolist() for side in some.arrays(7)]
-    ([3, 7], [[0.5], [2]])
+    :meth:`take` is the only method that changes one; copies share the arrays until then. Each
+    multiset begins at its ``starts``; ``weights`` None stands for 1 each.
     """
 
     __slots__ = ("_own", "_totals", "_views", "has_removed", "keys", "scores", "starts", "weights")
@@ -150,10 +141,7 @@ class KeyedScores:
         return held
 
     def take(self, key: int, position: int, weight: int) -> int:
-        """Remove weight, at most what there is, from a score; the rest of the multiset's weight.
-
-        O(log n), and O(n) the first time after a copy.
-        """
+        """Remove weight that is there; returns the rest of the multiset's. O(n) the first time."""
         if not self._own or self.weights is None or self._totals is None:
             self.weights, self._totals = self.each().copy(), self.totals.copy()
             self._own = True

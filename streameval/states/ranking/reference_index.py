@@ -1,7 +1,7 @@
 """The reference score index, in plain Python: what the compiled one is tested against.
 
-It is the index in use where nothing was compiled, and inside the compiled one for weights that
-are not whole beside ``max_scores``.
+It is in use where nothing was compiled, and inside the compiled one for weights that are not
+whole beside ``max_scores``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
-from streameval.states.fields import never_counted, removable_weight
+from streameval.states.fields import never_counted, removable_weight, same_forms
 from streameval.states.ranking.coarse_score import (
     checked_limit,
     coarse,
@@ -44,7 +44,9 @@ from streameval.states.ranking.score_groups import (
     ks_statistic,
     twice_u,
 )
-from streameval.states.ranking.weights import WeightArray, check_total, exact_sum
+from streameval.states.ranking.weights import WeightArray, check_total
+from streameval.states.ranking.wide_ranking import WideRanking
+from streameval.states.sums.fixed_point import total_weight
 
 
 def check_room(index: Any, other: Any) -> None:
@@ -57,7 +59,7 @@ def check_room(index: Any, other: Any) -> None:
 def check_columns(index: Any, positive: BoolArray, weight: Any) -> None:
     """Raise InputError where a batch of whole weights is too much for an index."""
     for total, chosen in ((index.positives, positive), (index.negatives, ~positive)):
-        check_total(total, int(chosen.sum()) if weight is None else exact_sum(weight[chosen]))
+        check_total(total, int(chosen.sum()) if weight is None else total_weight(weight[chosen]))
 
 
 def check_same_limit(mine: int | None, theirs: int | None) -> None:
@@ -82,14 +84,7 @@ class ReferenceScoreIndex:
         max_scores: Most distinct scores, beyond which they are coarsened; see
             :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
 
-    Cost:
-        An event of weight 1 and its AUC: a few µs among 20,000 scores, growing slowly. W2 after
-        a batch, a merge, or an event of another weight: O(n log n). Memory: some 35 bytes an
-        event, or 200 bytes a distinct score once a weight is not 1.
-
     >>> index = ReferenceScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
-    >>> index.twice_u, index.positives, index.negatives
-    (6, 2, 2)
     >>> index.update(True, 0.4)
     >>> index.twice_u / (2 * index.positives * index.negatives)
     0.75
@@ -108,7 +103,7 @@ class ReferenceScoreIndex:
         self._sides: tuple[Any, Any] | None = None
         if self._limit is None:
             self._sides = SortedList(), SortedList()
-        self._table: dict[float, list[Weight]] = {}
+        self._table = WideRanking()
         # Both are derived at the next read where they are None.
         self._wins: Weight | None = 0
         self._groups: ScoreGroups | None = None
@@ -144,7 +139,7 @@ class ReferenceScoreIndex:
     def twice_u(self) -> Weight:
         """W2: twice the weight of pairs that the positive wins, a tie counting one half.
 
-        An int, or a float once a weight was a fraction. O(1), or O(n) where it has to be derived.
+        An int, or a float once a weight was a fraction. O(1); O(n) where it has to be derived.
         """
         if self._wins is None:
             self._wins = twice_u(self.groups())
@@ -158,8 +153,7 @@ class ReferenceScoreIndex:
 
             Q10 = Σ p·(2·N_< + n)²,  Q01 = Σ n·(2·P_> + p)²
 
-        Integers of any size, or floats once a weight was a fraction. O(n) at each read; the
-        compiled index keeps both current.
+        Integers of any size, or floats once a weight was a fraction. O(n); compiled O(1).
 
         >>> ReferenceScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
         (4, 4)
@@ -175,14 +169,12 @@ class ReferenceScoreIndex:
             Var(A) = S10 / P + S01 / N,
             S10 = Σ (V⁺ − A)² / (P − 1),  S01 = Σ (V⁻ − A)² / (N − 1)
 
-        Computed from W2 and :meth:`delong_sums` in exact integers and divided once.
-
         Args:
             unit: The weight that counts as one event: 1 where weights are counts, else the
                 total weight by Kish's effective size.
 
         Returns:
-            At least 0; ``nan`` unless both classes weigh more than a unit.
+            At least 0, divided once; ``nan`` unless both classes weigh more than a unit.
 
         Source:
             DeLong, DeLong & Clarke-Pearson (1988).
@@ -224,8 +216,9 @@ class ReferenceScoreIndex:
         if self._groups is None:
             dtype = np.int64 if self._exact else np.float64
             if self._sides is None:
-                scores = [np.array(list(self._table), dtype=np.float64)] * 2
-                rows: Any = np.array(list(self._table.values()), dtype=dtype).reshape(-1, 2)
+                table = self._table.weights
+                scores = [np.array(list(table), dtype=np.float64)] * 2
+                rows: Any = np.array(list(table.values()), dtype=dtype).reshape(-1, 2)
                 weights: list[WeightArray] = [rows[:, 0], rows[:, 1]]
             else:
                 scores = [np.array(side, dtype=np.float64) for side in self._sides]
@@ -235,11 +228,10 @@ class ReferenceScoreIndex:
         return self._groups
 
     def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
-        """:meth:`groups` a block at a time, all of the moment of the first.
+        """:meth:`groups` a block at a time, all of the moment of the first; each block ascends.
 
         Args:
-            descending: From the highest scores down. Inside a block the scores
-                ascend all the same.
+            descending: From the highest scores down.
 
         >>> index = ReferenceScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
         >>> [block.positives.tolist() for block in index.group_blocks()]
@@ -265,39 +257,33 @@ class ReferenceScoreIndex:
                 own.remove(score)
             return
         self._to_table()
-        row = self._table.setdefault(score, [0, 0])
-        row[positive] += weight
-        if row == [0, 0]:
-            del self._table[score]
+        self._table.add_whole(positive, score, weight)
         self._wins = self._groups = None
 
     def _to_table(self, level: int = 0) -> None:
         """Keep weights in place of lists, at the cells of a level of at least the own one."""
         if self._sides is not None or level > self._level:
-            self._table, groups = {}, self.groups()
+            groups, self._table = self.groups(), WideRanking()
             self._add_groups(groups, 1, level)
             self._sides, self._level = None, max(level, self._level)
 
     def _add_groups(self, groups: ScoreGroups, times: int, level: int) -> None:
         """Add weights to the table, at the cells of a level."""
-        for score, *weights in zip(*map(np.ndarray.tolist, groups), strict=True):
-            row = self._table.setdefault(coarse(score, level), [0, 0])
-            for positive, weight in enumerate(weights[::-1]):
-                row[positive] += times * weight
-            if row == [0, 0]:
-                del self._table[coarse(score, level)]
+        cells = coarse_column(groups.scores, level)
+        self._table.add_groups(groups._replace(scores=cells), times)
         self._wins = self._groups = None
 
     def _promote(self) -> None:
         """Make all weights floats, for good."""
         if self._exact:
             self._to_table()
-            self._table = {score: [*map(float, row)] for score, row in self._table.items()}
+            for row in self._table.weights.values():
+                row[:] = map(float, row)
             self._exact, self._wins, self._groups = False, None, None
 
     def _fit(self) -> None:
         """Raise the level to the least at which the distinct scores are within the limit."""
-        if self._limit is not None and len(self._table) > self._limit:
+        if self._limit is not None and self._table.distinct > self._limit:
             self._to_table(least_level(self.groups().scores, self._level, self._limit))
 
     def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
@@ -365,12 +351,7 @@ class ReferenceScoreIndex:
         self._fit()
 
     def revert(self, positive: bool, score: float, weight: Weight = 1) -> None:
-        """Take one event back, exactly.
-
-        Args:
-            positive: As it was counted.
-            score: As it was counted.
-            weight: As it was counted, or less.
+        """Take one event back, exactly, as it was counted or with a lower weight.
 
         Raises:
             InputError: No such event was counted, or a weight is or was a
@@ -387,13 +368,15 @@ class ReferenceScoreIndex:
         if self._sides is not None:
             held = self._sides[positive].count(score)
         else:
-            held = self._table.get(score, (0, 0))[positive]
+            held = self._table.weights.get(score, (0, 0))[positive]
         if held < whole:
             raise never_counted("score", score)
         self._change(positive, score, -whole)
 
+    check_merge = check_room
+
     def merge(self, other: ReferenceScoreIndex, times: int = 1) -> None:
-        """Count all events of another index so many times; its content stays as it is.
+        """Count all events of another index so many times, which is unchanged; O(m log n).
 
         Args:
             other: With the same ``max_scores``.
@@ -402,9 +385,6 @@ class ReferenceScoreIndex:
         Raises:
             InputError: A class would weigh more than 2⁶² − 1. Nothing is changed.
             StateError: ``other`` is no score index of this kind.
-
-        Cost:
-            O(m log n) for the other's m scores; W2 is derived at the next read.
 
         >>> index = ReferenceScoreIndex([(True, 0.9)])
         >>> index.merge(ReferenceScoreIndex([(False, 0.5)]))
@@ -459,7 +439,7 @@ class ReferenceScoreIndex:
         index._level, index._exact, index._wins = level, exact, None
         columns = groups.negatives, groups.positives
         if exact:
-            index._totals = [exact_sum(column) for column in columns]
+            index._totals = [int(total_weight(column)) for column in columns]
         # Scores that are repeated often take less memory in the table.
         if index._sides is not None and exact and sum(index._totals) <= 2 * len(groups.scores):
             for side, column in zip(index._sides, columns, strict=True):
@@ -476,10 +456,7 @@ class ReferenceScoreIndex:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ReferenceScoreIndex):
             return NotImplemented
-        mine = self._limit, self._level, self._exact
-        return mine == (other._limit, other._level, other._exact) and all(
-            np.array_equal(*pair) for pair in zip(self.groups(), other.groups(), strict=True)
-        )
+        return same_forms(self.to_state(), other.to_state())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -491,17 +468,18 @@ class ReferenceScoreIndex:
         assert (coarse_column(groups.scores, self._level) == groups.scores).all()
         assert self._limit is None or len(groups.scores) <= self._limit
         if self._sides is None:
-            assert len(groups.scores) == len(self._table)
+            self._table._check()
+            assert len(groups.scores) == self._table.distinct
         else:
             assert self._exact
             assert self._limit is None
-            assert not self._table
+            assert not self._table.distinct
             for side in self._sides:
                 side._check()
         for total, column in zip(self._totals, columns, strict=True):
             assert column.dtype == (np.int64 if self._exact else np.float64)
             assert (column >= 0).all()
-            assert not self._exact or total == exact_sum(column)
+            assert not self._exact or total == total_weight(column)
         assert (columns[0] + columns[1] > 0).all()
         if self._wins is not None:
             wins = twice_u(groups)

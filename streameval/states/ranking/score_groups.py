@@ -8,27 +8,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import StateError
 from streameval.events.values import FloatArray, Weight
-from streameval.states.fields import MOST_WEIGHT, array_field, bool_field, fields_of, refuse_at
-from streameval.states.ranking.coarse_score import (
-    BOUNDED_KEYS,
-    bounded_form,
-    bounds_fields,
-    check_cells,
-)
+from streameval.states.fields import MOST_WEIGHT, Fields, falls
+from streameval.states.ranking.coarse_score import BOUNDED_KEYS, bounds_of, check_cells
 from streameval.states.ranking.weights import (
     MAX_TOTAL,
     WeightArray,
     count_at_or_below,
-    exact_sum,
 )
+from streameval.states.sums.fixed_point import total_weight
 
 GROUPS_AT_ONCE = 1 << 16
 """Scores of each class in a block: their temporaries fit the processor's cache."""
 
 _CHUNK = 2**16
-_STATE = "index"
 _KEYS = frozenset({"exact", "negatives", "positives", "scores"})
 
 
@@ -73,24 +66,17 @@ def group_blocks(groups: ScoreGroups, *, descending: bool = False) -> Iterator[S
 
 
 def twice_u(groups: ScoreGroups) -> Weight:
-    """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights.
-
-    An int however large, or a float, summed in the order of the scores, of float weights.
-
-    >>> scores = np.array([0.1, 0.3, 0.8])
-    >>> twice_u(ScoreGroups(scores, np.array([0, 1, 1]), np.array([1, 1, 0])))
-    7
-    """
+    """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights."""
     _, positives, negatives = groups
     if positives.dtype != np.int64:
         sums = np.append(0.0, np.cumsum(negatives))
         held = positives != 0.0
         return float((positives[held] * (sums[:-1] + sums[1:])[held]).sum())
     ranks: Any = 2 * np.cumsum(negatives) - negatives
-    return exact_dot(positives, ranks, 2 * exact_sum(positives) * exact_sum(negatives))
+    return exact_dot(positives, ranks, 2 * total_weight(positives) * total_weight(negatives))
 
 
-def exact_dot(left: WeightArray, right: WeightArray, bound: int) -> int:
+def exact_dot(left: WeightArray, right: WeightArray, bound: Weight) -> int:
     """Σ left·right of whole numbers that are not negative, at most ``bound``."""
     if bound < 2**63:
         return int(np.dot(left, right))
@@ -100,24 +86,13 @@ def exact_dot(left: WeightArray, right: WeightArray, bound: int) -> int:
 
 
 def auc(wins: Weight, positives: Weight, negatives: Weight) -> float | None:
-    """W2 / (2·P·N), divided once; None while a class is missing.
-
-    >>> auc(6, 2, 2)
-    0.75
-    """
+    """W2 / (2·P·N), divided once; None while a class is missing."""
     pairs = positives * negatives
     return wins / (2 * pairs) if pairs else None
 
 
 def delong_sums(groups: ScoreGroups) -> tuple[Weight, Weight]:
-    """(Q10, Q01) = Σ p·(2·N_< + n)², Σ n·(2·P_> + p)² over the groups (p, n), ascending.
-
-    Ints however large, or floats, summed in the order of the scores, of float weights.
-
-    >>> scores = np.array([0.1, 0.2, 0.3])
-    >>> delong_sums(ScoreGroups(scores, np.array([0, 2, 0]), np.array([1, 1, 3])))
-    (18, 20)
-    """
+    """(Q10, Q01) = Σ p·(2·N_< + n)², Σ n·(2·P_> + p)² over the groups (p, n), ascending."""
     _, positives, negatives = groups
     return (
         _ranked_squares(positives, negatives),
@@ -130,8 +105,8 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     ranks: Any = 2 * np.cumsum(other) - other
     if own.dtype != np.int64:
         return float((own * (ranks * ranks)).sum())
-    most = 2 * exact_sum(other)
-    bound = exact_sum(own) * most * most
+    most = 2 * total_weight(other)
+    bound = total_weight(own) * most * most
     if bound >= 2**63:
         ranks = ranks.astype(object)
     return exact_dot(own, ranks * ranks, bound)
@@ -140,14 +115,10 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
 def auc_of_groups(
     positives: tuple[FloatArray, WeightArray], negatives: tuple[FloatArray, WeightArray]
 ) -> float:
-    """:func:`auc` of float weights at the distinct scores, ascending, of each class.
+    """:func:`auc` of float weights at the distinct scores, ascending, of each class; or nan.
 
     Pairs won are compared with pairs lost, and nothing is subtracted: the share is in [0, 1],
-    1 where no pair is lost, and nan while a class is missing.
-
-    >>> negatives = np.array([0.1, 0.2]), np.array([1e15, 0.7])
-    >>> auc_of_groups((np.array([0.9]), np.array([0.3])), negatives)
-    1.0
+    and 1 where no pair is lost.
     """
     (wanted, own), (scores, other) = positives, negatives
     if not (own.any() and other.any()):
@@ -206,43 +177,31 @@ def groups_to_state(
 
 def groups_from_state(data: object) -> tuple[ScoreGroups, bool, int | None, int]:
     """The arguments of :func:`groups_to_state`, every value checked; raises StateError."""
-    bounded = bounded_form(data)
-    fields = fields_of(data, _STATE, _KEYS | BOUNDED_KEYS if bounded else _KEYS)
-    exact = bool_field(fields, "exact", _STATE)
-    max_scores, level = bounds_fields(fields, _STATE) if bounded else (None, 0)
-    scores = array_field(fields, "scores", _STATE, np.float64)
-    refuse_at(~np.isfinite(scores), f"{_STATE}.scores", "finite scores", scores)
-    refuse_at(
-        (scores == 0) & np.signbit(scores), f"{_STATE}.scores", "0.0 in place of -0.0", scores
-    )
-    falls = np.append(False, scores[1:] <= scores[:-1])
-    refuse_at(falls, f"{_STATE}.scores", "scores in ascending order, each once", scores)
+    fields = Fields(data, "index", _KEYS, BOUNDED_KEYS)
+    max_scores, level = bounds_of(fields)
+    scores, exact = fields.array("scores", np.float64), fields.exact
+    fields.refuse_at(~np.isfinite(scores), "scores", "finite scores", scores)
+    negative_zero = (scores == 0) & np.signbit(scores)
+    fields.refuse_at(negative_zero, "scores", "0.0 in place of -0.0", scores)
+    fields.refuse_at(falls(scores), "scores", "scores in ascending order, each once", scores)
     weights: list[WeightArray] = []
     for key in ("positives", "negatives"):
-        column = array_field(fields, key, _STATE, np.int64 if exact else np.float64)
+        column = fields.array(key, np.int64 if exact else np.float64)
         if len(column) != len(scores):
-            raise StateError(
-                f"{_STATE}.{key}: expected {len(scores)} weights, one for each score, "
-                f"got {len(column)}"
-            )
-        _check_column(column, key, exact)
+            fields.refuse(key, f"{len(scores)} weights, one for each score", len(column))
+        if exact:
+            fields.refuse_at(column < 0, key, "weights of at least 0", column)
+            most, total = MAX_TOTAL, total_weight(column)
+        else:
+            bad = ~((column >= 0) & (column <= MOST_WEIGHT)) | np.signbit(column)
+            fields.refuse_at(bad, key, "finite weights of at least 0", column)
+            most, total = MOST_WEIGHT, column.sum()
+        if total > most:
+            fields.refuse(key, f"a sum of at most {most}", total)
         weights.append(column)
     groups = ScoreGroups(scores, *weights)
     empty = (groups.positives == 0) & (groups.negatives == 0)
-    refuse_at(
-        empty, f"{_STATE}.positives", "a weight above 0 here or in negatives", groups.positives
-    )
-    check_cells(scores, max_scores, level, _STATE)
+    expected = "a weight above 0 here or in negatives"
+    fields.refuse_at(empty, "positives", expected, groups.positives)
+    check_cells(fields, scores, max_scores, level)
     return groups, exact, max_scores, level
-
-
-def _check_column(column: WeightArray, key: str, exact: bool) -> None:
-    if exact:
-        refuse_at(column < 0, f"{_STATE}.{key}", "weights of at least 0", column)
-        most, total = MAX_TOTAL, exact_sum(column)
-    else:
-        bad = ~((column >= 0) & (column <= MOST_WEIGHT)) | np.signbit(column)
-        refuse_at(bad, f"{_STATE}.{key}", "finite weights of at least 0", column)
-        most, total = MOST_WEIGHT, column.sum()
-    if total > most:
-        raise StateError(f"{_STATE}.{key}: expected a sum of at most {most}, got {total}")

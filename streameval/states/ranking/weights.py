@@ -34,12 +34,3 @@ def count_at_or_below(values: FloatArray, queries: FloatArray) -> tuple[IntArray
         return count, np.zeros(len(queries), np.bool_)
     # A count of 0 compares with the last value, which is above the query.
     return count, values[count - 1] == queries
-
-
-def exact_sum(weights: WeightArray) -> int:
-    """The sum of whole numbers, right beyond int64 too."""
-    if not len(weights):
-        return 0
-    if len(weights) * max(int(weights.max()), -int(weights.min())) <= MAX_TOTAL:
-        return int(weights.sum())
-    return sum(map(int, weights))

@@ -1,8 +1,4 @@
-"""Scores with whole weights of any size, and W2 of them: the rankings of a fading window.
-
-An event that is 60 half-lives younger than another weighs 2⁶⁰ as much, so that the weights of
-a window need some 128 bits and W2 twice as many.
-"""
+"""Scores with whole weights of any size, and W2 of them: the rankings of a fading window."""
 
 from __future__ import annotations
 
@@ -11,39 +7,32 @@ from typing import Any
 
 import numpy as np
 
+from streameval.events.values import Weight
 from streameval.states.backend import compiled
-from streameval.states.ranking.score_groups import ScoreGroups
-from streameval.states.score_index import ScoreIndex
+from streameval.states.ranking.score_groups import ScoreGroups, auc
 
 
 class WideRanking:
     """Integer weights at the scores of two classes: the reference, in plain Python.
 
-    :class:`~streameval.states.native.fading_sums.NativeWideRanking` has the same methods for
-    totals below 2¹²⁵.
-
-    >>> ranking = WideRanking()
-    >>> ranking.add_whole(True, 0.75, 2**100)
-    >>> ranking.add_whole(False, 0.25, 3)
-    >>> ranking.auc, ranking.twice_u == 6 * 2**100
-    (1.0, True)
+    ``NativeWideRanking`` has the same methods for totals below 2¹²⁵.
     """
 
-    __slots__ = ("_weights",)
+    __slots__ = ("weights",)
 
     def __init__(self) -> None:
         # The weight of the negatives and of the positives at each score.
-        self._weights: dict[float, list[int]] = {}
+        self.weights: dict[float, list[Any]] = {}
 
     @property
     def distinct(self) -> int:
         """Number of distinct scores."""
-        return len(self._weights)
+        return len(self.weights)
 
     @property
     def totals(self) -> tuple[int, int]:
         """The weight of the negatives and of the positives."""
-        held = self._weights.values()
+        held = self.weights.values()
         return sum(weights[0] for weights in held), sum(weights[1] for weights in held)
 
     @property
@@ -58,18 +47,16 @@ class WideRanking:
     @property
     def auc(self) -> float | None:
         """W2 / (2·P·N), the AUC, divided once; None while a class is missing."""
-        negatives, positives = self.totals
-        pairs = positives * negatives
-        return self.twice_u / (2 * pairs) if pairs else None
+        return auc(self.twice_u, *self.totals)
 
-    def add_whole(self, positive: bool, score: float, weight: int) -> None:
+    def add_whole(self, positive: bool, score: float, weight: Weight) -> None:
         """Add a weight, negative to remove some that is there."""
-        weights = self._weights.setdefault(score, [0, 0])
+        weights = self.weights.setdefault(score, [0, 0])
         weights[positive] += weight
         if not any(weights):
-            del self._weights[score]
+            del self.weights[score]
 
-    def merge(self, index: ScoreIndex, times: int) -> None:
+    def merge(self, index: Any, times: int) -> None:
         """Add an index of integer weights so many times; negative to remove it."""
         self.add_groups(index.groups(), times)
 
@@ -82,12 +69,12 @@ class WideRanking:
 
     def shift_right(self, bits: int) -> None:
         """Divide all weights by 2**bits, of which they are multiples."""
-        for weights in self._weights.values():
+        for weights in self.weights.values():
             weights[:] = [weight >> bits for weight in weights]
 
     def groups(self) -> Iterator[tuple[float, int, int]]:
         """Score, weight of positives and weight of negatives, ascending."""
-        for score, (negatives, positives) in sorted(self._weights.items()):
+        for score, (negatives, positives) in sorted(self.weights.items()):
             yield score, positives, negatives
 
     def scaled(self, units: int, bits: int) -> tuple[Any, ...]:
@@ -97,7 +84,7 @@ class WideRanking:
         return columns[0], columns[1] * factor / units, columns[2] * factor / units
 
     def _check(self) -> None:
-        for weights in self._weights.values():
+        for weights in self.weights.values():
             assert min(weights) >= 0 < max(weights)
 
 

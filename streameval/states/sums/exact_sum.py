@@ -1,10 +1,7 @@
-"""A sum of any finite floats, without rounding.
+"""A sum of any finite floats, without rounding: a fraction of Python integers.
 
-Every finite float is a whole number divided by a power of two, and so is every
-product and sum of them. The sum is kept as one such fraction in Python
-integers, so it does not depend on the order of its terms, and a term can be
-taken out again. Arrays are added a chunk at a time: 53-bit mantissas are cut
-into limbs, and the limbs that share an exponent are summed in int64.
+Arrays are added a chunk at a time: 53-bit mantissas are cut into limbs, and the limbs that
+share an exponent are summed in int64.
 """
 
 from __future__ import annotations
@@ -33,11 +30,7 @@ _INVERSE_BITS = 128
 
 
 def nearest_float(numerator: int, denominator: int) -> float:
-    """A fraction as a correctly rounded float, ±inf beyond the largest one.
-
-    >>> nearest_float(1, 10), nearest_float(-(2**2000), 1)
-    (0.1, -inf)
-    """
+    """A fraction as a correctly rounded float, ±inf beyond the largest one."""
     try:
         return numerator / denominator
     except OverflowError:

@@ -1,12 +1,8 @@
 """Sums of bounded floats that do not depend on the order of their terms.
 
-Each term is rounded down to a whole number of *units* of 2**-60 and the units
-are added as integers. Addition of integers is associative, so an event path, a
-batch, a merge and a removal arrive at the same bits; a term is wrong by less
-than 10**-18.
-
-In numpy a large integer is a few int64 *limbs*, each with a shift; a running
-total is a Python ``int``, which has no largest value.
+Each term is rounded down to a whole number of *units* of 2**-60 and the units are added as
+integers. In numpy a large integer is a few int64 *limbs*, each with a shift; a running total
+is a Python ``int``.
 """
 
 from __future__ import annotations
@@ -84,12 +80,7 @@ def _limbs(values: FloatArray) -> Limbs:
 
 
 def sum_units(values: FloatArray, weight: WeightArray | None = None) -> Weight:
-    """Σ weight · :func:`to_units` (value): an int, or a float where weights are float64.
-
-    Args:
-        values: One-dimensional, each in [0, 64).
-        weight: Positive int64 or float64, or None where every event weighs 1.
-    """
+    """Σ weight · units of each value, in [0, 64): an int, or a float where weights are float64."""
     if weight is not None and weight.dtype.kind == "f":
         return float(np.floor(values * _SCALE) @ weight)
     total = 0
@@ -116,6 +107,8 @@ def total_weight(weight: WeightArray) -> Weight:
     """Σ weight: a Python int, however large, or a float where weights are float64."""
     if weight.dtype.kind == "f":
         return float(weight.sum())
+    if len(weight) * int(weight.max(initial=0)) < 2**62:
+        return int(weight.sum())
     return sum_limbs(_halves(weight), None)[0]
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, shown
 from streameval.events.values import Weight
 from streameval.states.sums.fixed_point import (
     UNIT,
@@ -27,21 +27,14 @@ from streameval.states.sums.loss_terms import (
     columns_of_terms,
     loss_column,
 )
-from streameval.states.sums.sum_vector import Field, Form, SumVector
+from streameval.states.sums.sum_vector import Field, Form, SumVector, per_size
 
 MOST_BINS = 10_000
 _SCALE = float(UNIT)
 
-_ROUNDING = 1e-6
-"""How far float sums of the same terms in another order may differ, generously."""
-
 
 def bin_edges(bins: int) -> list[float]:
-    """The inner edges of bins of equal width, ascending, as ``np.linspace`` has them.
-
-    A probability on an edge belongs to the bin below it, as in
-    ``sklearn.calibration.calibration_curve``.
-    """
+    """The inner edges of bins of equal width; a probability on an edge is in the bin below it."""
     if type(bins) is not int or not 1 <= bins <= MOST_BINS:
         raise InputError("bins", expected=f"a whole number from 1 to {MOST_BINS}", got=shown(bins))
     return _edges_of(bins)
@@ -54,16 +47,10 @@ def _edges_of(bins: int) -> list[float]:
     return edges
 
 
-def each_bin(bins: int) -> int:
-    """The size of a field with a sum for each bin."""
-    return bins
-
-
 class LossSums(SumVector):
     """Sums of log loss and Brier terms in units of 2**-60, and reliability bins.
 
-    Each bin of equal width keeps the weight of its events, of those that occurred, and the sum
-    of their probabilities. The first field of a subclass is the weight of those that occurred.
+    The first field of a subclass is the weight of the events of each bin that occurred.
     """
 
     # The compiled tally refers weakly to the state that it counts for.
@@ -72,9 +59,9 @@ class LossSums(SumVector):
     MOST_BRIER: ClassVar[int]
     """Units of the largest Brier term of one event."""
 
-    bin_weights = Field[list[Weight]](each_bin)
+    bin_weights = Field[list[Weight]](per_size)
     """Weight of the events in each bin."""
-    bin_probability_units = Field[list[Weight]](each_bin, UNIT)
+    bin_probability_units = Field[list[Weight]](per_size, UNIT)
     """Σ weight · probability of each bin, in units of 2**-60."""
     log_loss_units = Field[Weight](None, 64 * UNIT)
     """Σ weight · (−ln q), q the probability of what happened, in units of 2**-60."""
@@ -199,36 +186,17 @@ class LossSums(SumVector):
         more, less = self._about(weight)
         return bool(0 <= hits <= more and less * low <= units <= more * high)
 
-    def _about(self, weight: Weight) -> tuple[Weight, Weight]:
-        """Upper and lower bound of a weight that was summed in another order."""
-        if self._exact:
-            return weight, weight
-        return weight * (1.0 + _ROUNDING), weight * (1.0 - _ROUNDING)
-
-    def _losses_are_sound(self) -> bool:
-        """Whether the losses can be those of events of the bins' weight."""
-        more, less = self._about(self._in_bins())
-        log_loss, brier = self._values[2 * self._size : 2 * self._size + 2]
-        return bool(
-            less * LEAST_LOSS <= log_loss <= more * MOST_LOSS
-            and 0 <= brier <= more * self.MOST_BRIER
-        )
-
-    def _is_sound(self, terms: EventTerms | None = None) -> bool:
+    def _fault(self, terms: EventTerms | None = None) -> str:
         bins = range(self._size)
         if terms is not None:
             bins = range(at := bisect_left(self._edges, terms[3]), at + 1)
-        return all(map(self._bin_is_sound, bins)) and self._losses_are_sound()
-
-    def _refuse_unsound(self) -> None:
-        for at in range(self._size):
+        for at in bins:
             if not self._bin_is_sound(at):
-                raise StateError(
-                    f"{self.NAME}.bin_probability_units[{at}]: "
-                    f"not the sums of events of that bin's weight"
-                )
-        if not self._losses_are_sound():
-            raise StateError(
-                f"{self.NAME}.log_loss_units: not the losses of events of weight "
-                f"{shown(self._in_bins())}"
-            )
+                return f".bin_probability_units[{at}]: not the sums of events of that bin's weight"
+        weight = self._in_bins()
+        more, less = self._about(weight)
+        log_loss, brier = self._values[2 * self._size : 2 * self._size + 2]
+        lost = less * LEAST_LOSS <= log_loss <= more * MOST_LOSS
+        if lost and 0 <= brier <= more * self.MOST_BRIER:
+            return ""
+        return f".log_loss_units: not the losses of events of weight {shown(weight)}"

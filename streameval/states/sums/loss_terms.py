@@ -51,11 +51,7 @@ _L7 = 1.479819860511658591e-01
 
 
 def portable_log(x: float) -> float:
-    """Natural logarithm of a positive finite float, within one unit in the last place.
-
-    >>> portable_log(1.0), portable_log(0.5)
-    (0.0, -0.6931471805599453)
-    """
+    """Natural logarithm of a positive finite float, within one unit in the last place."""
     mantissa, k = math.frexp(x)
     if mantissa < _SQRT_HALF:
         mantissa += mantissa
@@ -100,11 +96,7 @@ FRACTION = 1.0 / _SCALE
 
 
 def loss_units(given: float) -> int:
-    """−ln of the probability given to what happened, in units of 2**-60.
-
-    >>> round(loss_units(0.5) / UNIT, 6), round(loss_units(0.0) / UNIT, 6)
-    (0.693147, 36.043653)
-    """
+    """−ln of the probability given to what happened, in units of 2**-60."""
     if given < LOWEST:
         given = LOWEST
     elif given > HIGHEST:
@@ -151,9 +143,6 @@ def event_terms(y_true: Any, given: Any, y_pred: Any = None) -> EventTerms | Non
 
     Without ``y_pred`` the most probable label is predicted. A Brier term is cut to units cell
     by cell, so that neither the order of the labels nor labels of probability 0 change the bits.
-
-    >>> event_terms("b", {"a": 0.5, "b": 0.5, "c": 0.0})[2:]
-    (0, 0.5, False)
     """
     if type(given) is not dict and (type(given) is float or not isinstance(given, Mapping)):
         return binary_terms(y_true, given)
@@ -172,11 +161,7 @@ def event_terms(y_true: Any, given: Any, y_pred: Any = None) -> EventTerms | Non
 
 
 def rank_of(y_true: Label, scores: Mapping[Label, float]) -> int:
-    """Rank of the true class among scores in any unit; of equal ones the later label is first.
-
-    >>> rank_of("b", {"a": -1.0, "b": -2.0, "c": -2.0}), rank_of("d", {"a": 1.0})
-    (2, -1)
-    """
+    """Rank of the true class among scores in any unit; of equal ones the later label is first."""
     own = scores.get(y_true)
     if own is None:
         return ABSENT
@@ -221,10 +206,7 @@ class ColumnTerms(NamedTuple):
 def columns_of_terms(
     y_true: EventBatch | BoolArray, score: Any = None, weight: WeightArray | None = None
 ) -> Iterator[ColumnTerms]:
-    """The terms of a validated batch of several classes, or of binary columns, in chunks.
-
-    Binary scores are probabilities.
-    """
+    """The terms of a validated batch, or of columns of binary probabilities, in chunks."""
     if isinstance(y_true, EventBatch):
         yield from _class_terms(y_true)
         return

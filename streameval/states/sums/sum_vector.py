@@ -34,13 +34,11 @@ from streameval.events.values import (
 from streameval.states.backend import compiled
 from streameval.states.fields import (
     MOST_WEIGHT,
-    bool_field,
-    fields_of,
-    int_field,
+    Fields,
+    check_mergeable,
     never_counted,
     removable_weight,
-    weight_field,
-    weights_field,
+    same_forms,
 )
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.sums.exact_sum import ExactSum, scaled_sum
@@ -53,8 +51,13 @@ Parts: TypeAlias = Sequence[tuple[Form, int]]
 
 T = TypeVar("T")
 
-_ROUNDING = 1.000001
-"""Float sums of the same terms differ by their order; a millionth is generous."""
+_ROUNDING = 1e-6
+"""How far float sums of the same terms in another order may differ, generously."""
+
+
+def per_size(size: int) -> int:
+    """The length of a field with a sum for each unit of the state's size."""
+    return size
 
 
 @dataclass(eq=False)
@@ -128,7 +131,7 @@ class SumVector:
 
     A subclass has its sums as class attributes (:class:`Field`), a property ``weight`` and the
     method :meth:`_terms_of`. It may add a batch faster (:meth:`_add_many`) and say more exactly
-    which sums events can have (:meth:`_is_sound`). The rest is written here once.
+    which sums no events can have (:meth:`_fault`). The rest is written here once.
 
     >>> class Errors(SumVector):
     ...     NAME = "errors"
@@ -151,6 +154,11 @@ class SumVector:
     SIZE: ClassVar[tuple[str, int, int]] = ("", 0, 0)
     """Key of the size in the written form, the least and the largest; of a fixed size no key."""
     FIELDS: ClassVar[dict[str, Field[Any]]] = {}
+    KEYS: ClassVar[frozenset[str]]
+    """Of the written form; ``OPTIONAL``: further ones, all or none of which it has."""
+    OPTIONAL: ClassVar[frozenset[str]] = frozenset()
+    SETTINGS: ClassVar[tuple[str, ...]] = ()
+    """Attributes that states which are merged have in common, beside the size."""
     VALIDATED: ClassVar[bool] = False
     """Whether all arguments are validated by the caller; a whole float weight then ends
     exactness too."""
@@ -158,6 +166,8 @@ class SumVector:
     def __init_subclass__(cls) -> None:
         own = {name: field for name, field in vars(cls).items() if isinstance(field, Field)}
         cls.FIELDS = {**cls.FIELDS, **own}
+        if "KEYS" not in vars(cls):
+            cls.KEYS = frozenset({*cls.FIELDS, "exact", cls.SIZE[0]} - {""})
 
     def __init__(self, size: int = 0) -> None:
         self._exact = True
@@ -182,20 +192,17 @@ class SumVector:
     # What a subclass writes
 
     def _terms_of(self, y_true: Any, given: Any, y_pred: Any) -> Any:
-        """What an event of weight 1 adds: pairs of a place in the vector and a number.
-
-        The number is whole, or of an ``ExactSum`` any float.
-        """
+        """What an event of weight 1 adds: pairs of a place and a whole number, or of a float."""
         raise NotImplementedError
 
     def _add(self, terms: Any, weight: Weight) -> None:
         """Add an event of these terms; of a negative weight to remove it. Settles first."""
-        values = self._values
+        values, plain = self._values, self._layout.plain
         for at, term in terms or ():
-            if type(values[at]) is ExactSum:
-                values[at].add(term, weight)
-            else:
+            if plain or type(values[at]) is not ExactSum:
                 values[at] += weight * term
+            else:
+                values[at].add(term, weight)
 
     def _add_cell(self, key: Any, weight: Weight) -> None:
         """Add to the sum of a key."""
@@ -209,17 +216,23 @@ class SumVector:
         for one, score, by in zip(y_true.tolist(), given.tolist(), each, strict=True):
             self._add(self._terms_of(one, score, None), by)
 
-    def _is_sound(self, terms: Any = None) -> bool:
-        """Whether some events have these sums; only those that an event of these terms changes."""
-        weight = self._most_weight()
-        return all(
+    def _fault(self, terms: Any = None) -> str:
+        """Why no events have these sums, or only those that an event of these terms changes."""
+        weight, _ = self._about(self.weight)
+        sound = all(
             most is None or 0 <= value <= weight * most
             for value, most in zip(self._values, self._layout.most, strict=True)
         )
+        return "" if sound else self._no_events()
 
-    def _most_weight(self) -> Weight:
-        """The weight, or more than a sum of the same weights in another order."""
-        return self.weight if self._exact else self.weight * _ROUNDING
+    def _no_events(self) -> str:
+        return f": no events of weight {shown(self.weight)} have these sums"
+
+    def _about(self, weight: Weight) -> tuple[Weight, Weight]:
+        """Upper and lower bound of a weight that was summed in another order."""
+        if self._exact:
+            return weight, weight
+        return weight * (1.0 + _ROUNDING), weight * (1.0 - _ROUNDING)
 
     def queue(self) -> Any:
         """The ``NativeEventQueue`` that compiled code adds events of whole weight to."""
@@ -271,13 +284,7 @@ class SumVector:
         self._add(self._terms_of(y_true, given, y_pred), weight)
 
     def update_many(self, y_true: Any, given: Any = None, weight: Any = None) -> None:
-        """Count many events, to the same bits as :meth:`update` of each.
-
-        Args:
-            y_true: Column of bools; or a validated batch, which has the other columns.
-            given: Column of scores.
-            weight: Column of positive weights; None is 1 each.
-        """
+        """Count columns, or a validated batch, to the same bits as :meth:`update` of each event."""
         if isinstance(y_true, EventBatch):
             weight = y_true.weight
         elif not self.VALIDATED:
@@ -295,19 +302,7 @@ class SumVector:
 
     @classmethod
     def from_blocks(cls, blocks: Iterable[ScoreGroups], *settings: Any, **named: Any) -> Self:
-        """The sums over events that a score index already holds.
-
-        Args:
-            blocks: Distinct scores with the weight of positives and negatives, as
-                :meth:`streameval.ScoreIndex.group_blocks` gives them.
-            settings: The arguments of the class; ``named``: those by name.
-
-        Returns:
-            The same bits as of a state fed with the events, where weights are whole.
-
-        Cost:
-            About 0.1 µs a distinct score.
-        """
+        """The sums of the events of a score index, to the same bits where weights are whole."""
         new = cls(*settings, **named)
         for block in blocks:
             for positive, weight in ((True, block.positives), (False, block.negatives)):
@@ -325,14 +320,14 @@ class SumVector:
         """Remove one earlier event, exactly; arguments as of :meth:`update`.
 
         Raises:
-            InputError: The weight is not whole, or was not for some event of this state; or the
-                remaining sums cannot be those of any events, so it was never counted. (Sums
-                cannot detect every such case.) Nothing is changed.
+            InputError: A weight is or was not whole; or no events have the remaining sums, so
+                this one was never counted (sums cannot detect every such case). Nothing is
+                changed.
         """
         terms = self._terms_of(y_true, given, y_pred)
         whole = removable_weight(weight, self._exact)
         self._add(terms, -whole)
-        if not self._is_sound(terms):
+        if self._fault(terms):
             self._add(terms, whole)
             raise self._never_counted(y_true, given, whole)
 
@@ -350,8 +345,8 @@ class SumVector:
 
     def _check_merge(self, other: Any) -> None:
         """Raise StateError where the other cannot be merged."""
-        if not isinstance(other, type(self)):
-            raise StateError(f"merge: expected {type(self).__name__}, got {shown(other)}")
+        if self.SETTINGS or not isinstance(other, type(self)):
+            check_mergeable(self, other, *self.SETTINGS)
         if self._size != other._size:
             key = self.SIZE[0]
             raise StateError(
@@ -363,11 +358,8 @@ class SumVector:
         """Add the other's events so many times; it is unchanged.
 
         Args:
-            other: A state of the same settings.
+            other: A state of the same settings; else a StateError, and nothing is changed.
             times: 1; another number only where both are exact, negative to remove events.
-
-        Raises:
-            StateError: The other is no such state, or of other settings. Nothing is changed.
         """
         self._check_merge(other)
         self._settle()
@@ -414,46 +406,33 @@ class SumVector:
             setattr(self, name, getattr(read, name))
 
     @classmethod
-    def _keys(cls, data: object) -> frozenset[str]:
-        """The keys that the written form has."""
-        return frozenset({*cls.FIELDS, "exact", cls.SIZE[0]} - {""})
-
-    @classmethod
     def from_state(cls, data: Any) -> Self:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        fields = fields_of(data, cls.NAME, cls._keys(data))
-        exact = bool_field(fields, "exact", cls.NAME)
+        fields = Fields(data, cls.NAME, cls.KEYS, cls.OPTIONAL)
         new = cls._of_settings(fields)
-        new._exact = exact
+        new._exact = fields.exact
         new._read(fields)
-        new._refuse_unsound()
+        if fault := new._fault():
+            raise StateError(cls.NAME + fault)
         return new
 
     @classmethod
-    def _of_settings(cls, fields: Form) -> Self:
+    def _of_settings(cls, fields: Fields) -> Self:
         """A state without events, of the settings that were written."""
         key, least, largest = cls.SIZE
-        return cls(int_field(fields, key, cls.NAME, least, largest)) if key else cls()
+        return cls(fields.integer(key, least, largest)) if key else cls()
 
-    def _read(self, fields: Form) -> None:
-        name, exact = self.NAME, self._exact
+    def _read(self, fields: Fields) -> None:
         for key, field in self.FIELDS.items():
             most = None if field.most is None else MOST_WEIGHT * field.most
             length, value = field.length(self._size), fields[key]
             if field.kind is ExactSum:
-                value = ExactSum.from_state(value, f"{name}.{key}")
+                value = ExactSum.from_state(value, f"{self.NAME}.{key}")
             elif length is None:
-                value = weight_field(fields, key, name, exact, most)
+                value = fields.weight(key, most)
             else:
-                value = weights_field(fields, key, name, exact, length, most)
+                value = fields.weights(key, length, most)
             self._values[self._layout.places[key]] = value
-
-    def _refuse_unsound(self) -> None:
-        """Raise StateError where no events have the sums that were read."""
-        if not self._is_sound():
-            raise StateError(
-                f"{self.NAME}: no events of weight {shown(self.weight)} have these sums"
-            )
 
     @classmethod
     def scaled(cls, parts: Parts, unit: int) -> Form:
@@ -485,12 +464,12 @@ class SumVector:
             else:
                 assert type(value) is kind
         assert all(type(held) is kind and held > 0 for held in self._cells.values())
-        assert self._is_sound()
+        assert not self._fault()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)):
             return NotImplemented
-        return self.to_state() == other.to_state()
+        return same_forms(self.to_state(), other.to_state())
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 

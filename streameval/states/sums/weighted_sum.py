@@ -1,15 +1,9 @@
 """Weighted sums of states: the written form of several states' events, scaled.
 
-A fading window keeps one state in whole units for each half-life, and a read
-adds them up, each times ``factor / unit``. The sums are taken over the written
-forms, which are canonical: the result depends on the events alone, not on their
-order or on the shards that counted them.
-
-Each function takes the forms that ``to_state`` of one kind of state gave, with
-positive factors, in an order that follows from the events, and a positive
-``unit``. It returns what ``from_state`` takes; its weights are floats. Sums of
-whole weights are added as integers and rounded once; weights at scores are
-rounded once for each part.
+A fading window keeps one state in whole units for each half-life, and a read adds them up,
+each times ``factor / unit``. The sums are taken over the written forms, which are canonical:
+the result depends on the events alone. Sums of whole weights are added as integers and
+rounded once; weights at scores are rounded once for each part.
 
 >>> from streameval.states.confusion import ConfusionCounts
 >>> old, new = (ConfusionCounts.from_matrix([[n]], ["a"]) for n in (3, 4))

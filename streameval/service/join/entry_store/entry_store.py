@@ -256,8 +256,8 @@ class EntryStore:
 
     # Writing
 
-    def cut(self, before: int | None = None) -> EntryChanges:
-        """Take the changes since the last call, for :meth:`write`.
+    def stage(self, before: int | None = None) -> EntryChanges:
+        """Take the changes since the last call.
 
         Args:
             before: Forget entries older than this moment, and the segments that hold no others.
@@ -282,7 +282,7 @@ class EntryStore:
             changes.appended = self._disk.append(connection, changes.versions)
         self._disk.delete(connection, changes.forgotten)
 
-    def wrote(self, changes: EntryChanges) -> None:
+    def committed(self, changes: EntryChanges) -> None:
         """Note that changes are committed: they may be dropped from memory."""
         if changes.appended is None:
             return
