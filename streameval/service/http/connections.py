@@ -7,8 +7,11 @@ import contextlib
 import errno
 import logging
 import os
+import select
+import socket
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from streameval.service.config.address import client_of
@@ -82,9 +85,17 @@ class Connections:
     reserve, and answered at ``/healthz`` alone.
     """
 
-    def __init__(self, app: App, limits: Limits) -> None:
+    def __init__(
+        self, app: App, limits: Limits, listening: socket.socket, http: Callable[..., Any]
+    ) -> None:
         self._app = app
+        self._listening = listening
         self._limits = limits
+        self._http = http
+        """Makes the HTTP protocol of a connection."""
+        self._given: dict[str, Any] = {}
+        """What the server last made one with."""
+        self._accepting: asyncio.Task[None] | None = None
         self._open: dict[tuple[str, int], Connection] = {}
         self._spare: list[int] = []
         self.ending = False
@@ -112,6 +123,11 @@ class Connections:
             connection.requests -= 1
             connection.since = time.monotonic()
 
+    def new(self, **given: Any) -> Connection:
+        """The protocol of a connection, which the server makes with these arguments."""
+        self._given = given
+        return Connection(self, self._http(**given))
+
     def add(self, connection: Connection) -> None:
         """Note a new connection: closes another, or the new one, if there are too many."""
         at_most = self._limits.connections + self._limits.reserve
@@ -130,8 +146,7 @@ class Connections:
         """Close every connection and the spare handles."""
         for connection in self._open.values():
             connection.transport.abort()
-        while self._spare:
-            os.close(self._spare.pop())
+        self._free_spare()
 
     def _make_room(self, client: str) -> bool:
         """Close a connection if there are too many for another; whether that was possible."""
@@ -162,14 +177,38 @@ class Connections:
         return True
 
     def on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Free handles if the loop had none for a client; it tries again a second later."""
+        """The loop's handler of errors: frees handles if it had none for a client."""
         error = context.get("exception")
         if not (isinstance(error, OSError) and error.errno in _NO_HANDLE):
             loop.default_exception_handler(context)
             return
         _LOG.error("cannot accept connections: %s", error.strerror)
-        for connection in [one for one in self._open.values() if one.waits]:
-            connection.transport.abort()
+        if self._given and (self._accepting is None or self._accepting.done()):
+            self._accepting = loop.create_task(self._accept())
+
+    async def _accept(self) -> None:
+        """Accept clients for the second for which the loop does not, each with a freed handle."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + 1
+        pending = select.poll()
+        pending.register(self._listening, select.POLLIN)
+        while loop.time() < end and not self.ending:
+            # Without a handle an accept fails also where no client is pending.
+            if not pending.poll(0):
+                await asyncio.sleep(0.01)
+                continue
+            try:
+                wire, _ = self._listening.accept()
+            except OSError as error:
+                if error.errno not in _NO_HANDLE:
+                    return
+                if not self._evict(list(self._open.values())):
+                    self._free_spare()
+                await asyncio.sleep(0.001)
+            else:
+                await loop.connect_accepted_socket(lambda: self.new(**self._given), wire)
+
+    def _free_spare(self) -> None:
         while self._spare:
             os.close(self._spare.pop())
 

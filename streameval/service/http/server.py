@@ -23,7 +23,7 @@ from streameval.service.config.settings import ServeSettings
 from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.app import application
 from streameval.service.http.bodies import Postbox
-from streameval.service.http.connections import Connection, Connections
+from streameval.service.http.connections import Connections
 from streameval.service.http.guard import LIMITS, Access, Guard, Limits
 from streameval.service.http.live import Live
 from streameval.service.progress import Progress
@@ -88,11 +88,13 @@ class Server:
         except BaseException:
             self._listening.close()
             raise
-        self._connections = connections = Connections(self._guard, limits)
+        self._connections = connections = Connections(
+            self._guard, limits, self._listening, H11Protocol
+        )
         self._uvicorn = uvicorn.Server(
             uvicorn.Config(
                 connections,
-                http=cast(Any, lambda **given: Connection(connections, H11Protocol(**given))),
+                http=cast(Any, connections.new),
                 ws="none",
                 loop="asyncio",
                 lifespan="off",
