@@ -48,12 +48,7 @@ class Readiness:
     """Caught up: every partition read to within ``ready_lag``, the last checkpoint younger than
     ``ready_checkpoint_age``, and most of the recent records in time for the join and the windows.
 
-    Of a process that follows a store: the store was read within ``ready_checkpoint_age``. How far
-    the processes are that count, only they know.
-
-    Args:
-        settings: The table ``serve`` of the settings.
-        following: Whether other processes count.
+    A process that follows a store is caught up if it has read it within ``ready_checkpoint_age``.
     """
 
     def __init__(self, settings: ServeSettings, *, following: bool = False) -> None:
@@ -62,12 +57,7 @@ class Readiness:
         self.following = following
 
     def reasons(self, data: Snapshot | None, now: float) -> list[Reason]:
-        """Why not; empty when caught up.
-
-        Args:
-            data: The newest snapshot, if there is one.
-            now: Seconds since 1970.
-        """
+        """Why the run is not caught up at a time, in seconds since 1970; empty if it is."""
         reasons = list(self._reasons(data, now))
         if len(reasons) > _MOST_REASONS:
             more = Reason("more", f"and {len(reasons) - _MOST_REASONS} more")
@@ -111,9 +101,5 @@ class Readiness:
 
 
 def seconds_of(text: str) -> float:
-    """A snapshot's time as seconds since 1970.
-
-    >>> seconds_of("1970-01-01T00:01:00Z")
-    60.0
-    """
+    """A snapshot's time as seconds since 1970."""
     return datetime.fromisoformat(text).timestamp()
