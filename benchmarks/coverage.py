@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 import streameval as se
-from streameval.service.alerts.observations import Observation
+from streameval.service.alerts.inputs import AlertInput
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.settings import AlertSettings
 from streameval.service.snapshot import Value, When
@@ -513,7 +513,7 @@ def first_alarm(when: When, right: np.ndarray, bound: float, level: float = LEVE
             beta_binomial(k, total, level) if when == "anytime" else wilson(k, total, level)
         )
         value = Value(k / total, total, "", *ends, "" if when == "value" else "interval")
-        (state,) = book.judge({"low": Observation(value)}, at).states
+        (state,) = book.judge({"low": AlertInput(value)}, at).states
         if state.state == "firing":
             return total
     return None

@@ -467,13 +467,13 @@ def _type(kind: Mapping[str, Any]) -> str:
 def prometheus_families() -> list[Any]:
     """The families of a scrape of a run that has everything that can be exposed."""
     from streameval.service.http.health import Readiness
-    from streameval.service.http.prometheus import Exposition
+    from streameval.service.http.prometheus import MetricsText
     from tests.support.published_sample import START, SamplePublisher, published_data
 
     at = START.timestamp() + 5
     publisher = SamplePublisher(published_data(models=2))
     readiness = Readiness(RunSettings().serve)
-    exposition = Exposition(publisher, most_slices=3, readiness=readiness, clock=lambda: at)
+    exposition = MetricsText(publisher, most_slices=3, readiness=readiness, clock=lambda: at)
     return list(exposition.collect())
 
 

@@ -18,11 +18,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code.
-
-    Exit codes: 0; 1 for a failure; 2 for bad usage or bad input; 130 after
-    Ctrl-C; 141 when the reader of the output has gone away.
-    """
+    """Run a command line and return its exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if arguments == ["--version"]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from importlib.util import find_spec
-from typing import Annotated, Any
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
 import typer.main
@@ -67,8 +70,46 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         else:
-            app.command(name)(found)
+            app.command(name)(_with_options(found))
     return app
+
+
+def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each field of its parameters that are dataclasses."""
+    declared = signature(command, eval_str=True).parameters
+    kinds: dict[str, Any] = {
+        name: one.annotation for name, one in declared.items() if is_dataclass(one.annotation)
+    }
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        groups = {
+            name: kind(**{one.name: given.pop(one.name) for one in fields(kind)})
+            for name, kind in kinds.items()
+        }
+        command(**given, **groups)
+
+    parameters: list[Parameter] = []
+    for name, one in declared.items():
+        parameters += _options_of(kinds[name]) if name in kinds else [one]
+    # Typer reads the options of a command from these.
+    run.__dict__["__signature__"] = Signature(parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _options_of(kind: type[Any]) -> list[Parameter]:
+    """A parameter for each field of a dataclass, annotated with its option."""
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        Parameter(
+            one.name,
+            Parameter.KEYWORD_ONLY,
+            default=one.default,
+            annotation=Annotated[hints[one.name], one.metadata.get("option")],
+        )
+        for one in fields(kind)
+    ]
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streameval.cli.options import FormatOption
-from streameval.cli.output import Format, Section, csv_text, text_of, to_json, write
-from streameval.cli.page import page
+from streameval.cli.output import Format, Section
+from streameval.cli.page import write_as
 from streameval.evaluator.reports import Table
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import ROWS
@@ -15,16 +15,15 @@ _BETTER = {"up": "higher", "down": "lower", "none": "neither"}
 
 def metrics(format: FormatOption = Format.TABLE) -> None:
     """List the metrics: name, task, range, which way is better, and definition."""
-    if format is Format.JSON:
-        write(to_json([_fields(row) for row in ROWS]))
-        return
-    rows = [_cells(row) for row in ROWS]
-    if format.is_csv:
-        write(csv_text([dict(zip(_HEADER, row, strict=True)) for row in rows], format))
-    elif format is Format.HTML:
-        write(page("Metrics of streameval", [Section("metrics", Table(_HEADER, rows))]))
-    else:
-        write(text_of([Section(table=Table(_HEADER, rows))], format))
+    cells = [_cells(row) for row in ROWS]
+    title = "metrics" if format is Format.HTML else ""
+    write_as(
+        format,
+        "Metrics of streameval",
+        lambda: [_fields(row) for row in ROWS],
+        lambda: [dict(zip(_HEADER, row, strict=True)) for row in cells],
+        lambda: [Section(title, Table(_HEADER, cells))],
+    )
 
 
 def _fields(row: Metric) -> dict[str, object]:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from streameval.cli import options
-from streameval.cli.evaluate import count_and_report, read_chunks
-from streameval.cli.output import Format, check_target, say
+from streameval.cli.counting import Counting, Evaluated, Reading, count_and_report, read_chunks
+from streameval.cli.options import (
+    AnytimeOption,
+    FilesArgument,
+    FormatOption,
+    LevelOption,
+    MetricsOption,
+    ReportFileOption,
+    of_field,
+    of_task,
+    rare,
+)
+from streameval.cli.output import Format, say
 from streameval.cli.pictures import checked_page
-from streameval.cli.reading import Reading, with_reading
-from streameval.cli.result import comparison_result
+from streameval.cli.result import comparison_result, write_result
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
@@ -23,45 +33,49 @@ from streameval.records.chunk import KEPT, BadRecords, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import Column, EventColumns, joined
 from streameval.records.feed import BadRecordError, Feed
-from streameval.records.request import MAX_SLICES, Request
 from streameval.records.sources import Source
+from streameval.records.spec import Spec
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level
 
 
-@with_reading
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The options of the predictions of several models, and of the tests of their differences."""
+
+    score: list[str] | None = of_field(
+        "Score of the positive label by a model; once for each model, the reference first.",
+        metavar="MODEL=FIELD",
+    )
+    y_pred: list[str] | None = of_field(
+        "Predicted label of a model; once for each model.", metavar="MODEL=FIELD"
+    )
+    on: str | None = of_field(
+        "Join the files by this id: the first one holds the first model's predictions and "
+        "all else, the second one the second model's, and so on.",
+        "--on",
+    )
+    y_true: str = of_field("True label.", default="y_true")
+    threshold: float | None = of_task(
+        "Smallest score predicted positive; 0.5 by default.", "--threshold", metavar="NUMBER"
+    )
+    level: LevelOption = 0.95
+    anytime: AnytimeOption = False
+    replicates: int = rare(
+        "Replicates of the bootstrap.", metavar="N", min=10, max=100_000, default=REPLICATES
+    )
+    seed: int = rare("Seed of the bootstrap.", metavar="N", min=0, default=0)
+
+
 def compare(
-    files: options.FilesArgument,
+    files: FilesArgument,
     *,
-    score: options.ModelScoreOption = None,
-    y_pred: options.ModelYPredOption = None,
-    on: options.OnOption = None,
-    y_true: options.YTrueOption = "y_true",
-    weight: options.WeightOption = None,
-    time: options.TimeOption = None,
-    time_unit: options.TimeUnitOption = None,
-    task: options.TaskOption = options.TaskChoice.AUTO,
-    positive: options.PositiveOption = None,
-    negative: options.NegativeOption = None,
-    labels: options.LabelsOption = None,
-    threshold: options.ModelThresholdOption = None,
-    window: options.WindowOption = None,
-    slice: options.SliceOption = None,
-    max_slices: options.MaxSlicesOption = None,
-    metrics: options.MetricsOption = None,
-    level: options.LevelOption = 0.95,
-    anytime: options.AnytimeOption = False,
-    replicates: options.ReplicatesOption = REPLICATES,
-    seed: options.SeedOption = 0,
-    format: options.FormatOption = Format.TABLE,
-    save: options.SaveOption = None,
-    report_file: options.ReportFileOption = None,
-    shard: options.ShardOption = None,
-    epoch: options.EpochOption = None,
-    sequence: options.SequenceOption = None,
-    on_bad: options.OnBadOption = options.OnBad.STOP,
-    max_bad: options.MaxBadOption = None,
-    no_progress: options.NoProgressOption = False,
+    given: Models,
+    evaluated: Evaluated,
+    metrics: MetricsOption = None,
+    format: FormatOption = Format.TABLE,
+    counting: Counting,
+    report_file: ReportFileOption = None,
     reading: Reading,
 ) -> None:
     """Compare models by their predictions of the same events.
@@ -70,81 +84,58 @@ def compare(
     model named is the reference. A difference is that of a model less the reference, with its
     interval and the p-value of a paired test.
     """
-    models = options.model_fields(score, y_pred)
-    if max_slices is not None and slice is None:
-        raise OptionError.requires("--max-slices", "--slice", remedy="add --slice FIELD")
-    if anytime and window is not None:
+    models = options.model_fields(given.score, given.y_pred)
+    evaluated.check_slices()
+    if given.anytime and evaluated.window is not None:
         raise OptionError.conflicts(
             "--anytime", "--window", remedy="such a test covers all events since the start"
         )
-    skip = options.skips_bad(on_bad, max_bad)
+    skip = counting.skip
     names = options.metric_names(metrics)
     pictures = checked_page(report_file)
-    request = Request(
-        y_true=y_true,
+    spec = evaluated.spec(
+        reading,
         models=models,
-        weight=weight,
-        time=time,
-        time_unit=None if time_unit is None else time_unit.value,
-        utc=reading.utc,
-        positive=positive,
-        negative=negative,
-        labels=options.label_texts(labels),
-        threshold=threshold,
-        task=task.value,
+        y_true=given.y_true,
+        threshold=given.threshold,
         # Pictures need more states than the metrics that are named.
         metrics=None if pictures else names,
         also_kept=names or () if pictures else (),
-        window=None if window is None else options.parse_window(window),
-        slices=options.parse_slices(slice) or (),
-        max_slices=max_slices or MAX_SLICES,
     )
     tests = {
-        "level": checked_level(level),
-        "method": "anytime" if anytime else "auto",
-        "replicates": replicates,
-        "seed": seed,
+        "level": checked_level(given.level),
+        "method": "anytime" if given.anytime else "auto",
+        "replicates": given.replicates,
+        "seed": given.seed,
     }
     sources = reading.sources(files)
-    named = options.named_shard(shard, epoch, sequence, save=save)
-    if save is not None:
-        check_target(save)
-    types = reading.label_types()
+    shard = counting.named()
+    types, progress = reading.label_types(), not counting.no_progress
     join = None
-    if on is not None:
-        join = _Join(request, on, sources)
-        request = join.request
-    feed = Feed(request, skip=skip)
+    if given.on is not None:
+        join = _Join(spec, given.on, sources)
+        spec = join.spec
+    feed = Feed(spec, skip=skip)
 
     def show(comparison: Evaluator | Comparison) -> bool:
         assert isinstance(comparison, Comparison)
-        result = comparison_result(comparison, names, tests)
-        result.write(format, feed.bad if skip else None, None if join is None else join.counts())
+        joined = None if join is None else join.counts()
+        result = comparison_result(comparison, names, tests, joined=joined)
+        write_result(result, format, feed.bad if skip else None)
         return pictures.draw(comparison, result, files, feed.bad)
 
     if join is None:
-        chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)
+        chunks = read_chunks(sources, spec.wanted(), types, progress=progress)
     else:
-        chunks = join.chunks(types, feed.bad, skip=skip, progress=not no_progress)
-    count_and_report(feed, chunks, sources, show, save=save, shard=named, max_bad=max_bad)
+        chunks = join.chunks(types, feed.bad, skip=skip, progress=progress)
+    count_and_report(feed, chunks, sources, show, counting, shard)
 
 
 class _Join:
-    """Files of one model each, joined by an id.
+    """Files of one model each, joined by an id."""
 
-    All files are held in memory until the last one is read.
-
-    Args:
-        request: The options; its models in the order of the files.
-        on: The field of the id.
-        sources: One for each model.
-
-    Raises:
-        InputError: Another number of files than of models.
-    """
-
-    def __init__(self, request: Request, on: str, sources: Sequence[Source]) -> None:
-        models = request.models
+    def __init__(self, spec: Spec, on: str, sources: Sequence[Source]) -> None:
+        models = spec.models
         if len(sources) != len(models):
             raise InputError(
                 "--on",
@@ -161,7 +152,7 @@ class _Join:
             for model, fields in models.items()
         }
         self._wanted = [
-            [*replace(request, models={first: models[first]}).wanted(), _id(on)],
+            [*replace(spec, models={first: models[first]}).wanted(), _id(on)],
             *[
                 [
                     *(
@@ -173,8 +164,8 @@ class _Join:
                 for model in others
             ],
         ]
-        self.request = replace(
-            request,
+        self.spec = replace(
+            spec,
             models={
                 model: {name: self._renamed[model][path] for name, path in fields.items()}
                 for model, fields in models.items()
@@ -192,12 +183,7 @@ class _Join:
     def chunks(
         self, types: LabelTypes, bad: BadRecords, *, skip: bool, progress: bool
     ) -> Iterator[Chunk]:
-        """The joined events as one chunk, in the order of the first file.
-
-        Raises:
-            BadRecordError: The first bad record, where they are not skipped.
-            InputError: An id is missing or occurs twice in a file, or none is in every file.
-        """
+        """The joined events as one chunk, in the order of the first file."""
         tables: list[EventColumns] = []
         rows: list[dict[Label, int]] = []
         for source, wanted in zip(self._sources, self._wanted, strict=True):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from streameval.cli import options
-from streameval.cli.output import Format, Section, csv_text, text_of, to_json, write
-from streameval.cli.page import page
+from streameval.cli.output import Format, Section
+from streameval.cli.page import write_as
 from streameval.errors import InputError
 from streameval.evaluator.changes import (
     Change,
@@ -49,14 +50,8 @@ def diff(
     else:
         kinds = [f"one of {_COMMAND[type(state)]}" for state in (first, second)]
         raise InputError(after, expected=f"a state like {before}, {kinds[0]}", got=kinds[1])
-    if format is Format.JSON:
-        write(to_json(found.to_dict()))
-    elif format.is_csv:
-        write(csv_text(_rows(found), format))
-    elif format is Format.HTML:
-        write(page(f"{before} → {after}", _sections(found, before, after)))
-    else:
-        write(text_of(_sections(found, before, after), format))
+    sections = partial(_sections, found, before, after)
+    write_as(format, f"{before} → {after}", found.to_dict, partial(_rows, found), sections)
 
 
 _COMMAND = {Evaluator: "evaluate", Comparison: "compare"}

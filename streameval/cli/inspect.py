@@ -10,8 +10,8 @@ import numpy as np
 import typer
 
 from streameval.cli import options
-from streameval.cli.output import Format, Section, csv_text, text_of, to_json, write
-from streameval.cli.page import page
+from streameval.cli.output import Format, Section
+from streameval.cli.page import write_as
 from streameval.evaluator.changes import describe
 from streameval.evaluator.comparison import (
     Comparison,
@@ -38,20 +38,20 @@ def inspect(state: StateFileArgument, *, format: options.FormatOption = Format.T
     size = os.path.getsize(state)
     parts = _bytes_by_part(unpacked)
     facts = _facts(unpacked, size)
-    if format is Format.JSON:
-        write(to_json({**facts, "bytes_by_part": parts}))
-        return
     rows = [[name.replace("_", " "), _words(name, value)] for name, value in facts.items()]
+    pairs = rows + [[f"bytes of {part}", str(count)] for part, count in parts.items()]
     cells = [[part, f"{count:,}"] for part, count in parts.items()]
-    if format.is_csv:
-        pairs = rows + [[f"bytes of {part}", str(count)] for part, count in parts.items()]
-        write(csv_text([{"name": name, "value": value} for name, value in pairs], format))
-        return
-    sections = [
-        Section("" if format is not Format.HTML else "state", Table(["state", state], rows)),
-        Section("bytes by part", Table(["part", "bytes"], cells, right=frozenset({"bytes"}))),
-    ]
-    write(page(state, sections) if format is Format.HTML else text_of(sections, format))
+    title = "state" if format is Format.HTML else ""
+    write_as(
+        format,
+        state,
+        lambda: {**facts, "bytes_by_part": parts},
+        lambda: [{"name": name, "value": value} for name, value in pairs],
+        lambda: [
+            Section(title, Table(["state", state], rows)),
+            Section("bytes by part", Table(["part", "bytes"], cells, frozenset({"bytes"}))),
+        ],
+    )
 
 
 def _facts(unpacked: Unpacked, size: int) -> dict[str, Any]:

@@ -11,11 +11,7 @@ from streameval.cli.help import groups
 
 
 def manual(command: Any) -> str:
-    """The page in the language of man: section 1.
-
-    Args:
-        command: The command with its commands.
-    """
+    """The page in the language of man: section 1."""
     lines = [
         f'.TH STREAMEVAL 1 "" "streameval {__version__}" "User Commands"',
         ".SH NAME",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from enum import StrEnum
-from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -16,10 +16,8 @@ from streameval.errors import InputError, OptionError, did_you_mean, shown
 from streameval.evaluator.slices import Slicer
 from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.registry import METRICS, find
-from streameval.records.layout import FORMATS
-from streameval.records.request import Dimensions
+from streameval.records.spec import Dimensions
 from streameval.state_files.provenance import Shard, checked_shard
-from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.states.score_index import ScoreIndex
 from streameval.tasks.registry import task_names
 from streameval.windows.kinds import KINDS, window_forms
@@ -47,12 +45,28 @@ TimeUnit = StrEnum("TimeUnit", ["S", "MS", "US", "NS"])
 
 _SEQUENCE = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 
-_field: Any = partial(typer.Option, metavar="FIELD", rich_help_panel="Fields of a record")
-_task: Any = partial(typer.Option, rich_help_panel="The task")
-_result: Any = partial(typer.Option, rich_help_panel="The result")
-_windows: Any = partial(typer.Option, rich_help_panel="Windows and slices")
-_files: Any = partial(typer.Option, rich_help_panel="The files")
-_rare: Any = partial(typer.Option, rich_help_panel="Rarely needed")
+
+def option(text: str, *names: str, panel: str, **more: Any) -> Any:
+    """An option of a command, in whose help it stands under a heading."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
+def _fields(panel: str, metavar: str | None = None) -> Callable[..., Any]:
+    """Makes fields of dataclasses that are options of the commands that have the class."""
+
+    def made(text: str, *names: str, default: Any = None, **more: Any) -> Any:
+        of_typer = option(text, *names, panel=panel, **{"metavar": metavar, **more})
+        return field(default=default, metadata={"option": of_typer})
+
+    return made
+
+
+of_field = _fields("Fields of a record", "FIELD")
+of_task = _fields("The task")
+of_result = _fields("The result")
+of_window = _fields("Windows and slices")
+of_file = _fields("The files")
+rare = _fields("Rarely needed")
 
 GROUPS = (
     "Fields of a record",
@@ -65,46 +79,32 @@ GROUPS = (
 """The headings of options, in the order of the help."""
 
 
-def complete_metric(incomplete: str) -> list[str]:
-    """The names of metrics that begin so.
+def _beginning(names: Iterable[str], end: str = "") -> Callable[[str], list[str]]:
+    """Completes a word: the names that begin with it."""
 
-    >>> complete_metric("roc_auc_ov")
-    ['roc_auc_ovr', 'roc_auc_ovr_weighted', 'roc_auc_ovo', 'roc_auc_ovo_weighted']
-    """
-    return [name for name in METRICS if name.startswith(incomplete)]
+    def completed(incomplete: str) -> list[str]:
+        return [f"{name}{end}" for name in names if name.startswith(incomplete)]
+
+    return completed
+
+
+complete_metric = _beginning(METRICS)
+complete_threshold = _beginning(CUT_POINTS)
+complete_window = _beginning(KINDS, ":")
 
 
 def complete_metrics(incomplete: str) -> list[str]:
-    """The same for the last one of a comma list.
-
-    >>> complete_metrics("f1,roc_auc_m")
-    ['f1,roc_auc_micro']
-    """
+    """Completes the last metric of a comma list."""
     before, comma, last = incomplete.rpartition(",")
-    everything = [] if comma else ["all"]
-    names = [name for name in everything if name.startswith(last)] + complete_metric(last)
+    names = _beginning(METRICS if comma else ["all", *METRICS])(last)
     return [f"{before}{comma}{name}" for name in names]
 
 
-def complete_threshold(incomplete: str) -> list[str]:
-    """The rules that begin so."""
-    return [name for name in CUT_POINTS if name.startswith(incomplete)]
-
-
-def complete_window(incomplete: str) -> list[str]:
-    """The kinds of windows that begin so."""
-    return [f"{name}:" for name in KINDS if name.startswith(incomplete)]
-
-
 def complete_picture(incomplete: str) -> list[str]:
-    """The names of pictures that begin so, as files.
-
-    >>> complete_picture("ro")
-    ['roc.png']
-    """
+    """Completes the name of a picture, as a file."""
     from streameval.plots import DISPLAYS  # only a shell reads it
 
-    return [f"{name}.png" for name in DISPLAYS if name.startswith(incomplete)]
+    return _beginning(DISPLAYS, ".png")(incomplete)
 
 
 FilesArgument: TypeAlias = Annotated[
@@ -125,303 +125,62 @@ StatesArgument: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="STATE", help="States that `evaluate` saved, or `compare`.")
 ]
 
-ModelYPredOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MODEL=FIELD",
-        help="Predicted label of a model; once for each model.",
-        rich_help_panel="Fields of a record",
-    ),
-]
-ModelScoreOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="MODEL=FIELD",
-        help="Score of the positive label by a model; once for each model, the reference first.",
-        rich_help_panel="Fields of a record",
-    ),
-]
-OnOption: TypeAlias = Annotated[
-    str | None,
-    _field(
-        "--on",
-        help="Join the files by this id: the first one holds the first model's predictions and "
-        "all else, the second one the second model's, and so on.",
-    ),
-]
-YTrueOption: TypeAlias = Annotated[str, _field(help="True label.")]
-YPredOption: TypeAlias = Annotated[str | None, _field(help="Predicted label.")]
-ScoreOption: TypeAlias = Annotated[str | None, _field(help="Score of the positive label.")]
-ProbaOption: TypeAlias = Annotated[
-    str | None,
-    _field(
-        help="Probabilities: 'p_*' for fields p_LABEL; label=FIELD,label=FIELD; an object by "
-        "label; a list with --labels."
-    ),
-]
-WeightOption: TypeAlias = Annotated[str | None, _field(help="Weight of the event.")]
-UnitOption: TypeAlias = Annotated[
-    str | None,
-    _rare(metavar="FIELD", help="What events are alike by, such as the user."),
-]
-TimeOption: TypeAlias = Annotated[
-    str | None,
-    _field(help="Event time: ISO 8601 with an offset, or a number."),
-]
-TimeUnitOption: TypeAlias = Annotated[
-    TimeUnit | None, _field(metavar=None, help="Unit of numeric times, since 1970.")
-]
 
-TaskOption: TypeAlias = Annotated[
-    TaskChoice, _task(show_default=False, help="By default binary with --score or --positive.")
-]
-LabelsOption: TypeAlias = Annotated[
-    str | None,
-    _task(
-        metavar="LABEL,LABEL",
-        help="All labels; by default they are discovered.",
-    ),
-]
-PositiveOption: TypeAlias = Annotated[
-    str | None,
-    _task(metavar="LABEL", help="Positive label; 1 or true by default."),
-]
-NegativeOption: TypeAlias = Annotated[
-    str | None,
-    _task(metavar="LABEL", help="Negative label; a record of a third label is then bad."),
-]
-ThresholdOption: TypeAlias = Annotated[
-    str | None,
-    _task(
-        metavar="NUMBER|RULE",
-        help="Smallest score predicted positive, 0.5 by default; or the best by youden, f1, mcc, "
-        "cost:FP:FN, precision_at_least:P, fpr_at_most:P.",
-        autocompletion=complete_threshold,
-    ),
-]
-ModelThresholdOption: TypeAlias = Annotated[
-    float | None,
-    _task(
-        "--threshold",
-        metavar="NUMBER",
-        help="Smallest score predicted positive; 0.5 by default.",
-    ),
-]
-
-WindowOption: TypeAlias = Annotated[
-    str | None,
-    _windows(
-        metavar="WINDOW",
-        help=" ".join(
-            ["Events to count; all by default.", *(k.help for k in KINDS.values() if k.help)]
-        ),
-        autocompletion=complete_window,
-    ),
-]
-SliceOption: TypeAlias = Annotated[
-    str | None,
-    _windows(
-        metavar="FIELD,FIELD",
-        help="Evaluate by these fields too; country+model: each pair.",
-    ),
-]
-ShowSliceOption: TypeAlias = Annotated[
-    str | None,
-    _windows(
-        metavar="FIELD,FIELD",
-        help="Show the slices by these fields only, written as for `evaluate`.",
-    ),
-]
-MaxSlicesOption: TypeAlias = Annotated[
-    int | None,
-    _rare(
-        metavar="N",
-        min=1,
-        help="Most slices kept; 10000 by default.",
-    ),
-]
-MaxScoresOption: TypeAlias = Annotated[
-    int | None,
-    _rare(
-        metavar="N",
-        min=LEAST_SCORES,
-        help="Most distinct scores kept; all by default.",
-    ),
-]
-ByOption: TypeAlias = Annotated[
-    str | None,
-    _windows(
-        metavar="METRIC",
-        help="Metric to order slices by; f1 or f1_macro by default.",
-        autocompletion=complete_metric,
-    ),
-]
-WorstOption: TypeAlias = Annotated[
-    int | None, _windows(metavar="N", min=1, help="Show only the N worst slices.")
-]
-MinSupportOption: TypeAlias = Annotated[
-    float | None, _rare(metavar="N", min=0, help="Leave out slices of less support.")
-]
-SeriesOption: TypeAlias = Annotated[
-    str | None,
-    _windows(
-        metavar="METRIC",
-        help="Show this metric for each pane.",
-        autocompletion=complete_metric,
-    ),
-]
-PlotOption: TypeAlias = Annotated[
-    list[str] | None,
-    _result(
-        metavar="FILE",
-        help="Draw roc.png, or roc=FILE; pr, det, calibration, confusion, scores, gain, lift, "
-        "thresholds, series or slices; .png, .svg, .pdf, .html.",
-        autocompletion=complete_picture,
-    ),
-]
-PlotDirOption: TypeAlias = Annotated[
-    str | None,
-    _result(metavar="DIRECTORY", help="Draw every picture that there is."),
-]
-PictureFormat = StrEnum("PictureFormat", ["PNG", "SVG", "PDF", "HTML"])
-PlotFormatOption: TypeAlias = Annotated[
-    PictureFormat | None, _rare(help="Of the pictures of --plot-dir; png by default.")
-]
 ReportFileOption: TypeAlias = Annotated[
     str | None,
-    _result("--report", metavar="FILE.html", help="Write one page with every table and picture."),
-]
-PerClassOption: TypeAlias = Annotated[
-    bool | None,
-    _result(
-        "--per-class/--no-per-class",
-        help="Tables by class; by default for up to 20, without --metrics.",
+    option(
+        "Write one page with every table and picture.",
+        "--report",
+        panel="The result",
+        metavar="FILE.html",
     ),
-]
-BinsOption: TypeAlias = Annotated[
-    int | None, _rare(metavar="N", min=1, help="Bins of calibration; 10 by default.")
-]
-TopKOption: TypeAlias = Annotated[
-    int | None, _rare(metavar="K", min=1, help="Show top_k_accuracy:k=K too.")
-]
-NoProbabilitiesOption: TypeAlias = Annotated[
-    bool,
-    _rare("--no-probabilities", help="--proba names scores of any numbers, of all --labels."),
-]
-UndefinedOption: TypeAlias = Annotated[
-    float | None, _rare(metavar="NUMBER", help="Number in place of undefined values.")
-]
-
-IntervalsOption: TypeAlias = Annotated[
-    float | None,
-    _result(metavar="LEVEL", help="Confidence intervals; 0.95 is usual."),
 ]
 AnytimeOption: TypeAlias = Annotated[
     bool,
-    _rare(
-        "--anytime",
-        help="Intervals that hold however often they are read.",
+    option("Intervals that hold however often they are read.", "--anytime", panel="Rarely needed"),
+]
+ByOption: TypeAlias = Annotated[
+    str | None,
+    option(
+        "Metric to order slices by; f1 or f1_macro by default.",
+        metavar="METRIC",
+        autocompletion=complete_metric,
+        panel="Windows and slices",
     ),
 ]
+PictureFormat = StrEnum("PictureFormat", ["PNG", "SVG", "PDF", "HTML"])
+
 MetricsOption: TypeAlias = Annotated[
     str | None,
-    _result(
+    option(
+        "Metrics to report, as f1,fbeta:beta=2; or all.",
         metavar="NAME,NAME",
-        help="Metrics to report, as f1,fbeta:beta=2; or all.",
         autocompletion=complete_metrics,
+        panel="The result",
     ),
 ]
 LevelOption: TypeAlias = Annotated[
-    float, _result(metavar="LEVEL", help="Level of the intervals of the differences.")
+    float, option("Level of the intervals of the differences.", metavar="LEVEL", panel="The result")
 ]
-ReplicatesOption: TypeAlias = Annotated[
-    int, _rare(metavar="N", min=10, max=100_000, help="Replicates of the bootstrap.")
-]
-SeedOption: TypeAlias = Annotated[int, _rare(metavar="N", min=0, help="Seed of the bootstrap.")]
 FormatOption: TypeAlias = Annotated[
-    Format, _result("--format", show_default=False, help="Format of the result; table by default.")
+    Format,
+    option(
+        "Format of the result; table by default.",
+        "--format",
+        show_default=False,
+        panel="The result",
+    ),
 ]
 SaveOption: TypeAlias = Annotated[
-    str | None, _result(metavar="STATE", help="Write the state, for merge, report and diff.")
-]
-ShardOption: TypeAlias = Annotated[
     str | None,
-    _rare(metavar="NAME", help="Name of the shard that is saved."),
+    option("Write the state, for merge, report and diff.", metavar="STATE", panel="The result"),
 ]
-EpochOption: TypeAlias = Annotated[
-    int | None,
-    _rare(metavar="N", min=0, help="Number of this evaluation of the shard."),
-]
-SequenceOption: TypeAlias = Annotated[
-    str | None,
-    _rare(metavar="FIRST:END", help="The shard's positions in these files."),
-]
-ExpectOption: TypeAlias = Annotated[
-    str | None,
-    _result(metavar="FILE", help="Exit with 1 if a shard named in FILE, one a line, is missing."),
-]
-AllowOverlapOption: TypeAlias = Annotated[
-    bool,
-    _result("--allow-overlap", help="Also count events that several of the states hold."),
-]
-
-OnBadOption: TypeAlias = Annotated[
-    OnBad, _files(show_default=False, help="skip: leave bad records out, and list them.")
-]
-MaxBadOption: TypeAlias = Annotated[
-    float | None,
-    _rare(
-        metavar="SHARE",
-        min=0,
-        max=1,
-        help="Share that may be bad for one reason; 0.01 by default.",
-    ),
-]
-InputFormatOption: TypeAlias = Annotated[
-    InputFormat | None,
-    _files(metavar="FORMAT", help=f"{', '.join(FORMATS)}; by name by default."),
-]
-LabelTypeOption: TypeAlias = Annotated[
-    LabelTypeChoice, _rare(show_default=False, help="Type of the labels in a CSV file.")
-]
-DelimiterOption: TypeAlias = Annotated[
-    str | None,
-    _files(metavar="CHARACTER", help="Between the fields of CSV, such as ';' or tab."),
-]
-NoHeaderOption: TypeAlias = Annotated[
-    bool,
-    _files("--no-header", help="CSV without a header: fields are numbers from 1."),
-]
-EncodingOption: TypeAlias = Annotated[
-    str | None, _files(metavar="NAME", help="Encoding of CSV and JSONL, such as latin-1.")
-]
-NaValuesOption: TypeAlias = Annotated[
-    str | None,
-    _files(
-        metavar="TEXT,TEXT",
-        help="CSV cells that are missing values; NA, NaN, null and the like by default.",
-    ),
-]
-UtcOption: TypeAlias = Annotated[bool, _files("--utc", help="Take times without a zone as UTC.")]
-WorkersOption: TypeAlias = Annotated[
-    int | None,
-    _rare(metavar="N", min=1, max=1000, help="Processes; by default all cores for large files."),
-]
-NoProgressOption: TypeAlias = Annotated[bool, _rare("--no-progress", help="Draw no bar.")]
 
 
 def named_shard(
     shard: str | None, epoch: int | None, sequence: str | None, *, save: str | None
 ) -> Shard | None:
-    """The shard that options name, or None.
-
-    Raises:
-        OptionError: One requires another.
-        InputError: No name, or no sequence.
-
-    >>> print(named_shard("eu-1", 2, "0:1000", save="eu-1.state"))
-    shard 'eu-1' (epoch 2, sequence 0:1000)
-    """
+    """The shard that options name, or None."""
     if shard is None:
         for option, value in (("--epoch", epoch), ("--sequence", sequence)):
             if value is not None:
@@ -436,23 +195,15 @@ def named_shard(
 
 
 def positions(text: str) -> tuple[int, int]:
-    """The first position and the end of a sequence, as ``FIRST:END``; raises InputError.
-
-    >>> positions("0:1000")
-    (0, 1000)
-    """
+    """The first position and the end of a sequence, as ``FIRST:END``; raises InputError."""
     found = _SEQUENCE.fullmatch(text)
     if found is None:
-        raise InputError("--sequence", expected="FIRST:END, such as 0:1000", got=shown(text))
+        raise InputError("sequence", expected="FIRST:END, such as 0:1000", got=shown(text))
     return int(found[1]), int(found[2])
 
 
 def expected_shards(path: str) -> list[Shard]:
-    """The shards that a file names, one a line: ``NAME``, or ``NAME FIRST:END``.
-
-    Raises:
-        InputError: The file cannot be read, or a line is of another form.
-    """
+    """The shards that a file names, one a line: ``NAME``, or ``NAME FIRST:END``."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -477,20 +228,8 @@ def expected_shards(path: str) -> list[Shard]:
     return shards
 
 
-def skips_bad(on_bad: OnBad, max_bad: float | None) -> bool:
-    """Whether bad records are skipped, which a largest share of them requires."""
-    skip = on_bad is OnBad.SKIP
-    if max_bad is not None and not skip:
-        raise OptionError.requires("--max-bad", "--on-bad skip")
-    return skip
-
-
 def label_texts(text: str | None) -> tuple[str, ...] | None:
-    """The labels in a comma list, as they are written.
-
-    >>> label_texts("spam,ham")
-    ('spam', 'ham')
-    """
+    """The labels in a comma list, as they are written."""
     if text is None:
         return None
     labels = tuple(text.split(","))
@@ -500,15 +239,7 @@ def label_texts(text: str | None) -> tuple[str, ...] | None:
 
 
 def model_fields(score: list[str] | None, y_pred: list[str] | None) -> dict[str, dict[str, str]]:
-    """From each model to its fields, in the order of the options.
-
-    Raises:
-        InputError: Not ``MODEL=FIELD``, one model twice, fewer than two models, or one that
-            lacks a field that another has.
-
-    >>> model_fields(["champion=s1", "challenger=s2"], None)
-    {'champion': {'score': 's1'}, 'challenger': {'score': 's2'}}
-    """
+    """From each model to its fields, in the order of the options."""
     models: dict[str, dict[str, str]] = {}
     given = {"--score": ("score", score or []), "--y-pred": ("y_pred", y_pred or [])}
     for option, (name, texts) in given.items():
@@ -546,10 +277,6 @@ def model_fields(score: list[str] | None, y_pred: list[str] | None) -> dict[str,
 
 def parse_threshold(text: str | None) -> float | tuple[str, dict[str, float]] | None:
     """The threshold that is given, or the rule to choose one by, with its parameters.
-
-    Raises:
-        InputError: Neither.
-        MetricError: A parameter that the rule does not take.
 
     >>> parse_threshold("0.3"), parse_threshold("cost:5:1"), parse_threshold("fbeta:2")
     (0.3, ('cost', {'c_fp': 5, 'c_fn': 1}), ('fbeta', {'beta': 2}))
@@ -622,11 +349,7 @@ def metric_calls(text: str | None) -> tuple[MetricCall, ...] | None:
 
 
 def metric_names(text: str | None) -> tuple[str, ...] | None:
-    """The names in a comma list.
-
-    >>> metric_names("accuracy, f1")
-    ('accuracy', 'f1')
-    """
+    """The names in a comma list."""
     if text is None:
         return None
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
@@ -636,20 +359,7 @@ def metric_names(text: str | None) -> tuple[str, ...] | None:
 
 
 def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
-    """The window that ``--window`` names.
-
-    Args:
-        text: As written.
-        all_panes: Keep as many panes as can be, where no ``retain=`` is given.
-
-    Raises:
-        InputError: It names none.
-
-    >>> parse_window("last:10000"), parse_window("fading:1000")
-    (Last(n=10000), Fading(half_life=1000))
-    >>> parse_window("panes:1h/5m,lateness=10m").panes
-    12
-    """
+    """The window that ``--window`` names."""
     name, _, rest = text.strip().partition(":")
     value, *options = (part.strip() for part in rest.split(","))
     kind = KINDS.get(name)
@@ -702,11 +412,7 @@ def _named(options: list[str], kind: WindowKind) -> dict[str, str]:
 
 
 def parse_slices(text: str | None) -> Dimensions | None:
-    """The fields in a comma list; ``+`` joins those of a combination.
-
-    >>> parse_slices("country,country+model")
-    (('country',), ('country', 'model'))
-    """
+    """The fields in a comma list; ``+`` joins those of a combination."""
     if text is None:
         return None
     dimensions = tuple(tuple(name.strip() for name in part.split("+")) for part in text.split(","))

@@ -65,23 +65,13 @@ class Section:
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code of an error that ends a command.
-
-    >>> from streameval.errors import ConfigError, StoreError
-    >>> exit_code(StoreError("run.db: is damaged")), exit_code(ConfigError("join.wait: …"))
-    (1, 2)
-    """
+    """The exit code of an error that ends a command."""
     failures = (MissingExtraError, SourceError, StoreError, TargetError, OSError, MemoryError)
     return FAILURE if isinstance(error, failures) else BAD_INPUT
 
 
 def write(text: str) -> None:
-    """Write text and a newline to the standard output, always as UTF-8.
-
-    Raises:
-        ClosedPipeError: Its reader has closed it.
-        OSError: It cannot be written, as on a full disk.
-    """
+    """Write text and a newline to the standard output, always as UTF-8."""
     if sys.stdout is None:
         return
     try:
@@ -96,18 +86,7 @@ def write(text: str) -> None:
 
 
 def text_of(sections: Sequence[Section], format: Format) -> str:
-    """Sections as plain text in the width of the terminal, or as Markdown.
-
-    >>> print(text_of([Section("classes", Table(["class"], [["cat"]]), ("and 2 more",))],
-    ...     Format.MARKDOWN))
-    **classes**
-    <BLANKLINE>
-    | class |
-    | --- |
-    | cat |
-    <BLANKLINE>
-    and 2 more
-    """
+    """Sections as plain text in the width of the terminal, or as Markdown."""
     markdown = format is Format.MARKDOWN
     parts = []
     for section in sections:
@@ -132,16 +111,7 @@ def terminal_width() -> int | None:
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]], format: Format = Format.CSV) -> str:
-    """A CSV table with a header line and every digit; what is absent or undefined is empty.
-
-    A text that a spreadsheet would run as a formula begins with an apostrophe, unless the format
-    is ``csv-raw``.
-
-    >>> print(csv_text([{"class": "cat", "f1": 1 / 3}, {"class": "=1+1, 2", "f1": None}]))
-    class,f1
-    cat,0.3333333333333333
-    "'=1+1, 2",
-    """
+    """A CSV table with a header line and every digit; what is absent or undefined is empty."""
     header = list(rows[0]) if rows else []
     lines: list[str] = []
     # With this end of lines a lone carriage return in a cell is quoted too.
@@ -191,11 +161,7 @@ def to_json(value: Any) -> str:
 
 
 def check_target(path: str) -> None:
-    """Check that a file can be written, before the input is read.
-
-    Raises:
-        TargetError: The directory is missing or read-only, or the path is one.
-    """
+    """Check that a file can be written, before the input is read."""
     directory = os.path.dirname(os.path.realpath(path))
     if os.path.isdir(path):
         raise TargetError(f"{path}: cannot be written: it is a directory")

@@ -1,13 +1,14 @@
-"""A result as one page of HTML that needs no network."""
+"""A result in any format; as HTML one page that needs no network."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
-from streameval.cli.output import Section
+from streameval.cli.output import Format, Section, csv_text, text_of, to_json, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class Figure:
     """A picture of a page."""
 
     kind: str
-    """That of its section."""
+    """The kind of the section that it stands in."""
     title: str
     alternative: str
     """What it shows, in words."""
@@ -49,6 +50,24 @@ _PAGE = """\
 """
 
 
+def write_as(
+    format: Format,
+    title: str,
+    values: Callable[[], Any],
+    rows: Callable[[], Sequence[Mapping[str, Any]]],
+    sections: Callable[[], Sequence[Section]],
+) -> None:
+    """Print a result: its values as JSON, its rows as CSV, its sections as text or a page."""
+    if format is Format.JSON:
+        write(to_json(values()))
+    elif format.is_csv:
+        write(csv_text(rows(), format))
+    elif format is Format.HTML:
+        write(page(title, sections()))
+    else:
+        write(text_of(sections(), format))
+
+
 def page(
     title: str,
     sections: Sequence[Section],
@@ -56,18 +75,7 @@ def page(
     facts: Mapping[str, str] | None = None,
     figures: Sequence[Figure] = (),
 ) -> str:
-    """A page with a heading for each section.
-
-    Args:
-        title: Of the page.
-        sections: Tables and lines.
-        facts: Names and values beneath the title.
-        figures: The pictures of the sections.
-
-    >>> text = page("spam < ham", [Section("notes", notes=("a & b",))])
-    >>> "<h1>spam &lt; ham</h1>" in text, "<p>a &amp; b</p>" in text, "http" in text
-    (True, True, False)
-    """
+    """A page with a heading for each section."""
     parts: dict[str, str] = {}
     for section in sections:
         found = "" if section.table is None else section.table.to_html(section.title)

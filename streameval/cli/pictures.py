@@ -79,14 +79,7 @@ class Pictures:
 
 
 def checked_pictures(details: Details) -> Pictures:
-    """The pictures and the page that options name.
-
-    Raises:
-        MissingExtraError: The extra ``plots`` is not installed.
-        InputError: No such picture, or a file name of another kind.
-        OptionError: A picture requires another option.
-        TargetError: A file cannot be written.
-    """
+    """The pictures and the page that options name."""
     files = tuple(_named(text, details) for text in details.plot or ())
     for _, path in files:
         _plots().check_picture(path, "--plot")

@@ -6,21 +6,27 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from streameval.cli import options
-from streameval.cli.option_group import option_group
+from streameval.cli.options import (
+    AnytimeOption,
+    ByOption,
+    PictureFormat,
+    ReportFileOption,
+    complete_metric,
+    complete_picture,
+    of_result,
+    of_window,
+    rare,
+)
 from streameval.cli.output import (
     Format,
     Section,
-    csv_text,
     say,
     terminal_width,
-    text_of,
-    to_json,
-    write,
 )
-from streameval.cli.page import page
+from streameval.cli.page import write_as
 from streameval.errors import InputError, MetricError, OptionError
 from streameval.evaluator.comparison import (
     Comparison,
@@ -44,7 +50,7 @@ from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import BadRecords
-from streameval.records.request import Dimensions
+from streameval.records.spec import Dimensions
 from streameval.states.confusion import ConfusionCounts
 from streameval.uncertainty.interval import checked_level
 from streameval.windows.kinds import kind_of
@@ -75,23 +81,30 @@ _ARRIVALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """The options of tables, series, pictures and intervals that `evaluate` and `report` share.
+    """The options of tables, series, pictures and intervals that `evaluate` and `report` share."""
 
-    :func:`with_details` adds them to a command.
-    """
-
-    per_class: options.PerClassOption = None
-    intervals: options.IntervalsOption = None
-    plot: options.PlotOption = None
-    plot_dir: options.PlotDirOption = None
-    plot_format: options.PlotFormatOption = None
-    report_file: options.ReportFileOption = None
-    by: options.ByOption = None
-    worst: options.WorstOption = None
-    series: options.SeriesOption = None
-    min_support: options.MinSupportOption = None
-    top_k: options.TopKOption = None
-    anytime: options.AnytimeOption = False
+    per_class: bool | None = of_result(
+        "Tables by class; by default for up to 20, without --metrics.",
+        "--per-class/--no-per-class",
+    )
+    intervals: float | None = of_result("Confidence intervals; 0.95 is usual.", metavar="LEVEL")
+    plot: list[str] | None = of_result(
+        "Draw roc.png, or roc=FILE; pr, det, calibration, confusion, scores, gain, lift, "
+        "thresholds, series or slices; .png, .svg, .pdf, .html.",
+        metavar="FILE",
+        autocompletion=complete_picture,
+    )
+    plot_dir: str | None = of_result("Draw every picture that there is.", metavar="DIRECTORY")
+    plot_format: PictureFormat | None = rare("Of the pictures of --plot-dir; png by default.")
+    report_file: ReportFileOption = None
+    by: ByOption = None
+    worst: int | None = of_window("Show only the N worst slices.", metavar="N", min=1)
+    series: str | None = of_window(
+        "Show this metric for each pane.", metavar="METRIC", autocompletion=complete_metric
+    )
+    min_support: float | None = rare("Leave out slices of less support.", metavar="N", min=0)
+    top_k: int | None = rare("Show top_k_accuracy:k=K too.", metavar="K", min=1)
+    anytime: AnytimeOption = False
 
     def __post_init__(self) -> None:
         if self.intervals is not None:
@@ -130,9 +143,6 @@ class Details:
         return [name for name, value in given.items() if value is not None]
 
 
-with_details = option_group("details", Details)
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
     """Everything that a command prints on the standard output."""
@@ -151,20 +161,7 @@ class Result:
     """The rule that chose the threshold, and the cut-point."""
     hidden_classes: int = 0
     """How many classes there are, where their table was left out for their number."""
-
-    def write(self, format: Format, bad: BadRecords | None = None) -> None:
-        """Print the result; JSON includes bad records if ``bad`` is not None."""
-        if format is Format.JSON:
-            values = self.to_dict()
-            if bad is not None:
-                values["bad_records"] = bad_records(bad)
-            write(to_json(values))
-        elif format.is_csv:
-            write(csv_text(self.rows(), format))
-        elif format is Format.HTML:
-            write(page("Evaluation", self.sections(Format.HTML)))
-        else:
-            write(text_of(self.sections(format), format))
+    title: ClassVar[str] = "Evaluation"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -341,28 +338,20 @@ class ComparisonResult:
 
     report: ComparisonReport
     slices: SliceDifferences | None
+    joined: dict[str, Any] | None = None
+    """The counts of a join of files."""
     series: None = None
     """As of a result of an evaluator; a comparison has none."""
+    title: ClassVar[str] = "Comparison"
 
-    def write(
-        self, format: Format, bad: BadRecords | None = None, joined: dict[str, Any] | None = None
-    ) -> None:
-        """Print the result; JSON includes the counts of a join and bad records where given."""
-        if format is Format.JSON:
-            values = self.report.to_dict()
-            if joined is not None:
-                values["joined"] = joined
-            if self.slices is not None:
-                values["slices"] = self.slices.to_dict()
-            if bad is not None:
-                values["bad_records"] = bad_records(bad)
-            write(to_json(values))
-        elif format.is_csv:
-            write(csv_text(self._rows(), format))
-        elif format is Format.HTML:
-            write(page("Comparison", self.sections()))
-        else:
-            write(text_of(self.sections(), format))
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        values = self.report.to_dict()
+        if self.joined is not None:
+            values["joined"] = self.joined
+        if self.slices is not None:
+            values["slices"] = self.slices.to_dict()
+        return values
 
     def sections(self, format: Format = Format.TABLE) -> list[Section]:
         """The parts of the result as tables and lines."""
@@ -375,7 +364,7 @@ class ComparisonResult:
             found.append(Section(title, self.slices.table(), kind="slices"))
         return found
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Rows of one table, for CSV: each value, and its difference from the reference."""
         found = []
         for row in self.report:
@@ -412,32 +401,34 @@ def comparison_result(
     names: Sequence[str] | None,
     tests: dict[str, Any],
     by: str | None = None,
+    joined: dict[str, Any] | None = None,
 ) -> ComparisonResult:
-    """The result of a comparison.
-
-    Args:
-        comparison: The comparison to read.
-        names: The metrics of the report, or None for its own.
-        tests: Options of its report.
-        by: The metric of the slices' table, or None for the first of the report.
-
-    Raises:
-        MetricError: It cannot compute one of the metrics.
-        InputError: It has no slices, and `by` is given.
-    """
+    """The result of a comparison."""
     report = comparison.report(names, **tests)
     sliced = bool(comparison.options["slices"])
     if by is not None and not sliced:
         raise InputError("--by", expected="a comparison with slices", got="one without")
     metric = by or next((row.metric for row in report.rows), None)
     if not sliced or metric is None:
-        return ComparisonResult(report, None)
+        return ComparisonResult(report, None, joined)
     if tests["method"] != "auto" and any(
         one.reason for one in comparison.report([metric], **tests).rows[0].differences
     ):
         # The metric has no such test.
         tests = {**tests, "method": "auto"}
-    return ComparisonResult(report, comparison.slice_differences(metric, **tests))
+    return ComparisonResult(report, comparison.slice_differences(metric, **tests), joined)
+
+
+def write_result(
+    result: Result | ComparisonResult, format: Format, bad: BadRecords | None = None
+) -> None:
+    """Print a result; JSON includes bad records if ``bad`` is not None."""
+
+    def values() -> dict[str, Any]:
+        more = {} if bad is None else {"bad_records": bad_records(bad)}
+        return result.to_dict() | more
+
+    write_as(format, result.title, values, result.rows, lambda: result.sections(format))
 
 
 def bad_records(bad: BadRecords) -> dict[str, Any]:
@@ -459,19 +450,7 @@ def result_of(
     dimensions: Dimensions | None = None,
     chosen: tuple[str, CutPoint] | None = None,
 ) -> Result:
-    """The result of an evaluator.
-
-    Args:
-        evaluator: The evaluator to read.
-        names: The metrics of the report, or None for its own.
-        details: The classes, slices and series to add.
-        dimensions: The kinds of slices that are shown; None for all.
-        chosen: The rule that chose the threshold, and the cut-point.
-
-    Raises:
-        MetricError: It cannot compute one of the metrics.
-        InputError: It has no panes, or no such slices.
-    """
+    """The result of an evaluator."""
     everything = names == options.ALL
     report = evaluator.report(
         "all" if everything else names, intervals=details.intervals, method=details.method

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import typer
 
 from streameval.cli import options
-from streameval.cli.evaluate import saved
+from streameval.cli.counting import saved
+from streameval.cli.options import of_result, of_window
 from streameval.cli.output import FAILURE, Format, check_target, say
 from streameval.cli.pictures import checked_pictures
 from streameval.cli.result import (
@@ -17,61 +19,79 @@ from streameval.cli.result import (
     Result,
     comparison_result,
     result_of,
-    with_details,
+    write_result,
 )
 from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison, load_any, provenances_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.merging import merged
-from streameval.records.request import Dimensions
 from streameval.records.sources import find_paths
+from streameval.records.spec import Dimensions
 from streameval.state_files.provenance import ON_COMMAND_LINE, Collection, Shard
 
 
-@with_details
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The option of the slices that are shown."""
+
+    slice: str | None = of_window(
+        "Show the slices by these fields only, written as for `evaluate`.", metavar="FIELD,FIELD"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shards:
+    """The options of the shards that are merged."""
+
+    expect: str | None = of_result(
+        "Exit with 1 if a shard named in FILE, one a line, is missing.", metavar="FILE"
+    )
+    allow_overlap: bool = of_result(
+        "Also count events that several of the states hold.", "--allow-overlap", default=False
+    )
+
+
 def merge(
     states: options.StatesArgument,
     *,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
-    slice: options.ShowSliceOption = None,
+    shown: Shown,
     details: Details,
-    expect: options.ExpectOption = None,
-    allow_overlap: options.AllowOverlapOption = False,
+    shards: Shards,
 ) -> None:
     """Report on the events of many states as if one run had read them all."""
-    dimensions = options.parse_slices(slice)
+    dimensions = options.parse_slices(shown.slice)
     pictures = checked_pictures(details)
     if save is not None:
         check_target(save)
-    expected = None if expect is None else options.expected_shards(expect)
-    chosen = _chosen(find_paths(states), expected, allow_overlap=allow_overlap)
+    expected = None if shards.expect is None else options.expected_shards(shards.expect)
+    chosen = _chosen(find_paths(states), expected, allow_overlap=shards.allow_overlap)
     # Each is loaded when its turn comes: of n states log n are held at once.
-    total = merged(((path, load_any(path)) for path in chosen), allow_overlap=allow_overlap)
+    total = merged(((path, load_any(path)) for path in chosen), allow_overlap=shards.allow_overlap)
     result = _result(total, metrics, details, dimensions)
     is_written = save is None or saved(total, save)
-    result.write(format)
+    write_result(result, format)
     is_written &= pictures.draw(total, result, states)
     if not is_written:
         raise typer.Exit(FAILURE)
 
 
-@with_details
 def report(
     state: options.StateArgument,
     *,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
-    slice: options.ShowSliceOption = None,
+    shown: Shown,
     details: Details,
 ) -> None:
     """Report on a saved state."""
-    dimensions = options.parse_slices(slice)
+    dimensions = options.parse_slices(shown.slice)
     pictures = checked_pictures(details)
     loaded = load_any(state)
     result = _result(loaded, metrics, details, dimensions)
-    result.write(format)
+    write_result(result, format)
     if not pictures.draw(loaded, result, [state]):
         raise typer.Exit(FAILURE)
 
@@ -79,12 +99,7 @@ def report(
 def _chosen(
     paths: Sequence[str], expected: Sequence[Shard] | None, *, allow_overlap: bool
 ) -> list[str]:
-    """The files to merge: without those whose shard is there in a newer epoch.
-
-    Raises:
-        StateError: Events would count twice.
-        typer.Exit: An expected shard is missing.
-    """
+    """The files to merge: without those whose shard is there in a newer epoch."""
     known = provenances_of(paths)
     together = Collection(known, ON_COMMAND_LINE)
     chosen = []

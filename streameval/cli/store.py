@@ -28,7 +28,7 @@ from streameval.cli.output import (
     write,
 )
 from streameval.cli.page import page
-from streameval.cli.result import Details, result_of
+from streameval.cli.result import Details, result_of, write_result
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import Table, number, text_table
@@ -256,7 +256,7 @@ def report(
     for index, (name, result) in enumerate(results.items()):
         heading = f"## {titles[name]}\n" if format is Format.MARKDOWN else titles[name]
         write(f"\n{heading}" if index else heading)
-        result.write(format)
+        write_result(result, format)
     if join is not None:
         write("\n" + text_of([_join_section(join)], format))
 

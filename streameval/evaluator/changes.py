@@ -112,19 +112,11 @@ def changes(
     *,
     level: float = 0.95,
     by: str | None = None,
+    shared: str | None = None,
 ) -> Changes:
-    """What differs between evaluators of independent events, `before` counting negatively."""
-    return _changes(before, after, metrics, level, by, before.shared_events(after))
-
-
-def _changes(
-    before: Evaluator,
-    after: Evaluator,
-    metrics: Iterable[str] | None,
-    level: float,
-    by: str | None,
-    shared: str,
-) -> Changes:
+    """What differs between evaluators of independent events; `shared`: the events both hold."""
+    if shared is None:
+        shared = before.shared_events(after)
     checked_level(level)
     if before.task != after.task:
         raise StateError(
@@ -215,7 +207,7 @@ def comparison_changes(
     names = [name for name in old if name in new]
     return ComparisonChanges(
         {
-            model: _changes(one, after.evaluators[model], names, level, by, shared)
+            model: changes(one, after.evaluators[model], names, level=level, by=by, shared=shared)
             for model, one in before.evaluators.items()
         },
         {

@@ -40,7 +40,7 @@ from streameval.metrics.curves import (
     RocCurve,
 )
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
-from streameval.metrics.metric import LABEL_PARAMS, Metric, call
+from streameval.metrics.metric import LABEL_PARAMS, Metric, call, row_named
 from streameval.metrics.names import CutPointName, MetricName
 from streameval.metrics.registry import (
     METRICS,
@@ -77,7 +77,6 @@ from streameval.uncertainty.methods import interval
 from streameval.windows.replicated import ReplicatedWindow, panes_of
 from streameval.windows.window import FastPath, PaneMark, PaneSeries, Window
 
-_Row = TypeVar("_Row")
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 # Cut-point rules by the names of their bounds: a rule that is called as a metric is has "_cut".
@@ -290,15 +289,6 @@ def locked(
             return method(self, *args, **kwargs)
 
     return holding
-
-
-def _named(kind: str, name: object, rows: Mapping[str, _Row]) -> _Row:
-    if not isinstance(name, str) or name not in rows:
-        near = did_you_mean(name, rows) if isinstance(name, str) else ""
-        raise MetricError(
-            f"no {kind} is called {shown(name)}; {near or 'there are ' + ', '.join(rows)}"
-        )
-    return rows[name]
 
 
 def _states_of(metric: Metric, state_set: StateSet) -> tuple[Any, ...]:
@@ -728,7 +718,7 @@ class Readings:
         Raises:
             MetricError: No such curve, a parameter that it does not take, or no scores were fed.
         """
-        curve = _named("curve", name, CURVES)
+        curve = row_named("curve", name, CURVES)
         task = self._context.plan.task
         state = curve.states.get(task)
         if state is None:
@@ -784,7 +774,7 @@ class Readings:
         Raises:
             MetricError: No such rule, a parameter that it does not take, or no scores were fed.
         """
-        rule = _named("cut-point", name, CUT_POINTS)
+        rule = row_named("cut-point", name, CUT_POINTS)
         if self._context.positive is None:
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
         index = self._fed(name, "index").index

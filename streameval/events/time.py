@@ -140,53 +140,39 @@ def event_time(
     0 passes through that range later.
     """
     moment: int | None = None
-    remedy = ""
     expected = "an event time: a datetime with a time zone or ISO 8601 with an offset"
+    got = remedy = code = ""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise InputError(
-                field, expected=expected, got=shown(value), position=position
-            ) from None
+            got = shown(value)  # and refused below
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise InputError(
-                field,
-                expected=expected,
-                got=f"{value.isoformat()} without a zone",
-                position=position,
-                remedy="add the offset, such as +00:00",
-            )
-        moment = (value - _EPOCH) // _MICROSECOND
+            got, remedy = f"{value.isoformat()} without a zone", "add the offset, such as +00:00"
+        else:
+            moment = (value - _EPOCH) // _MICROSECOND
     elif isinstance(value, np.datetime64):
         if not np.isnat(value):
             moment = int(value.astype("datetime64[us]").astype(np.int64))
-    elif is_number(value):
-        if unit is None:
-            raise InputError(
-                field,
-                expected=expected,
-                got=f"the number {shown(value)}",
-                position=position,
-                remedy='declare its unit with time_unit="s" or "ms"',
-                remedy_code="time_unit",
-            )
-        if math.isfinite(value):
-            moment = _from_number(value, unit)
-            if first or not EARLIEST <= moment <= LATEST:
-                remedy = unit_remedy(value, unit)
-            if remedy and moment <= LATEST:
-                raise InputError(
-                    field,
-                    expected=f"a time in {unit}",
-                    got=f"{shown(value)}, which is {iso_time(moment)}",
-                    position=position,
-                    remedy=remedy,
-                )
+    elif is_number(value) and unit is None:
+        got, code = f"the number {shown(value)}", "time_unit"
+        remedy = 'declare its unit with time_unit="s" or "ms"'
+    elif is_number(value) and unit is not None and math.isfinite(value):
+        moment = _from_number(value, unit)
+        if first or not EARLIEST <= moment <= LATEST:
+            remedy = unit_remedy(value, unit)
+        if remedy and moment <= LATEST:
+            expected, got = f"a time in {unit}", f"{shown(value)}, which is {iso_time(moment)}"
+            moment = None
     if moment is None or not EARLIEST <= moment <= LATEST:
         raise InputError(
-            field, expected=expected, got=shown(value), position=position, remedy=remedy
+            field,
+            expected=expected,
+            got=got or shown(value),
+            position=position,
+            remedy=remedy,
+            remedy_code=code,
         )
     return moment
 

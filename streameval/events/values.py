@@ -36,8 +36,6 @@ MAX_CLASSES = 100_000
 MAX_WEIGHT = 2**53
 """Largest weight of one event: beyond it floats no longer represent every integer."""
 
-_LABEL = "a str, int or bool label"
-
 
 def array_of(value: object) -> npt.NDArray[Any] | None:
     """An array of any library, which is not imported: by DLPack or ``__array__``; else None."""
@@ -80,25 +78,26 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
         return str(value)
     if isinstance(value, (int, np.bool_, np.integer)) and not isinstance(value, np.timedelta64):
         return int(value)
+    got = remedy = code = ""
     if isinstance(value, numbers.Real) and not isinstance(value, np.timedelta64):
         number = float(value)
         if number.is_integer():
             return int(number)
-        fraction = math.isfinite(number)
-        raise InputError(
-            field,
-            expected=_LABEL,
-            got=shown(value),
-            position=position,
-            remedy="a fraction is a score: pass it as score=" if fraction else "",
-            remedy_code="score" if fraction else "",
-        )
-    item = None if value is None else _scalar(value)
-    if item is not None:
+        got = shown(value)
+        if math.isfinite(number):
+            remedy, code = "a fraction is a score: pass it as score=", "score"
+    elif value is None:
+        got, remedy = "None", "this event has no label yet: leave it out"
+    elif (item := _scalar(value)) is not None:
         return canonical_label(item, field, position)
-    remedy = "this event has no label yet: leave it out" if value is None else ""
-    got = "None" if value is None else f"{shown(value)} of type {type(value).__name__}"
-    raise InputError(field, expected=_LABEL, got=got, position=position, remedy=remedy)
+    raise InputError(
+        field,
+        expected="a str, int or bool label",
+        got=got or f"{shown(value)} of type {type(value).__name__}",
+        position=position,
+        remedy=remedy,
+        remedy_code=code,
+    )
 
 
 def check_same_kind(known: Label, new: Label, field: str, position: int | None = None) -> None:
@@ -189,16 +188,18 @@ def is_missing(value: object) -> bool:
     return (isinstance(unequal, (bool, np.bool_)) and bool(unequal)) or unequal is value
 
 
+def _no_column(column: object, field: str, remedy: str = "", name: str = "") -> InputError:
+    got = f"{name or shown(column)} of type {type(column).__name__}"
+    expected = "a column: a list, array or series"
+    return InputError(field, expected=expected, got=got, remedy=remedy)
+
+
 def check_no_table(column: object, field: str) -> None:
     """Refuse a data frame or Arrow table in place of a column."""
-    # Of the type, because a lazy frame would look its columns up.
+    # By the type, because a lazy frame would look its columns up.
     if hasattr(type(column), "columns") or hasattr(type(column), "column_names"):
-        raise InputError(
-            field,
-            expected="a column: a list, array or series",
-            got=f"a table of type {type(column).__name__}",
-            remedy="pass one of its columns, or the whole table to streameval.evaluate()",
-        )
+        remedy = "pass one of its columns, or the whole table to streameval.evaluate()"
+        raise _no_column(column, field, remedy, "a table")
 
 
 def column_array(column: Any, field: str) -> npt.NDArray[Any]:
@@ -217,11 +218,7 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
     elif isinstance(column, (list, tuple)):
         return _list_array(column)
     elif isinstance(column, (str, bytes, dict)):
-        raise InputError(
-            field,
-            expected="a column: a list, array or series",
-            got=f"{shown(column)} of type {type(column).__name__}",
-        )
+        raise _no_column(column, field)
     elif hasattr(column, "isna") and not isinstance(column.dtype, np.dtype) and column.isna().any():
         array = column.to_numpy(dtype=object)  # pandas; otherwise whole numbers become floats
     elif hasattr(column, "to_numpy"):  # pandas, polars, Arrow
@@ -241,12 +238,7 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
         try:
             return _list_array(list(column))
         except TypeError:
-            raise InputError(
-                field,
-                expected="a column: a list, array or series",
-                got=f"{shown(column)} of type {type(column).__name__}",
-                remedy="for one event call update()",
-            ) from None
+            raise _no_column(column, field, "for one event call update()") from None
     if array.ndim != 1:
         raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
     # tolist() would turn times into plain integers.
@@ -380,12 +372,8 @@ def named_columns(table: Any) -> dict[Any, Any] | None:
 def check_same_length(expected: int, got: int, field: str) -> None:
     """Refuse columns of different length."""
     if expected != got:
-        raise InputError(
-            field,
-            expected=f"{expected} values, one for each event",
-            got=f"{got}",
-            remedy="give columns of one length",
-        )
+        values, remedy = f"{expected} values, one for each event", "give columns of one length"
+        raise InputError(field, expected=values, got=f"{got}", remedy=remedy)
 
 
 # Probabilities over classes. A label that an event does not name has probability 0 there.

@@ -29,11 +29,9 @@ _PENDING = 4096
 
 
 class _Accumulator:
-    """An evaluator, and events that it has not counted yet.
+    """An evaluator, and events that it has not counted yet."""
 
-    The evaluator is made when the first events are counted: of many keys, most have few events.
-    """
-
+    # The evaluator is made when the first events are counted: most of many keys have few events.
     __slots__ = ("evaluator", "pending")
 
     def __init__(self, evaluator: Evaluator | None = None) -> None:

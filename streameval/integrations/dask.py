@@ -17,7 +17,8 @@ from typing import Any, Literal, NamedTuple
 
 from streameval.errors import InputError, MissingExtraError, StateError, shown
 from streameval.evaluator.evaluator import Evaluator, from_bytes
-from streameval.records.event_table import PartCounter, Proba
+from streameval.records.event_table import PartCounter
+from streameval.records.spec import Proba
 from streameval.tasks.registry import TaskName
 from streameval.windows.window import WindowSpec
 
@@ -93,23 +94,12 @@ def evaluate(
     >>> round(evaluate(events, y_true="label", score="p")["roc_auc"], 4)
     0.3333
     """
+    given = {**locals()}
     if type(split_every) is not int or split_every < 2:
         raise InputError(
             "split_every", expected="a number of states from 2", got=shown(split_every)
         )
-    counter = PartCounter.of(
-        y_true=y_true,
-        y_pred=y_pred,
-        score=score,
-        proba=proba,
-        weight=weight,
-        unit=unit,
-        time=time,
-        by=by,
-        task=task,
-        window=window,
-        **options,
-    )
+    counter = PartCounter.of_call(given)
     count = delayed(partial(_counted, counter), pure=False)
     states = [count(part, number) for number, part in enumerate(_parts(data, counter))]
     while len(states) > 1:

@@ -29,7 +29,6 @@ from streameval.errors import (
     OptionError,
     StateError,
     StreamevalError,
-    did_you_mean,
     listed,
     shown,
 )
@@ -39,7 +38,8 @@ from streameval.evaluator.slices import Slicer, slice_name
 from streameval.events.time import duration, duration_text, event_times
 from streameval.metrics.registry import find, metric_names, shown_metrics
 from streameval.records.event_columns import ColumnPattern
-from streameval.records.event_table import PartCounter, Proba, check_name
+from streameval.records.event_table import PartCounter, check_name, no_table_column
+from streameval.records.spec import Proba
 from streameval.tasks.registry import TaskName
 from streameval.windows.panes import Panes
 from streameval.windows.time_buckets import grouped
@@ -153,23 +153,10 @@ def evaluate(
         StateError: States that do not merge, such as those of partitions with different
             negative labels, or one that is larger than a cell of Spark, 2 GB.
     """
+    given = {**locals()}
     groups = _listed(group_by, "group_by")
     _check_batch(df, window, time, groups)
-    counter = PartCounter.of(
-        y_true=y_true,
-        y_pred=y_pred,
-        score=score,
-        proba=proba,
-        weight=weight,
-        unit=unit,
-        time=time,
-        by=by,
-        window=window,
-        task=task,
-        metrics=metrics,
-        intervals=bool(intervals),
-        **options,
-    )
+    counter = PartCounter.of_call(given, intervals=bool(intervals))
     event, counter = _events(df, counter)
     _check_interpreter(df)
     if groups:
@@ -251,19 +238,16 @@ _EVENT = "event"
 
 
 def _events(df: DataFrame, counter: PartCounter) -> tuple[Any, PartCounter]:
-    """The events of a DataFrame as one column, and the counter of what it holds.
-
-    Raises:
-        InputError: A column is not there, or cannot hold times.
-    """
+    """The events of a DataFrame as one column, and the counter of what it holds."""
     columns = counter.columns
     if ColumnPattern.of(columns.proba) is not None:
         # Each task would find the same columns; here an error is known before any of them.
         alone = replace(columns, named={}, time=None, slices=())
         columns = replace(columns, proba=alone.found_in(df.columns).proba)
-    chosen = _selected(df, columns.paths)
+    chosen = {path: _column(df, path, use) for use, path in columns.paths.items()}
+    schema = df.select(*(column.alias(path) for path, column in chosen.items())).schema
     if columns.time is not None:
-        kind = chosen.schema[columns.time].dataType
+        kind = schema[columns.time].dataType
         times = types.TimestampType | types.TimestampNTZType | types.NumericType
         if not isinstance(kind, times):
             raise InputError(
@@ -272,20 +256,12 @@ def _events(df: DataFrame, counter: PartCounter) -> tuple[Any, PartCounter]:
                 got=f"a column of type {kind.simpleString()}",
                 remedy=f'convert it with functions.to_timestamp("{columns.time}")',
             )
-    fields = [
-        _readable(field, _column(df, field.name, "")).alias(field.name) for field in chosen.schema
-    ]
+    fields = [_readable(field, chosen[field.name]).alias(field.name) for field in schema]
     return functions.struct(*fields).alias(_EVENT), replace(counter, columns=columns)
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _selected(df: DataFrame, paths: Mapping[str, str]) -> DataFrame:
-    """Columns of a DataFrame, from what each is to its name; raises InputError."""
-    chosen = {path: _column(df, path, use).alias(path) for use, path in paths.items()}
-    return df.select(*chosen.values())
 
 
 def _column(df: DataFrame, path: str, use: str) -> Any:
@@ -301,7 +277,7 @@ def _column(df: DataFrame, path: str, use: str) -> Any:
         inner = kind.names if isinstance(kind, types.StructType) else []
         known = _known(df, name, inner, use)
         if known is None:
-            raise _no_column(use, path, names)
+            raise no_table_column(use, path, names)
         kind = kind[known].dataType
         if column is None:
             column = functions.col(_quoted(known))
@@ -312,11 +288,7 @@ def _column(df: DataFrame, path: str, use: str) -> Any:
 
 
 def _known(df: DataFrame, name: str, names: Sequence[str], use: str) -> str | None:
-    """The one of the names that is this one for Spark, by default in any case; None for none.
-
-    Raises:
-        InputError: There are several.
-    """
+    """The one of the names that is this one for Spark, by default in any case; None for none."""
     sensitive = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
     found = [
         each for each in names if each == name or (not sensitive and each.lower() == name.lower())
@@ -329,15 +301,6 @@ def _known(df: DataFrame, name: str, names: Sequence[str], use: str) -> str | No
             remedy="rename the others" if sensitive else "rename the others: case does not count",
         )
     return found[0] if found else None
-
-
-def _no_column(use: str, path: str, names: list[str]) -> InputError:
-    return InputError(
-        use,
-        expected=f"a column {path!r}",
-        got=f"none among {shown(', '.join(names))[1:-1]}",
-        remedy=did_you_mean(path, names),
-    )
 
 
 def _readable(field: types.StructField, column: Any) -> Any:
@@ -393,15 +356,12 @@ def _has_streameval(program: str | None) -> bool:
 
 
 def _merged(states: Iterable[Evaluator]) -> Evaluator | None:
-    """The merge of states, which were read here, into the first; None where there are none.
-
-    Two tasks may have counted equal events, and have equal states: both count.
-    """
-    whole: Evaluator | None = None
-    for state in states:
-        if whole is None:
-            whole = state
-        else:
+    """The merge of states, which were read here, into the first; None where there are none."""
+    stream = iter(states)
+    whole = next(stream, None)
+    if whole is not None:
+        for state in stream:
+            # Two tasks may have counted equal events, and have equal states: both count.
             whole.add_events(state)
     return whole
 
@@ -435,7 +395,9 @@ def _count_partition(
     start = 0
     try:
         for rows in _tables(batches):
-            counter.count_table(evaluator, _of_events(rows), f"partition {part}", start)
+            counter.count_table(
+                evaluator, _of_events(rows), f"partition {part}", range(start, sys.maxsize)
+            )
             start += rows.num_rows
         if start:
             yield _partial(part, _packed(evaluator))
@@ -501,11 +463,8 @@ def _partial(part: int, state: bytes | None, error: Exception | None = None) -> 
 
 
 def _root(states: DataFrame) -> Evaluator | None:
-    """The merge of all states: of the tasks' in a tree, so that the driver gets one.
-
-    How many tasks merge in parallel is decided by Spark from the states' size, by its adaptive
-    coalescing of small partitions; another one merges theirs. Each holds two states at once.
-    """
+    """The merge of all states: of the tasks' in a tree, so that the driver gets one."""
+    # Spark decides by the states' size how many tasks merge; each holds two states at once.
     merged = states.repartition("part").mapInArrow(_merge_partition, _PARTIAL)
     top = merged.repartition(1).mapInArrow(_merge_partition, _PARTIAL).collect()
     if not top:
@@ -586,11 +545,8 @@ def _ends(row: ReportRow) -> tuple[float | None, float | None]:
 def _by_group(
     df: DataFrame, groups: list[Any], event: Any, counter: PartCounter, values: _Values
 ) -> DataFrame:
-    """The groups of a DataFrame of events.
-
-    A task first counts what it has of a group, where that is many rows: what goes through the
-    shuffle then is states. Rows of small groups go through it as they are, which are smaller.
-    """
+    """The groups of a DataFrame of events."""
+    # Of a group of many rows a state goes through the shuffle; the rows of others are smaller.
     keys = _keys(df, groups, "group_by", values, event)
     rows = df.select(*_numbered(keys), event)
     state = types.StructField(_STATE, types.BinaryType())
@@ -699,12 +655,8 @@ def _combine_groups(
                 text = tuple(map(repr, key.values()))
                 if text not in held:
                     held[text] = rows.slice(mine[0], 1), empty.emptied()
-                counter.count_table(
-                    held[text][1],
-                    _of_events(rows.take(of_group.values)),
-                    where,
-                    name=lambda row, mine=mine, start=start: f"row {start + mine[row]}",  # type: ignore[misc]
-                )
+                events = _of_events(rows.take(of_group.values))
+                counter.count_table(held[text][1], events, where, start + mine)
         start += rows.num_rows
     yield from _flushed(held)
 
@@ -849,6 +801,7 @@ def evaluate_stream(
 
     A row that cannot be counted stops the query.
     """
+    given = {**locals()}
     if not df.isStreaming:
         raise InputError(
             "df",
@@ -865,17 +818,7 @@ def evaluate_stream(
         )
     if output_mode not in _OUTPUT_MODES:
         raise InputError("output_mode", expected='"append" or "update"', got=shown(output_mode))
-    counter = PartCounter.of(
-        y_true=y_true,
-        y_pred=y_pred,
-        score=score,
-        proba=proba,
-        weight=weight,
-        task=task,
-        metrics=metrics,
-        intervals=bool(intervals),
-        **options,
-    )
+    counter = PartCounter.of_call(given, intervals=bool(intervals), by=(), window=None)
     slicer = Slicer(by or (), 1)
     # The panes and slices are Spark's keys here; an evaluator counts what is in one of them.
     keyed = replace(counter.columns, time=event_time, slices=slicer.names)
@@ -961,15 +904,7 @@ def _count_panes(
     pane_us: int,
     batches: Iterator[arrow.RecordBatch],
 ) -> Iterator[arrow.RecordBatch]:
-    """A state of each slice and pane of a partition of a micro-batch.
-
-    Args:
-        counter: Counts the events of one slice and pane.
-        timed: The same with the columns of time and slices.
-        slicer: Which slices there are.
-        pane_us: Length of a pane.
-        batches: The rows.
-    """
+    """A state of each slice and pane of a partition of a micro-batch."""
     empty = counter.evaluator()
     where = f"partition {_partition()}"
     held: dict[tuple[str, int], Evaluator] = {}
@@ -987,12 +922,7 @@ def _count_panes(
             for pane, inside in grouped(moments[chosen] // pane_us):
                 mine = chosen if inside is None else chosen[inside]
                 state = held.setdefault((slice_name(key), pane * pane_us), empty.emptied())
-                counter.count_table(
-                    state,
-                    rows.take(arrow.array(mine)),
-                    where,
-                    name=lambda row, mine=mine, start=start: f"row {start + mine[row]}",  # type: ignore[misc]
-                )
+                counter.count_table(state, rows.take(arrow.array(mine)), where, start + mine)
         start += rows.num_rows
     for (name, pane), evaluator in held.items():
         arrays = {
@@ -1004,15 +934,7 @@ def _count_panes(
 
 
 class _PaneStates:
-    """A slice's panes in Spark's state store, and the windows that they make.
-
-    It has the methods of Spark's StatefulProcessor.
-
-    Args:
-        window: Which panes make a window.
-        values: The metrics to emit.
-        emit_closed: Whether a window is emitted once, when it has closed, and not at each change.
-    """
+    """A slice's panes in Spark's state store, and the windows that they make."""
 
     def __init__(self, window: Panes, values: _Values, *, emit_closed: bool) -> None:
         self._length, self._pane = window.length_us, window.pane_us

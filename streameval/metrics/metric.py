@@ -50,6 +50,20 @@ def undefined_number(value: object) -> float:
     raise InputError("undefined", expected="a number or None", got=shown(value))
 
 
+_Row = TypeVar("_Row")
+
+
+def row_named(
+    kind: str, name: object, rows: Mapping[str, _Row], known: tuple[str, ...] = ()
+) -> _Row:
+    """The row of a name; MetricError where there is none, with the rows and what is `known` too."""
+    if not isinstance(name, str) or name not in rows:
+        near = did_you_mean(name, rows) if isinstance(name, str) else ""
+        there = ", ".join((*known, *rows))
+        raise MetricError(f"no {kind} is called {shown(name)}; {near or f'there are {there}'}")
+    return rows[name]
+
+
 def check_parameters(name: str, given: Iterable[str], taken: Collection[str]) -> None:
     """Raise MetricError for a parameter that a metric, curve or rule does not take."""
     for parameter in given:

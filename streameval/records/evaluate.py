@@ -24,9 +24,11 @@ from streameval.records.feed import BATCH_ROWS, BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.layout import FORMATS, Layout, text_layout
 from streameval.records.parts import counted_in_parts, processes
-from streameval.records.request import CALL, MAX_SLICES, Dimensions, Request, checked_proba
+from streameval.records.rules import check_spec
 from streameval.records.sources import check_layout, column_names, find_sources, read_source
+from streameval.records.spec import MAX_SLICES, Dimensions, Spec, checked_proba
 from streameval.records.tables import find_table, probability_block, read_columns
+from streameval.records.wording import CALL
 from streameval.tasks.registry import task_names
 from streameval.windows.replicated import Bootstrap
 from streameval.windows.window import WindowSpec
@@ -38,6 +40,9 @@ _OF_FILES = (
     "input_format", "label_type", "delimiter", "encoding", "header", "na_values", "utc", "workers",
 )  # fmt: skip
 """Arguments that say how files are written and read."""
+
+_OF_EVALUATOR = ("bins", "bootstrap", "temporal", "undefined")
+"""Arguments that only the evaluator reads."""
 
 _DATA = "data"
 _BLOCK = "proba"
@@ -171,40 +176,8 @@ def evaluate(
             engine = importlib.import_module(f"streameval.integrations.{_ENGINES[name]}")
             evaluator: Evaluator = engine.evaluate(data, **_of_engine(given))
             return evaluator
-    for name in ("y_true", "y_pred", "score", "weight", "time"):
-        if not isinstance(given[name], str) and (given[name] is not None or name == "y_true"):
-            raise InputError(name, expected="the name of a column", got=shown(given[name]))
     block = None if _plain(proba) else probability_block(proba, "proba")
-    request = Request(
-        y_true=y_true,
-        y_pred=y_pred,
-        score=score,
-        proba=checked_proba(proba) if block is None else _BLOCK,
-        weight=weight,
-        unit=bootstrap.unit if isinstance(bootstrap, Bootstrap) else None,
-        time=time,
-        time_unit=time_unit,
-        utc=utc,
-        positive=positive,
-        negative=negative,
-        labels=None if labels is None else tuple(listed(labels, "labels", "a list of labels")),
-        threshold=threshold,
-        task=_one_of("task", task, ("auto", *task_names())),
-        metrics=None if metrics is None else tuple(metric_names(metrics)),
-        window=None if window is None else known_window(window),
-        slices=() if by is None else _dimensions(by, max_slices),
-        max_slices=max_slices,
-        max_scores=max_scores,
-        intervals=intervals,
-        probabilities=probabilities,
-        more={
-            "bins": bins,
-            "bootstrap": bootstrap,
-            "temporal": temporal,
-            "undefined": undefined,
-        },
-        wording=CALL,
-    )
+    spec = _spec_of(given if block is None else given | {"proba": _BLOCK})
     layout = text_layout(
         CALL, delimiter=delimiter, encoding=encoding, header=header, na_values=na_values
     )
@@ -215,13 +188,50 @@ def evaluate(
                 expected="the name of a field of the files",
                 got=f"an array of shape {block.shape}",
             )
-        return _of_files(paths, request, layout, input_format, label_type, workers)
-    return _counted(*_of_table(data, request, block))
+        return _of_files(paths, spec, layout, input_format, label_type, workers)
+    return _counted(*_of_table(data, spec, block))
 
 
-def _counted(request: Request, chunks: Iterable[Chunk], in_parts: Feed | None = None) -> Evaluator:
+def _spec_of(given: Mapping[str, Any]) -> Spec:
+    """The checked Spec of the arguments of a call; raises InputError, MetricError."""
+    options = {name: value for name, value in given.items() if name in Spec.__dataclass_fields__}
+    for name in ("y_true", "y_pred", "score", "weight", "time"):
+        column = options.get(name)
+        if not isinstance(column, str) and (column is not None or name == "y_true"):
+            raise InputError(name, expected="the name of a column", got=shown(column))
+    options["proba"] = checked_proba(given.get("proba"))
+    for name, read in (("labels", _label_tuple), ("task", _task), ("metrics", _metrics)):
+        if options[name] is not None:
+            options[name] = read(options[name])
+    if options.get("window") is not None:
+        options["window"] = known_window(options["window"])
+    by, bootstrap = given["by"], given.get("bootstrap")
+    return check_spec(
+        Spec(
+            **options,
+            unit=bootstrap.unit if isinstance(bootstrap, Bootstrap) else None,
+            slices=() if by is None else _dimensions(by, given["max_slices"]),
+            more={name: given[name] for name in _OF_EVALUATOR if name in given},
+            wording=CALL,
+        )
+    )
+
+
+def _label_tuple(labels: Any) -> tuple[Any, ...]:
+    return tuple(listed(labels, "labels", "a list of labels"))
+
+
+def _metrics(metrics: Any) -> tuple[str, ...]:
+    return tuple(metric_names(metrics))
+
+
+def _task(task: Any) -> str:
+    return _one_of("task", task, ("auto", *task_names()))
+
+
+def _counted(spec: Spec, chunks: Iterable[Chunk], in_parts: Feed | None = None) -> Evaluator:
     """The evaluator of all chunks' events; raises InputError at the first bad one."""
-    feed = Feed(request, skip=False) if in_parts is None else in_parts
+    feed = Feed(spec, skip=False) if in_parts is None else in_parts
     try:
         for chunk in chunks:
             feed.add(chunk)
@@ -239,12 +249,12 @@ def _counted(request: Request, chunks: Iterable[Chunk], in_parts: Feed | None = 
     return result
 
 
-def _of_table(data: Any, request: Request, block: Any) -> tuple[Request, Iterator[Chunk]]:
-    """The request in terms of the data's columns, and the chunks of the data."""
+def _of_table(data: Any, spec: Spec, block: Any) -> tuple[Spec, Iterator[Chunk]]:
+    """The spec in terms of the data's columns, and the chunks of the data."""
     if isinstance(data, Mapping):
-        request = request.with_columns(map(str, data), _DATA)
-        wanted = _wanted(request, block)
-        return request, _with_block(read_columns(data, _DATA, wanted, BATCH_ROWS), block)
+        spec = spec.with_columns(map(str, data), _DATA)
+        wanted = _wanted(spec, block)
+        return spec, _with_block(read_columns(data, _DATA, wanted, BATCH_ROWS), block)
     table = find_table(data)
     if table is None:
         raise InputError(
@@ -253,8 +263,8 @@ def _of_table(data: Any, request: Request, block: Any) -> tuple[Request, Iterato
             "mapping name -> array, a path, or a list of paths",
             got=shown(data) if type(data).__module__ == "builtins" else f"a {_class_name(data)}",
         )
-    request = request.with_columns(table.names, _DATA)
-    return request, _with_block(read_table(table, _DATA, _wanted(request, block)), block)
+    spec = spec.with_columns(table.names, _DATA)
+    return spec, _with_block(read_table(table, _DATA, _wanted(spec, block)), block)
 
 
 def _check_of_files(data: Any, given: Mapping[str, Any]) -> None:
@@ -281,7 +291,7 @@ def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_files(
     paths: list[str],
-    request: Request,
+    spec: Spec,
     layout: Layout,
     input_format: str | None,
     label_type: str | None,
@@ -292,24 +302,24 @@ def _of_files(
     kind = None if label_type is None else _one_of("label_type", label_type, LABEL_TYPES)
     sources = find_sources(paths, chosen, layout)  # type: ignore[arg-type]
     check_layout(sources, layout, CALL)
-    if request.proba_pattern is not None:
-        request = request.with_columns(column_names(sources[0]), sources[0].name)
+    if spec.proba_pattern is not None:
+        spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     types = LabelTypes(kind)  # type: ignore[arg-type]
-    count = processes(workers, request, sources)
-    feed = counted_in_parts(request, sources, types, skip=False, workers=count)
+    count = processes(workers, spec, sources)
+    feed = counted_in_parts(spec, sources, types, skip=False, workers=count)
     if feed is not None:
-        return _counted(request, (), feed)
-    wanted = request.wanted()
+        return _counted(spec, (), feed)
+    wanted = spec.wanted()
 
     def chunks() -> Iterator[Chunk]:
         for source in sources:
             yield from read_source(source, wanted, types, sys.stdin.buffer)
 
-    return _counted(request, chunks())
+    return _counted(spec, chunks())
 
 
-def _wanted(request: Request, block: Any) -> list[Wanted]:
-    return [want for want in request.wanted() if block is None or want.path != _BLOCK]
+def _wanted(spec: Spec, block: Any) -> list[Wanted]:
+    return [want for want in spec.wanted() if block is None or want.path != _BLOCK]
 
 
 def _with_block(chunks: Iterator[Chunk], block: Any) -> Iterator[Chunk]:
@@ -460,24 +470,26 @@ def from_counts(
             array = column_array(column, name)
             check_same_length(len(counts), len(array), name)
             table[name] = array[rows]
-    request = Request(
-        y_true="label",
-        score=None if score is None else "score",
-        y_pred=None if y_pred is None else "y_pred",
-        weight="count",
-        task=_one_of("task", task, ("auto", *task_names())),
-        positive=positive,
-        labels=None if labels is None else tuple(listed(labels, "labels", "a list of labels")),
-        threshold=threshold,
-        metrics=None if metrics is None else tuple(metric_names(metrics)),
-        slices=Slicer(tuple(by or ()), max_slices).dimensions,
-        max_slices=max_slices,
-        max_scores=max_scores,
-        more={"bins": bins, "undefined": undefined},
-        wording=CALL,
+    spec = _spec_of(
+        {
+            "y_true": "label",
+            "score": None if score is None else "score",
+            "y_pred": None if y_pred is None else "y_pred",
+            "weight": "count",
+            "task": task,
+            "positive": positive,
+            "labels": labels,
+            "threshold": threshold,
+            "metrics": metrics,
+            "by": None if by is None else tuple(by),
+            "max_slices": max_slices,
+            "max_scores": max_scores,
+            "bins": bins,
+            "undefined": undefined,
+        }
     )
     try:
-        return _counted(request, read_columns(table, _DATA, request.wanted(), BATCH_ROWS))
+        return _counted(spec, read_columns(table, _DATA, spec.wanted(), BATCH_ROWS))
     except InputError as error:
         if error.position is None:
             raise
@@ -522,8 +534,6 @@ def _is_count(value: object) -> bool:
 
 def _events_of(counts: Any) -> tuple[Any, Any]:
     """The rows of the counts and the weights that stand for them.
-
-    A weight is at most 2⁵³, so a larger count has several; one of 0 has none.
 
     >>> rows, weights = _events_of(np.array([3, 0, 2**53 + 5]))
     >>> rows.tolist(), weights.tolist()

@@ -16,48 +16,33 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from streameval.errors import InputError, OptionError, did_you_mean, listed, shown
 from streameval.evaluator.evaluator import Evaluator, from_bytes
+from streameval.evaluator.options import known_window
 from streameval.evaluator.slices import Slicer
 from streameval.events.time import event_times
 from streameval.events.values import column_array
-from streameval.records.chunk import Kind, Wanted
+from streameval.records.chunk import Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import SLICE, ColumnPattern, EventColumns, arguments
 from streameval.records.json_record import split_path
+from streameval.records.rules import check_spec
 from streameval.records.sources import find_sources, read_source
+from streameval.records.spec import KINDS, Proba, Spec
+from streameval.records.wording import ENGINE
 from streameval.tasks.registry import TASKS, TaskName, likely_task
-
-Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
-"""A column; ``PREFIX*SUFFIX``; label -> column; or columns in the order of ``labels``."""
 
 RECORDS = 1 << 16
 """Most records, which are dicts, that are made columns at once."""
 
-_KINDS: dict[str, Kind] = {
-    "y_true": "label",
-    "y_pred": "label",
-    "score": "number",
-    "weight": "weight",
-    "unit": "slice",
-}
-"""How a file's fields are read."""
-
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """The columns of the events.
-
-    Args:
-        named: From an argument of ``update_many`` to its column.
-        proba: The columns of probabilities, or None.
-        time: The column of the event time, or None.
-        slices: The columns that slices are made of.
-    """
+    """The columns of the events."""
 
     named: Mapping[str, str]
     proba: str | Mapping[Any, str] | None
@@ -77,36 +62,22 @@ class TableColumns:
         return found | {f"slices[{shown(name)}]": name for name in self.slices}
 
     def found_in(self, names: Iterable[object]) -> TableColumns:
-        """The same with the columns that a pattern matches; raises InputError for a missing one.
-
-        >>> columns = TableColumns({"y_true": "label"}, "p_*", None, ())
-        >>> columns.found_in(["label", "p_cat", "p_dog"]).proba
-        {'cat': 'p_cat', 'dog': 'p_dog'}
-        """
+        """The same with the columns that a pattern matches; raises InputError for a missing one."""
         known = list(map(str, names))
         new = self
         pattern = ColumnPattern.of(self.proba)
         if pattern is not None:
             matching = pattern.matching(known)
             if not matching:
-                raise _no_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
+                raise no_table_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
             new = replace(self, proba=matching)
         for use, path in new.paths.items():
             if path not in known:
-                raise _no_column(use, path, known)
+                raise no_table_column(use, path, known)
         return new
 
-    def events(self, table: Any, evaluator: Evaluator, start: int = 0) -> EventColumns:
-        """The events of a table, in the order of their times where they have some.
-
-        Args:
-            table: Any table.
-            evaluator: Whose options say the labels and the unit of numeric times.
-            start: Number of the first row.
-
-        Raises:
-            InputError: A column is not there or its probabilities or times are none.
-        """
+    def events(self, table: Any, evaluator: Evaluator) -> EventColumns:
+        """The events of a table, in the order of their times where they have some."""
         own = self.found_in(_names(table))
         columns: dict[str, Any] = {use: table[path] for use, path in own.named.items()}
         columns |= {f"{SLICE}{name}": table[name] for name in own.slices}
@@ -115,7 +86,7 @@ class TableColumns:
         elif isinstance(own.proba, Mapping):
             columns["proba"] = {label: table[path] for label, path in own.proba.items()}
         rows = len(columns["y_true"])
-        places = range(start, start + rows)
+        places = range(rows)
         if own.time is None or not rows:
             return EventColumns(columns, places)
         unit = evaluator.options["time_unit"]
@@ -140,7 +111,8 @@ def check_name(path: object, use: str) -> None:
         raise InputError(use, expected="the name of a column", got=shown(path), remedy=remedy)
 
 
-def _no_column(use: str, path: str, names: list[str]) -> InputError:
+def no_table_column(use: str, path: str, names: list[str]) -> InputError:
+    """The error of a column that a table lacks."""
     return InputError(
         use,
         expected=f"a column {path!r}",
@@ -196,12 +168,7 @@ def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PartCounter:
-    """How parts are counted; sent to the engine's tasks.
-
-    Args:
-        columns: The columns of the events.
-        empty: The state of an evaluator without events.
-    """
+    """How parts are counted; sent to the engine's tasks."""
 
     columns: TableColumns
     empty: bytes
@@ -221,66 +188,69 @@ class PartCounter:
         task: TaskName | Literal["auto"] | None = None,
         **options: Any,
     ) -> Self:
-        """The counter of these columns, and of an evaluator with these options.
-
-        An option that is None is one that was not given.
-
-        Raises:
-            InputError: Names or options that conflict, or a window that parts cannot share.
-            MetricError: An unknown metric.
-        """
-        known = inspect.signature(Evaluator).parameters
+        """The counter of these columns, and of an evaluator with these options."""
         options = {name: value for name, value in options.items() if value is not None}
         if task == "auto":
             task = None
         if by is None or isinstance(by, str):
             by = [] if by is None else [by]
         by = listed(by, "by", "columns, or tuples of columns")
-        if unit is None:
-            unit = getattr(options.get("bootstrap"), "unit", None)
+        known = inspect.signature(Evaluator).parameters
         for name in options:
             if name not in known or name == "slices":
                 near = "write by=" if name == "slices" else did_you_mean(name, known)
                 raise InputError(name, expected="an option of Evaluator", got="none", remedy=near)
-        if score is not None and proba is not None:
-            raise OptionError.conflicts("proba", "score")
-        if y_pred is None and score is None and proba is None:
+        window = options.get("window")
+        spec = Spec(
+            y_true=y_true,
+            y_pred=y_pred,
+            score=score,
+            proba=proba,
+            weight=weight,
+            unit=unit or getattr(options.get("bootstrap"), "unit", None),
+            time=time,
+            task=task or likely_task(score is not None or {"positive", "threshold"} & set(options)),
+            window=None if window is None else known_window(window),
+            slices=Slicer(by, 1).dimensions,
+            more={"bootstrap": None, **options},
+            wording=ENGINE,
+        )
+        check_spec(spec)
+        evaluator = Evaluator(spec.kind, **spec.arguments)
+        if evaluator.plan.ordered:
             raise InputError(
-                "evaluate",
-                expected="y_pred=, score= or proba=",
-                got="none of them",
-                remedy="name the column that holds the prediction",
+                "metrics",
+                expected="metrics that do not depend on the order of events, which parts do not "
+                "share",
+                got="kappa_temporal",
+                remedy="leave out temporal= and kappa_temporal",
             )
-        slices = Slicer(by, 1)
-        binary = score is not None or {"positive", "threshold"} & set(options)
-        evaluator = Evaluator(task or likely_task(binary), slices=by, **options)
-        if score is not None and "score" not in TASKS[evaluator.task].fields:
-            remedy = "name probabilities with proba="
-            raise OptionError.conflicts("score", f'task="{evaluator.task}"', remedy=remedy)
-        _check_shared(evaluator, options.get("window"), time)
         if proba is not None and not isinstance(proba, (str, Mapping)):
             proba = _in_order(proba, evaluator.options["labels"])
-        named = {"y_true": y_true, "y_pred": y_pred, "score": score, "weight": weight}
-        given = {use: path for use, path in (named | {"unit": unit}).items() if path is not None}
-        columns = TableColumns(given, proba, time, slices.names)
+        named = {name: path for name, path in spec.fields.items() if name != "time"}
+        columns = TableColumns(named, proba, time, spec.slice_fields)
         for use, path in columns.paths.items():
             check_name(path, use)
         return cls(columns, evaluator.to_bytes())
+
+    @classmethod
+    def of_call(cls, given: Mapping[str, Any], **changed: Any) -> Self:
+        """The counter of the arguments of an engine's function, as its local names."""
+        known = (
+            inspect.signature(cls.of).parameters.keys() | inspect.signature(Evaluator).parameters
+        )
+        named = {name: value for name, value in given.items() if name in known - {"options"}}
+        return cls.of(**{**named, **given["options"], **changed})
 
     def evaluator(self) -> Evaluator:
         """A new evaluator without events."""
         return from_bytes(self.empty)
 
     def count(self, evaluator: Evaluator, part: Any, where: str = "") -> None:
-        """Count a part: a table, the path of a file, or an iterable of records.
-
-        Raises:
-            InputError: An event that cannot be counted, with its column and row; some events
-                of the part may have been counted.
-        """
+        """Count a part: a table, the path of a file, or an iterable of records."""
         start = 0
         for table in self._tables(part, where):
-            self.count_table(evaluator, table, where, start)
+            self.count_table(evaluator, table, where, range(start, sys.maxsize))
             start += _rows(table)
 
     def count_events(self, evaluator: Evaluator, events: Sequence[Any]) -> None:
@@ -293,30 +263,19 @@ class PartCounter:
         evaluator: Evaluator,
         table: Any,
         where: str = "",
-        start: int = 0,
+        rows: Any = range(sys.maxsize),
         name: Callable[[int], str] = "row {}".format,
     ) -> None:
-        """Count a table.
-
-        Args:
-            evaluator: Counts it, or nothing of it.
-            table: Any table.
-            where: Its name in errors.
-            start: Number of its first row.
-            name: A row's name in errors, by its number.
-
-        Raises:
-            InputError: With column and row.
-        """
-        places: Any = range(start, sys.maxsize)
+        """Count a table, or no row of it if it raises; errors have the number of its row."""
+        places: Any = range(sys.maxsize)
         try:
-            events = self.columns.events(table, evaluator, start)
+            events = self.columns.events(table, evaluator)
             places = events.places
             if events.rows:
                 given = arguments(events.columns, probabilities=evaluator.takes_probabilities)
                 evaluator.update_many(**given)
         except InputError as error:
-            row = "" if error.position is None else name(int(places[error.position]))
+            row = "" if error.position is None else name(int(rows[places[error.position]]))
             raise self.located(error, where, row) from None
 
     def located(self, error: InputError, where: str, row: str) -> InputError:
@@ -353,13 +312,7 @@ class PartCounter:
             start += len(rows)
 
     def table_of(self, records: Sequence[Any], where: str = "", start: int = 0) -> dict[str, Any]:
-        """The columns of records, which are mappings; a dot in a name goes into one.
-
-        A missing key is None, which only a slice may be.
-
-        Raises:
-            InputError: A record is no mapping, or the first one lacks a key.
-        """
+        """The columns of records, which are mappings; a dot in a name goes into one."""
         for number, record in enumerate(records, start):
             if not isinstance(record, Mapping):
                 raise InputError(
@@ -392,7 +345,7 @@ class PartCounter:
         unit = self.evaluator().options["time_unit"]
         held = TASKS[self.evaluator().task].fields
         for use, field in self.columns.paths.items():
-            kind = held.get(use) or _KINDS.get(use, "slice")
+            kind = held.get(use) or KINDS.get(use, "slice")
             if use.startswith("proba["):
                 kind = "number"
             elif use == "event_time":
@@ -435,25 +388,3 @@ def _in_order(paths: Sequence[str], labels: Sequence[Any] | None) -> dict[Any, s
     if by_name.keys() == set(names):
         return {by_name[name]: name for name in names}
     return dict(zip(labels, names, strict=True))
-
-
-def _check_shared(evaluator: Evaluator, window: Any, time: str | None) -> None:
-    """Refuse what depends on the order of events, which parts do not share."""
-    if evaluator.plan.ordered:
-        raise InputError(
-            "metrics",
-            expected="metrics that do not depend on the order of events, which parts do not share",
-            got="kappa_temporal",
-            remedy="leave out temporal= and kappa_temporal",
-        )
-    if window is not None and not window.needs_time:
-        raise InputError(
-            "window",
-            expected="None, or Panes or Fading of event time",
-            got=f"{shown(window)}, whose events depend on an order that parts do not share",
-            remedy='use streameval.Panes("1h") with time=',
-        )
-    if window is None and time is not None:
-        raise OptionError.requires("time", "window", remedy='pass window=Panes("1h")')
-    if window is not None and time is None:
-        raise OptionError.requires("window", "time", remedy="name the column of the event time")

@@ -17,7 +17,7 @@ from streameval.events.values import MAX_CLASSES, Label, is_missing
 from streameval.records.chunk import KEPT, BadRecord, BadRecords, Chunk
 from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
 from streameval.records.label_text import is_fraction, label_from_text, likely_type
-from streameval.records.request import Request
+from streameval.records.spec import Spec
 
 BATCH_ROWS = 1 << 18
 """Records passed to the evaluator at once: a larger batch takes memory, a smaller one
@@ -46,7 +46,7 @@ class Feed:
             BadRecordError.
     """
 
-    def __init__(self, request: Request, *, skip: bool) -> None:
+    def __init__(self, request: Spec, *, skip: bool) -> None:
         self.request = request
         self._skip = skip
         self._chunks: list[Chunk] = []
@@ -375,7 +375,7 @@ def _label_reader(sample: object) -> Callable[[Any], Label]:
     return number
 
 
-def _check_time_unit(request: Request, times: Any) -> None:
+def _check_time_unit(request: Spec, times: Any) -> None:
     """Reject a unit of times by which half of the first records are in early 1970.
 
     Raises:
@@ -395,7 +395,7 @@ def _check_time_unit(request: Request, times: Any) -> None:
         )
 
 
-def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Comparison:
+def _open_evaluator(request: Spec, first: Column | None) -> Evaluator | Comparison:
     """The evaluator for a request; a comparison where it names models.
 
     Args:
@@ -418,7 +418,7 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
     return Evaluator(request.kind, **options)
 
 
-def _labels(texts: tuple[Any, ...], first: Column | None, request: Request) -> list[Label]:
+def _labels(texts: tuple[Any, ...], first: Column | None, request: Spec) -> list[Label]:
     """The labels of ``labels`` or ``positive``, of the records' type."""
     name = "labels" if texts is request.labels else "positive"
     if texts == (request.negative,):
@@ -441,7 +441,7 @@ def _labels(texts: tuple[Any, ...], first: Column | None, request: Request) -> l
     return labels
 
 
-def _positive(request: Request, first: Column | None) -> Label:
+def _positive(request: Spec, first: Column | None) -> Label:
     if request.positive is not None:
         return _labels((request.positive,), first, request)[0]
     if request.labels is not None:

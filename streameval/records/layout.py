@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from streameval.errors import InputError, listed, shown
 from streameval.records.blocks import Readable
-from streameval.records.request import Wording
+from streameval.records.wording import Wording
 
 Format: TypeAlias = Literal["jsonl", "csv", "tsv", "parquet", "arrow"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -87,7 +87,7 @@ def text_layout(
     Raises:
         InputError: No delimiter, or no encoding of text.
 
-    >>> from streameval.records.request import COMMAND
+    >>> from streameval.records.wording import COMMAND
     >>> text_layout(COMMAND, delimiter="tab", encoding="UTF8")
     Layout(delimiter='\t', encoding=None, header=True, missing=None)
     """

@@ -34,8 +34,8 @@ from streameval.records.chunk import KEPT, MAX_REASONS, BadRecord
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import Feed
 from streameval.records.remote import is_remote
-from streameval.records.request import Request
 from streameval.records.sources import Source, Span, can_be_cut, column_names, lines_of, read_source
+from streameval.records.spec import Spec
 from streameval.windows.cumulative import Cumulative
 
 LEAST_BYTES = 256 << 20
@@ -61,27 +61,16 @@ class Piece(NamedTuple):
     """None: all of the file."""
 
 
-def processes(workers: int | None, request: Request, sources: Sequence[Source]) -> int:
-    """How many processes count the records of files.
-
-    Args:
-        workers: The number that was given; None: as many as there are cores, and one for what
-            is small, or depends on the order of the records.
-        request: What to read.
-        sources: The files.
-
-    Raises:
-        InputError: It is no number of processes.
-        OptionError: Several were given, and something requires one.
-    """
-    option = request.wording.option
+def processes(workers: int | None, spec: Spec, sources: Sequence[Source]) -> int:
+    """How many processes count the records of files; without ``workers`` by their size."""
+    option = spec.wording.option
     if workers is None:
         small = sum(source.size or 0 for source in sources) < LEAST_BYTES
-        return 1 if small or _needs_one(request, sources) else _cores()
+        return 1 if small or _needs_one(spec, sources) else _cores()
     if type(workers) is not int or not 1 <= workers <= 1000:
-        where = request.wording.where("workers")
+        where = spec.wording.where("workers")
         raise InputError(where, expected="a number from 1 to 1000", got=shown(workers))
-    reason = _needs_one(request, sources)
+    reason = _needs_one(spec, sources)
     if workers > 1 and reason:
         remedy = "one process counts it"
         raise OptionError.conflicts(option("workers", str(workers)), reason, remedy=remedy)
@@ -94,14 +83,14 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def _needs_one(request: Request, sources: Sequence[Source]) -> str:
+def _needs_one(spec: Spec, sources: Sequence[Source]) -> str:
     """What has to be counted by one process, as options name it; empty where nothing has."""
-    option = request.wording.option
-    if request.window is not None and not isinstance(request.window, Cumulative):
+    option = spec.wording.option
+    if spec.window is not None and not isinstance(spec.window, Cumulative):
         return f"{option('window')}, whose events depend on their order"
-    names = (*(request.metrics or ()), *request.also_kept)
-    ordered = [name for name in names if find(name, request.kind).ordered]
-    if ordered or request.arguments.get("temporal"):
+    names = (*(spec.metrics or ()), *spec.also_kept)
+    ordered = [name for name in names if find(name, spec.kind).ordered]
+    if ordered or spec.arguments.get("temporal"):
         return f"{(*ordered, 'temporal')[0]}, which is about the order of events"
     if any(source.path == "-" or is_remote(source.path) for source in sources):
         return "the standard input, or a URL"
@@ -112,7 +101,7 @@ def _needs_one(request: Request, sources: Sequence[Source]) -> str:
 
 
 def counted_in_parts(
-    request: Request,
+    spec: Spec,
     sources: Sequence[Source],
     types: LabelTypes,
     *,
@@ -120,19 +109,7 @@ def counted_in_parts(
     workers: int,
     advance: Callable[[int], None] = lambda count: None,
 ) -> Feed | None:
-    """The feed of all records, counted by several processes; None where one has to.
-
-    Args:
-        request: What to read, and how to evaluate it.
-        sources: The files.
-        types: Of the labels in CSV files.
-        skip: Skip and count bad records.
-        workers: How many processes.
-        advance: Called with the number of bytes that have been counted.
-
-    Cost:
-        That of one process, divided by their number; beside it a merge of their states.
-    """
+    """The feed of all records, counted by several processes; None where one has to."""
     if workers < 2:
         return None
     try:
@@ -140,7 +117,7 @@ def counted_in_parts(
         if len(tasks) < 3:
             return None
         with _started(min(workers, len(tasks) - 1) - 1) as others:
-            return _Run(request, types, tasks, skip, advance).count(others)
+            return _Run(spec, types, tasks, skip, advance).count(others)
     except (StreamevalError, OSError, EOFError, pickle.PickleError):
         # One process finds it again, at its place among the records.
         return None
@@ -190,14 +167,14 @@ class _Run:
 
     def __init__(
         self,
-        request: Request,
+        spec: Spec,
         types: LabelTypes,
         tasks: Sequence[Sequence[Piece]],
         skip: bool,
         advance: Callable[[int], None],
     ) -> None:
-        self._feed = Feed(request, skip=skip)
-        self._request = request
+        self._feed = Feed(spec, skip=skip)
+        self._spec = spec
         self._types = deepcopy(types)  # the caller's may be needed again
         self._tasks = tasks
         self._left = deque(tasks)
@@ -233,11 +210,7 @@ class _Run:
         return self._whole()
 
     def _next(self, spare: int = 0) -> Sequence[Piece] | None:
-        """The next task; None where there is none, or a process failed.
-
-        Args:
-            spare: Leave the last tasks, of so many bytes together, to the calling process.
-        """
+        """The next task; None where only ``spare`` bytes are left, or a process failed."""
         with self._lock:
             if self._failed or not self._left or (spare and self._bytes_left <= spare):
                 return None
@@ -272,7 +245,7 @@ class _Run:
 
     def _can_be_shared(self) -> bool:
         """Whether what has been counted says all that the other processes need to know."""
-        labels = {want.path for want in self._request.wanted() if want.kind == "label"}
+        labels = {want.path for want in self._spec.wanted() if want.kind == "label"}
         of_text = any(
             piece.source.format in ("csv", "tsv") or piece.source.partitions
             for task in self._left
@@ -287,7 +260,7 @@ class _Run:
 
     def _whole(self) -> Feed | None:
         """The feed of all parts; None where one process might have counted otherwise."""
-        feed, request = self._feed, self._request
+        feed, spec = self._feed, self._spec
         evaluator = feed.evaluator
         assert isinstance(evaluator, Evaluator)
         before = evaluator.labels
@@ -300,11 +273,11 @@ class _Run:
             not self._has_whole_weights(),
             # A limit may have been reached by all parts together.
             len(labels) > MAX_CLASSES,
-            evaluator.retained.get("slices", 0) >= request.max_slices,
+            evaluator.retained.get("slices", 0) >= spec.max_slices,
             len(bad.reasons) >= MAX_REASONS,
             # The first records say which label is positive; there, more of them are looked at.
-            bad.count and request.binary and request.positive is None and request.labels is None,
-            request.proba is not None and labels != before,
+            bad.count and spec.binary and spec.positive is None and spec.labels is None,
+            spec.proba is not None and labels != before,
         )
         return None if any(surprising) else feed
 
@@ -376,12 +349,9 @@ def _started(count: int) -> Iterator[list[_Other]]:
 
 
 def serve() -> None:
-    """Count tasks of another process: they are read from the standard input, results written.
-
-    First a feed and the types of labels are read, then tasks, each answered by None when it was
-    counted, then None, which is answered by the feed of all tasks. At the first error the process
-    ends: whatever it is, one process will raise it again.
-    """
+    """Count tasks of another process: they are read from the standard input, results written."""
+    # First a feed and the types of labels are read, then tasks, each answered by None, then None,
+    # answered by the feed of all tasks. At an error the process ends: one process raises it again.
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no result
     with suppress(EOFError, BrokenPipeError):  # the other process has ended

@@ -29,7 +29,7 @@ from streameval.records.event_columns import EventColumns
 from streameval.records.jsonl import jsonl_fields, read_jsonl
 from streameval.records.layout import Format, Layout, Recoded
 from streameval.records.remote import is_remote, open_remote, remote_files, remote_size
-from streameval.records.request import Wording
+from streameval.records.wording import Wording
 
 _ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",

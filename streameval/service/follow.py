@@ -21,7 +21,7 @@ import msgspec
 from streameval.errors import ConfigError, StoreError
 from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import iso_time, wall_time
-from streameval.service.alerts.shared import AlertReader, SharedAlerts, are_shared
+from streameval.service.alerts.shared import AlertReader, SharedAlerts, is_group
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.evaluators import (
     evaluation_of,
@@ -35,7 +35,8 @@ from streameval.service.join.counts import JoinSpans, SavedJoin, merged_join, sa
 from streameval.service.probes import probes
 from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
-from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
+from streameval.service.snapshot import Checkpoint, Publisher
+from streameval.service.snapshot_builder import PartitionRows, SnapshotBuilder
 from streameval.service.store.dialect import Connection
 from streameval.service.store.fingerprints import check_same_run
 from streameval.service.store.kept_settings import (
@@ -238,7 +239,7 @@ class Follower:
         if self._shared is not None:
             self._shared.close()
             self._shared = None
-        if self._judges and settings.alert and are_shared(settings):
+        if self._judges and settings.alert and is_group(settings):
             self._shared = SharedAlerts(
                 self._path,
                 settings,

@@ -23,7 +23,8 @@ from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.lateness import LateLog
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
+from streameval.service.snapshot import Checkpoint, Publisher
+from streameval.service.snapshot_builder import PartitionRows, SnapshotBuilder
 from streameval.service.sources.raw import Position, RawBatch, Source
 from streameval.service.store.positions import ReadPartition
 from streameval.service.store.staged import write_now

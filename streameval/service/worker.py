@@ -26,7 +26,7 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateLog
 from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
 from streameval.service.progress import Progress
-from streameval.service.snapshot import PartitionRows
+from streameval.service.snapshot_builder import PartitionRows
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.kept_settings import SupersededError

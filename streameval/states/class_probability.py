@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from streameval.events.event import EventBatch
-from streameval.events.values import IntArray, Label, Weight
+from streameval.events.values import IntArray, Weight
 from streameval.states.class_events import COMPILED
 from streameval.states.fields import PROBABILITIES_KEY, Fields
 from streameval.states.ranking.weights import WeightArray
@@ -97,13 +97,7 @@ class ClassProbabilitySums(LossSums):
 
     # Counting
 
-    def update(
-        self,
-        y_true: Label,
-        given: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
+    def update(self, y_true: Any, given: Any, weight: Weight = 1, y_pred: Any = None) -> None:
         """Count one validated event; without ``y_pred`` the most probable label is predicted."""
         terms = self._terms
         if (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 RESIDUE = 1e-9
 """Float sums of equal terms differ by less than this share."""
+
+Scores: TypeAlias = Mapping[Label, float]
+"""Label -> probability, or any number."""
 
 _KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
 _EVENTS_MOST = 1024
@@ -177,9 +180,7 @@ class Rankings:
         for rankings in self.kept.values():
             rankings.pop(label, None)
 
-    def follow(
-        self, true: Label, scores: Mapping[Label, float], weight: int, not_probabilities: bool
-    ) -> None:
+    def follow(self, true: Label, scores: Scores, weight: int, not_probabilities: bool) -> None:
         """Add one event, or remove it with a negative weight."""
         kept = self.kept
         if COMPILED is not None and weight == 1 and not not_probabilities and [*kept] == [None]:
@@ -291,7 +292,7 @@ class ClassScores(ScoreFields):
         # What waits to be folded; the events are the newest.
         self._waiting: list[_Rows | _Part] = []
         self._size = 0  # of all that waits
-        self._events: list[tuple[Label, Mapping[Label, float], Weight]] = []
+        self._events: list[tuple[Label, Scores, Weight]] = []
 
     # Reading
 
@@ -444,13 +445,7 @@ class ClassScores(ScoreFields):
 
     # Counting
 
-    def update(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
+    def update(self, y_true: Label, proba: Scores, weight: Weight = 1, y_pred: Any = None) -> None:
         """Count one validated event that :meth:`check` accepts; ``y_pred`` is not used."""
         if self._level:
             proba = {label: coarse(score, self._level) for label, score in proba.items()}
@@ -466,13 +461,7 @@ class ClassScores(ScoreFields):
             self._gather()
             self._relieve()
 
-    def check(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
+    def check(self, y_true: Label, proba: Scores, weight: Weight = 1, y_pred: Any = None) -> None:
         """Raise InputError for labels of two kinds, too many labels or too much weight."""
         if not self._knows(y_true, proba) or self.total + weight > MAX_TOTAL // MAX_CLASSES:
             self._check_capacity((y_true, *proba), weight)
@@ -544,7 +533,7 @@ class ClassScores(ScoreFields):
         self._wins.follow_rows(self, rows)
         self._relieve()
 
-    def _knows(self, true: Label, scores: Mapping[Label, float]) -> bool:
+    def _knows(self, true: Label, scores: Scores) -> bool:
         """Whether no label is new."""
         codes = self._codes
         if COMPILED is not None:
@@ -696,13 +685,7 @@ class ClassScores(ScoreFields):
 
     # Removing
 
-    def revert(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
+    def revert(self, y_true: Label, proba: Scores, weight: Weight = 1, y_pred: Any = None) -> None:
         """Remove one earlier event, exactly, or raise InputError and change nothing.
 
         That all its scores belong to one event is not recorded, and not checked.
@@ -725,7 +708,7 @@ class ClassScores(ScoreFields):
         if y_true not in self.counts:
             self._wins.forget_class(y_true)
 
-    def _retract(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
+    def _retract(self, true: Label, scores: Scores, weight: int) -> bool:
         """Whether such an event is the oldest or the newest that waits; it is dropped."""
         events, event = self._events, (true, scores, weight)
         for at in (0, -1) if events else ():
@@ -735,13 +718,13 @@ class ClassScores(ScoreFields):
                 return True
         return False
 
-    def _removed(self, scores: Mapping[Label, float]) -> None:
+    def _removed(self, scores: Scores) -> None:
         """Note that a label of an event that was removed may occur nowhere else."""
         newest = self._events[-1][1] if self._events else {}
         if not all(newest.get(label) for label, score in scores.items() if score):
             self._has_removed_columns = True
 
-    def _take(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
+    def _take(self, true: Label, scores: Scores, weight: int) -> bool:
         """Take an event out of the folded scores, if each column holds its score there."""
         base, codes = self._base, self._codes
         low = codes.get(true, LOW_KEY)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import InputError, MetricError, did_you_mean, shown
+from streameval.errors import InputError, shown
 from streameval.events.values import Label
 from streameval.metrics.metric import Metric
 from streameval.metrics.undefined import json_number
@@ -144,14 +144,6 @@ class Ends(NamedTuple):
     """None for the weight of the events."""
     reason: str = ""
     """Why there are none; both are ``nan`` then."""
-
-
-def check_named(kind: str, method: object, rows: Mapping[str, object]) -> None:
-    """Raises MetricError where no row has this name."""
-    if not isinstance(method, str) or (method != "auto" and method not in rows):
-        near = did_you_mean(method, rows) if isinstance(method, str) else ""
-        known = near or "there are auto, " + ", ".join(rows)
-        raise MetricError(f"no {kind} method is called {shown(method)}; {known}")
 
 
 def no_ends(reason: str) -> Ends:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from streameval.errors import MetricError
-from streameval.metrics.metric import FAMILIES, Metric
+from streameval.metrics.metric import FAMILIES, Metric, row_named
 from streameval.metrics.undefined import reason_of
 from streameval.uncertainty.anytime import ANYTIME, anytime
 from streameval.uncertainty.bootstrap import bootstrap
 from streameval.uncertainty.calibration import calibration_ends
 from streameval.uncertainty.confusion_delta import delta
 from streameval.uncertainty.delong import delong, newcombe, reliable_delong
-from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, check_named, no_ends
+from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_ends
 from streameval.uncertainty.losses import loss_ends
 from streameval.uncertainty.multiclass_auc import summed
 from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
@@ -88,7 +88,8 @@ def _missing(metric: Metric, method: str) -> str:
 def interval(request: IntervalRequest, method: str = "auto", *, required: bool = True) -> Interval:
     """The interval of a value; MetricError where a `required` method does not serve the metric."""
     metric, value = request.metric, request.value
-    check_named("interval", method, METHODS)
+    if method != "auto":
+        row_named("interval method", method, METHODS, ("auto",))
     by_unit = request.replicates is not None
     # The formulas are of all classes.
     family = "bootstrap" if request.params.get("labels") is not None else metric.family

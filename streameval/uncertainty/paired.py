@@ -15,13 +15,13 @@ import numpy as np
 
 from streameval.errors import MetricError
 from streameval.events.values import BoolArray, FloatArray, IntArray
-from streameval.metrics.metric import Metric
+from streameval.metrics.metric import Metric, row_named
 from streameval.states.joint import JointColumns
 from streameval.states.joint_losses import JointLosses
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.bootstrap import REPLICATES
-from streameval.uncertainty.interval import check_named, normal_quantile
+from streameval.uncertainty.interval import normal_quantile
 from streameval.uncertainty.losses import (
     LEAST_FREEDOM,
     RESOLUTION,
@@ -423,8 +423,7 @@ def paired_method(metric: Metric, method: object = "auto") -> PairedMethod | Non
     fitting = [row for row in PAIRED_METHODS.values() if row.serves(metric)]
     if method == "auto":
         return next((row for row in fitting if row.automatic), None)
-    check_named("paired", method, PAIRED_METHODS)
-    row = PAIRED_METHODS[str(method)]
+    row = row_named("paired method", method, PAIRED_METHODS, ("auto",))
     if row not in fitting:
         names = ", ".join(row.name for row in fitting) or "none"
         raise MetricError(f"the difference of {metric.name} has no {method} test; it has {names}")

@@ -171,9 +171,9 @@ class PanesWindow(PanesFastPath, Window):
     def check(self, event: EventFields, event_time: int | None) -> None:
         assert event_time is not None
         self._advance()
-        number = event_time // self._timeline.width
-        if self._merged is not None and self._inside(number):
-            self._merged.check(*event)
+        merged = self._merge_with(event_time // self._timeline.width)
+        if merged is not None:
+            merged.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         assert event_time is not None
@@ -183,13 +183,12 @@ class PanesWindow(PanesFastPath, Window):
             return  # dropped by the end of its batch
         if self._merged_at != timeline.newest:
             self._advance()
-        merged = self._merged
-        if merged is not None and self._inside(number):
+        merged = self._merge_with(number)
+        if merged is not None:
             merged.check(*event)
-            self.buckets.update(number, event)
+        self.buckets.update(number, event)
+        if merged is not None:
             merged.add(*event)
-        else:
-            self.buckets.update(number, event)
 
     def stage(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         assert event_times is not None
@@ -206,16 +205,15 @@ class PanesWindow(PanesFastPath, Window):
             # Panes that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
                 self.buckets.live(number).add_many(part)
-                if self._merged is not None and self._inside(number):
-                    self._merged.add_many(part)
+                merged = self._merge_with(number)
+                if merged is not None:
+                    merged.add_many(part)
         self._advance(force=True)
 
     def takes_partition(self, numbers: list[int]) -> bool:
         self._advance()
-        merged = self._merged
-        return self.buckets.takes_partition(numbers) and (
-            merged is None or merged.takes_partition()
-        )
+        fits = self._merged is None or self._merged.takes_partition()
+        return fits and self.buckets.takes_partition(numbers)
 
     def add_parts(
         self, sets: BatchPartition, first: int, numbers: list[int], closed: Collection[int]
@@ -223,10 +221,10 @@ class PanesWindow(PanesFastPath, Window):
         # Not yet what is closed: it would be frozen, and thawed for its last events.
         if self._merged_at != self._timeline.newest:
             self._update_merge(self._timeline.newest)
-        merged = self._merged
         for n, number in enumerate(numbers, first):
             self.buckets.add_part(number, sets, n, closed=number in closed)
-            if merged is not None and self._inside(number):
+            merged = self._merge_with(number)
+            if merged is not None:
                 merged.add_part(sets, n)
         self.buckets.prune(force=True)
 
@@ -241,20 +239,24 @@ class PanesWindow(PanesFastPath, Window):
                 got="one that was not counted or whose pane has been dropped",
             )
         self.buckets.live(number).revert(*event)
+        merged = self._merge_with(number)
         if self._plan.max_scores is not None:
             # The merge may have wider cells than the panes that remain.
             self._merged = None
-        elif self._merged is not None and self._inside(number):
-            if self._merged.has_whole_weights:
-                self._merged.revert(*event)
-            else:
-                self._merged = None  # of other panes, whose sums are floats
+        elif merged is not None and merged.has_whole_weights:
+            merged.revert(*event)
+        elif merged is not None:
+            self._merged = None  # with float sums of other panes
         self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
     def _inside(self, number: int) -> bool:
         newest = self._merged_at
         return newest is not None and newest - self._panes < number <= newest
+
+    def _merge_with(self, number: int) -> StateSet | None:
+        """The merge, if it was read and this pane is inside."""
+        return self._merged if self._merged is not None and self._inside(number) else None
 
     def _advance(self, *, force: bool = False) -> None:
         """Once a new pane has begun: update the merge, drop old panes, freeze closed ones."""
@@ -327,18 +329,19 @@ class PanesWindow(PanesFastPath, Window):
 
     def check_merge(self, other: Self) -> None:
         self.buckets.check_merge(other.buckets)
-        merged = self._merged
-        for number in () if merged is None else other.buckets:
-            if merged is not None and self._inside(number):
+        for number in other.buckets:
+            merged = self._merge_with(number)
+            if merged is not None:
                 merged.check_merge(other.buckets.read(number))
 
     def merge(self, other: Self) -> None:
         self._advance()
         for number, part in self.buckets.kept_of(other.buckets):
             self.buckets.live(number).merge(part)
-            if self._merged is not None and self._inside(number):
+            merged = self._merge_with(number)
+            if merged is not None:
                 try:
-                    self._merged.merge(part)
+                    merged.merge(part)
                 except StateError:
                     self._merged = None  # more than a state set can hold: the next read says so
         self._advance(force=True)

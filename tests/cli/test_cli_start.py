@@ -72,10 +72,9 @@ def test_evaluate_loads_nothing_of_other_commands(tmp_path: Path) -> None:
     ("command", "own"),
     [
         ("evaluate", {"evaluate"}),
-        ("compare", {"compare", "evaluate"}),
-        # The two save states as evaluate does.
-        ("merge", {"evaluate", "states"}),
-        ("report", {"evaluate", "states"}),
+        ("compare", {"compare"}),
+        ("merge", {"states"}),
+        ("report", {"states"}),
         ("metrics", {"catalogue"}),
         ("init", {"init"}),
         ("demo", {"demo"}),

@@ -708,7 +708,7 @@ def test_a_picture_that_cannot_be_written(run: Command, tmp_path: Path) -> None:
 def test_a_picture_that_fails_at_the_last_moment_does_not_cost_the_report(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    displays = pytest.importorskip("streameval.plots.displays")
+    displays = pytest.importorskip("streameval.plots.display")
 
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")

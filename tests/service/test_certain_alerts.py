@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks import coverage
 from streameval.errors import ConfigError
 from streameval.evaluator.evaluator import Evaluator
-from streameval.service.alerts.observations import Observation, Observer
+from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.checks import check_settings
 from streameval.service.config.evaluators import open_evaluators
@@ -57,11 +57,11 @@ def run_of(*alerts: AlertSettings, **given: Any) -> RunSettings:
     return found
 
 
-def sure(value: float, half: float, support: int = 100) -> Observation:
-    return Observation(Value(value, support, "", value - half, value + half, "wilson"))
+def sure(value: float, half: float, support: int = 100) -> AlertInput:
+    return AlertInput(Value(value, support, "", value - half, value + half, "wilson"))
 
 
-def states(book: AlertBook, *seen: Observation) -> list[str]:
+def states(book: AlertBook, *seen: AlertInput) -> list[str]:
     """The state after each observation, a second apart; in capitals where it was posted."""
     found = []
     for moment, one in enumerate(seen):
@@ -90,15 +90,15 @@ def states(book: AlertBook, *seen: Observation) -> list[str]:
         # The bound itself is within.
         ({"below": 0.75}, [sure(0.7, 0.05)], ["ok"]),
         # An end that is infinite reaches beyond any bound.
-        ({}, [Observation(Value(0.7, 9, "", 0.1, None, "x"))], ["ok"]),
-        ({}, [Observation(Value(0.7, 9, "", None, 0.75, "x"))], ["FIRING"]),
-        ({}, [Observation(Value(0.7, 9, "too few events"))], ["undefined"]),
+        ({}, [AlertInput(Value(0.7, 9, "", 0.1, None, "x"))], ["ok"]),
+        ({}, [AlertInput(Value(0.7, 9, "", None, 0.75, "x"))], ["FIRING"]),
+        ({}, [AlertInput(Value(0.7, 9, "too few events"))], ["undefined"]),
         ({"for_": DurationOrZero("1s")}, [sure(0.7, 0.05), sure(0.7, 0.2)], ["pending", "ok"]),
     ],
 )
 @pytest.mark.parametrize("when", ["certain", "anytime"])
 def test_states_of_an_alert_on_an_interval(
-    given: dict[str, Any], seen: list[Observation], wanted: list[str], when: str
+    given: dict[str, Any], seen: list[AlertInput], wanted: list[str], when: str
 ) -> None:
     assert states(AlertBook([alert(when=when, **given)], "all"), *seen) == wanted
 
@@ -115,7 +115,7 @@ def test_what_is_published_of_an_interval() -> None:
         "firing: low: accuracy is 0.7 [0.65, 0.75] (certainly below 0.8 fires) in window all, "
         "support 100"
     )
-    (state,) = book.judge({"low": Observation(Value(0.7, 9, "too few events"))}, 0).states
+    (state,) = book.judge({"low": AlertInput(Value(0.7, 9, "too few events"))}, 0).states
     assert (state.reason, state.level, state.method) == ("too few events", None, "")
 
 
@@ -174,7 +174,7 @@ def test_the_book_follows_the_model(
         seen = Value(value, support)
         if value is not None and half is not None:
             seen = Value(value, support, "", value - half, value + half, "wilson")
-        (state,) = book.judge({"low": Observation(seen)}, now).states
+        (state,) = book.judge({"low": AlertInput(seen)}, now).states
         assert state.state == model.state(now, seen)
         if later == 3:
             saved = json.loads(json.dumps(book.to_state()))
@@ -184,7 +184,7 @@ def test_the_book_follows_the_model(
 
 def test_an_alert_that_watches_something_else_starts_anew() -> None:
     old = AlertBook([alert()], "all")
-    assert states(old, Observation(Value(0.7, 9))) == ["FIRING"]
+    assert states(old, AlertInput(Value(0.7, 9))) == ["FIRING"]
     saved = json.loads(json.dumps(old.to_state()))
     # As versions before intervals have stored it.
     assert saved["alerts"]["low"]["watched"] == '["accuracy","all",[],0.8,null]'
@@ -207,7 +207,7 @@ def test_an_alert_that_watches_something_else_starts_anew() -> None:
 
 def test_transitions_of_older_versions_are_read() -> None:
     book = AlertBook([alert()], "all")
-    states(book, Observation(Value(0.7, 9)))
+    states(book, AlertInput(Value(0.7, 9)))
     saved = book.to_state()
     for key in ("when", "against", "level", "low", "high", "method", "slices"):
         del saved["unsent"][0][key]
@@ -243,7 +243,7 @@ def counted(settings: RunSettings, right: float = 0.8, events: int = 600) -> dic
 
 
 def observed(settings: RunSettings, evaluators: dict[str, Evaluator]) -> Value:
-    observer = Observer(settings, evaluators, lambda: 0.0)
+    observer = AlertInputs(settings, evaluators, lambda: 0.0)
     return observer.observe(snapshot(), 0)["low"].value
 
 
@@ -289,7 +289,7 @@ def test_against_the_window_before() -> None:
     assert (found.value, found.low, found.high) == (wanted.value, wanted.low, wanted.high)
     assert (found.method, found.support) == ("mover", 120)
     book = AlertBook(settings.alert, "five", settings)
-    (transition,) = book.judge({"low": Observation(found)}, 0).transitions
+    (transition,) = book.judge({"low": AlertInput(found)}, 0).transitions
     assert "against the window before (below -0.1 fires) in window five" in transition.text
 
 
@@ -366,7 +366,7 @@ def rows_of(*accuracies: float, support: int = 200) -> list[Slice]:
 def test_any_slice() -> None:
     watched = alert(slice="any", when="certain", min_support=100)
     settings = run_of(watched, evaluator=SLICES)
-    observer = Observer(settings, {}, lambda: 0.0)
+    observer = AlertInputs(settings, {}, lambda: 0.0)
     book = AlertBook(settings.alert, "all", settings)
 
     def look(rows: list[Slice], now: int) -> Any:
@@ -389,7 +389,7 @@ def test_any_slice() -> None:
 def test_of_alike_slices_any_seldom_fires() -> None:
     """At the bound itself, the hardest case: some slice is named with 5 % chance at most."""
     settings = run_of(alert(slice="any", when="certain"), evaluator=SLICES)
-    observer = Observer(settings, {}, lambda: 0.0)
+    observer = AlertInputs(settings, {}, lambda: 0.0)
     rng = random.Random(6)
     fired = by_value = 0
     for _ in range(40):
@@ -407,7 +407,7 @@ def test_volume_and_quarantine_are_of_the_last_minutes() -> None:
         name="bad", metric="quarantine", below=None, above=0.1, per=Duration("5m"), when="certain"
     )
     settings = run_of(volume, bad)
-    observer = Observer(settings, {}, lambda: 0.0)
+    observer = AlertInputs(settings, {}, lambda: 0.0)
     book = AlertBook(settings.alert, "all", settings)
     partition = published(slices=0).partitions[0]
 
@@ -435,7 +435,7 @@ def test_volume_and_quarantine_are_of_the_last_minutes() -> None:
 
 def test_lag_is_summed() -> None:
     settings = run_of(alert(metric="lag", below=None, above=100.0))
-    observer = Observer(settings, {}, lambda: 0.0)
+    observer = AlertInputs(settings, {}, lambda: 0.0)
     one = published(slices=0).partitions[0]
     for lags, value in (([60, None, 50], 110), ([None], None)):
         partitions = [msgspec.structs.replace(one, lag=lag) for lag in lags]
@@ -447,7 +447,7 @@ def test_coverage_can_be_certain() -> None:
     watched = alert(metric="label_coverage", when="certain", below=0.95)
     settings = run_of(watched, join=JoinSettings())
     data = published(slices=0)
-    found = Observer(settings, {}, lambda: 0.0).observe(data, 0)["low"].value
+    found = AlertInputs(settings, {}, lambda: 0.0).observe(data, 0)["low"].value
     assert data.join is not None
     low, high = wilson(0.9166 * 5000, 5000, 0.95)
     assert (found.value, found.low, found.high) == (0.9166, low, high)
@@ -458,7 +458,7 @@ def test_reading_evaluators_is_bounded() -> None:
     settings = run_of(alert(when="certain"))
     evaluators = counted(settings)
     now = [0.0]
-    observer = Observer(settings, evaluators, lambda: now[0])
+    observer = AlertInputs(settings, evaluators, lambda: now[0])
     reads = []
     make = observer._read["low"]._make
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StateError
-from streameval.service.alerts.observations import Observation, Observer
+from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook, AlertChanges
 from streameval.service.config.settings import (
     AlertSettings,
@@ -41,7 +41,7 @@ def steps(kept: AlertBook, *values: float | Value | None, start: int = 0) -> lis
     found = []
     for moment, value in enumerate(values, start):
         seen = value if isinstance(value, Value) else Value(value, 100)
-        judgement = kept.judge({"low": Observation(seen)}, moment * SECOND)
+        judgement = kept.judge({"low": AlertInput(seen)}, moment * SECOND)
         told = [transition.event for transition in judgement.transitions]
         found.append(told[0].upper() if told else judgement.states[0].state)
     return found
@@ -86,8 +86,8 @@ def test_states(given: dict[str, Any], values: list[Any], states: list[str]) -> 
 
 def test_what_readers_see() -> None:
     kept = book(alert(window="hour", slice={"country": "PT"}, min_support=10))
-    kept.judge({"low": Observation(Value(0.9, 10))}, 5 * SECOND)
-    judgement = kept.judge({"low": Observation(Value(0.75, 12))}, 7 * SECOND)
+    kept.judge({"low": AlertInput(Value(0.9, 10))}, 5 * SECOND)
+    judgement = kept.judge({"low": AlertInput(Value(0.75, 12))}, 7 * SECOND)
     state = judgement.states[0]
     assert {name: getattr(state, name) for name in state.__struct_fields__} == {
         "name": "low",
@@ -116,12 +116,10 @@ def test_what_readers_see() -> None:
     assert transition.text == (
         "firing: low: f1 is 0.75 (below 0.8 fires) in window hour, country=PT, support 12"
     )
-    (state,) = kept.judge({"low": Observation(Value(0.9, 3))}, 9 * SECOND).states
+    (state,) = kept.judge({"low": AlertInput(Value(0.9, 3))}, 9 * SECOND).states
     assert (state.state, state.since) == ("firing", "1970-01-01T00:00:07Z")
     assert state.reason == "support 3, less than 10"
-    (state,) = kept.judge(
-        {"low": Observation(Value(math.nan, 3, "no positive"))}, 9 * SECOND
-    ).states
+    (state,) = kept.judge({"low": AlertInput(Value(math.nan, 3, "no positive"))}, 9 * SECOND).states
     assert (state.value, state.reason) == (None, "no positive")
     (state,) = kept.judge({}, 9 * SECOND).states
     assert state.reason == "not computed"
@@ -153,7 +151,7 @@ def test_values_out_of_what_is_published() -> None:
         alert(name="no join", metric="label_coverage"),
     ]
     whole = RunSettings(alert=alerts, window=[WindowSettings(name="all")])
-    found = Observer(whole, {}, lambda: 0.0).observe(snapshot, 0)
+    found = AlertInputs(whole, {}, lambda: 0.0).observe(snapshot, 0)
     assert {name: seen.value for name, seen in found.items()} == {
         "total": Value(0.5, 7),
         "hour": Value(None, 0, "no events"),
@@ -178,7 +176,7 @@ def test_a_restart_neither_forgets_nor_tells_twice() -> None:
     assert steps(kept, 0.7) == ["FIRING"]
     kept = reopened(kept)
     assert steps(kept, None, 0.7, 0.9, start=5) == ["firing", "firing", "RESOLVED"]
-    assert kept.judge({"low": Observation(Value(0.7, 1))}, 0).transitions[0].number == 3
+    assert kept.judge({"low": AlertInput(Value(0.7, 1))}, 0).transitions[0].number == 3
 
 
 def test_a_changed_alert_starts_anew_and_a_longer_wait_does_not() -> None:
@@ -243,7 +241,7 @@ def test_restarts_change_nothing_and_tellings_alternate(
         now += later * SECOND
         if n in restarts:
             restarted = reopened(restarted, watched)
-        seen = {"low": Observation(Value(value, support))}
+        seen = {"low": AlertInput(Value(value, support))}
         judgement: AlertChanges = plain.judge(seen, now)
         assert restarted.judge(seen, now) == judgement
         told += [transition.event for transition in judgement.transitions]

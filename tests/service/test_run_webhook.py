@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from streameval.errors import ConfigError
-from streameval.service.alerts.observations import Observation
+from streameval.service.alerts.inputs import AlertInput
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.alerts.transition import Transition
 from streameval.service.alerts.webhook import Webhook
@@ -89,7 +89,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def transitions(count: int) -> list[Transition]:
     book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
     for n in range(count):
-        book.judge({"low": Observation(Value(0.9 if n % 2 else 0.7, 5))}, n)
+        book.judge({"low": AlertInput(Value(0.9 if n % 2 else 0.7, 5))}, n)
     return book.unsent
 
 

@@ -193,6 +193,11 @@ def test_label_texts_are_safe_and_stay_apart(one: str, other: str) -> None:
     assert (safe == label_text(other)) == (one == other)
 
 
+def test_a_series_keeps_its_label() -> None:
+    assert label_text("country=PT") == "country=PT"
+    assert label_text("a\nb") == "a\ufffdb #7e18f737"
+
+
 def test_scrapes_within_a_second_share_a_text(running: Running) -> None:
     first = scrape(running)
     running.clock.now += 0.5

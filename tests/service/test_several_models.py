@@ -20,7 +20,7 @@ import streameval as se
 from streameval.errors import ConfigError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.slices import slice_name
-from streameval.service.alerts.observations import Observation, Observer
+from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import resolved, settings_from_text
@@ -28,7 +28,8 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
 from streameval.service.loop import Runner
 from streameval.service.service import run_service
-from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, Value
+from streameval.service.snapshot import Checkpoint, Snapshot, Value
+from streameval.service.snapshot_builder import SnapshotBuilder
 from streameval.service.store.valid_from import ValidFrom
 from streameval.state_files.codec import decompressed
 from streameval.uncertainty.multiple_testing import holm
@@ -392,7 +393,7 @@ def watched(alert: str, text: str = CONFIG) -> tuple[Value, Comparison, RunSetti
     settings = settings_from_text(f"{text}\n[[alert]]\nname = 'worse'\n{alert}")
     _, snapshot, whole = published(text)
     evaluations = {"all": whole, "recent": whole}
-    found = Observer(settings, evaluations, lambda: 1e9).observe(snapshot, 1_000_000)
+    found = AlertInputs(settings, evaluations, lambda: 1e9).observe(snapshot, 1_000_000)
     return found["worse"].value, whole, settings
 
 
@@ -419,7 +420,7 @@ def test_alerts_compare_models(metric: str, when: str, method: str, part: str) -
     if when != "value":
         assert (found.low, found.high) == (wanted.low, wanted.high)
     book = AlertBook(settings.alert, "all", settings)
-    (state,) = book.judge({"worse": Observation(found)}, 0).states
+    (state,) = book.judge({"worse": AlertInput(found)}, 0).states
     assert (state.state, state.model, state.against) == ("ok", "challenger", "champion")
 
 
@@ -427,16 +428,16 @@ def test_an_alert_between_models_fires_in_words() -> None:
     keys = "metric = 'error_rate'\nbelow = 0\nmodel = 'challenger'\nwhen = 'certain'"
     found, _, settings = watched(keys)
     book = AlertBook(settings.alert, "all", settings)
-    (transition,) = book.judge({"worse": Observation(found)}, 0).transitions
+    (transition,) = book.judge({"worse": AlertInput(found)}, 0).transitions
     assert transition.text.startswith("firing: worse: error_rate of challenger is -0.")
     assert "against champion (certainly below 0 fires) in window all" in transition.text
     again = AlertBook(settings.alert, "all", settings)
     again.restore(json.loads(json.dumps(book.to_state())))
-    assert again.judge({"worse": Observation(found)}, 1).transitions == []
+    assert again.judge({"worse": AlertInput(found)}, 1).transitions == []
     third = msgspec.structs.replace(settings.alert[0], model="third")
     fresh = AlertBook([third], "all", settings)
     fresh.restore(json.loads(json.dumps(book.to_state())))
-    assert fresh.judge({"worse": Observation(found)}, 1).transitions != []
+    assert fresh.judge({"worse": AlertInput(found)}, 1).transitions != []
 
 
 @pytest.mark.parametrize(
@@ -666,7 +667,7 @@ def test_an_alert_watches_the_challenger_that_it_names() -> None:
             score={"champion": row["s1"], "challenger": row["s2"], "third": 1 - row["s1"]},
             slices={"country": row["country"]},
         )
-    observer = Observer(settings, {"all": whole}, lambda: 1e9)
+    observer = AlertInputs(settings, {"all": whole}, lambda: 1e9)
     found = observer._value_of(settings.alert[0])
     wanted = whole.difference("accuracy", a="third")
     assert (found.value, found.low) == (wanted.value, wanted.low)

@@ -20,14 +20,8 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import (
-    Checkpoint,
-    Part,
-    Snapshot,
-    SnapshotBuilder,
-    Value,
-    is_resampled,
-)
+from streameval.service.snapshot import Checkpoint, Snapshot, Value
+from streameval.service.snapshot_builder import CachedPart, SnapshotBuilder, is_resampled
 from streameval.service.store.valid_from import ValidFrom
 
 pytestmark = pytest.mark.backend_independent
@@ -291,7 +285,7 @@ def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch
     found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
     assert found.reports["all"].metrics["average_precision"].method == "bootstrap"
     assert evaluators["all"].total.distinct_scores > 300
-    monkeypatch.setattr("streameval.service.snapshot.MOST_RESAMPLED", 300)
+    monkeypatch.setattr("streameval.service.snapshot_builder.MOST_RESAMPLED", 300)
     found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
     assert found.reports["all"].metrics["average_precision"].method == ""
     assert found.reports["all"].metrics["accuracy"].method == "wilson"
@@ -304,7 +298,7 @@ def test_a_part_waits_until_it_can_afford_what_it_is_expected_to_take() -> None:
         made.append(clock.now)
         return len(made)
 
-    part = Part(make, lambda: expected[0])
+    part = CachedPart(make, lambda: expected[0])
     part.refresh(clock, 0.1, 0, force=False)
     expected[0] = 2.0
     for _ in range(25):

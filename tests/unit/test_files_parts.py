@@ -26,8 +26,9 @@ from streameval.records import parts
 from streameval.records.blocks import LinesWithin
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import Feed
-from streameval.records.request import CALL, Request
 from streameval.records.sources import find_sources, read_source
+from streameval.records.spec import Spec
+from streameval.records.wording import CALL
 from tests.support.command_runs import in_process
 
 ROWS = 3_000
@@ -109,12 +110,12 @@ WRITERS: dict[str, Callable[[Path, dict[str, list[Any]]], None]] = {
 }
 
 
-def in_parts(request: Request, paths: list[str], *, skip: bool = False) -> Feed | None:
+def in_parts(request: Spec, paths: list[str], *, skip: bool = False) -> Feed | None:
     sources = find_sources(paths)
     return parts.counted_in_parts(request, sources, LabelTypes(), skip=skip, workers=2)
 
 
-def by_one(request: Request, paths: list[str], *, skip: bool = False) -> Feed:
+def by_one(request: Spec, paths: list[str], *, skip: bool = False) -> Feed:
     feed, types = Feed(request, skip=skip), LabelTypes()
     for source in find_sources(paths):
         for chunk in read_source(source, request.wanted(), types, io.BytesIO()):
@@ -135,22 +136,22 @@ def assert_same(feed: Feed | None, other: Feed) -> None:
 
 
 REQUESTS = {
-    "scores": Request(score="score", positive="spam", wording=CALL),
-    "labels": Request(y_pred="y_true", wording=CALL),
-    "weights and slices": Request(
+    "scores": Spec(score="score", positive="spam", wording=CALL),
+    "labels": Spec(y_pred="y_true", wording=CALL),
+    "weights and slices": Spec(
         score="score", positive="spam", weight="weight", slices=(("country",), ("country", "user"))
     ),
-    "bootstrap": Request(
+    "bootstrap": Spec(
         score="score", positive="spam", unit="user", more={"bins": 4}, metrics=("accuracy",)
     ),
-    "limited scores": Request(score="weight", positive="spam", max_scores=1024),
+    "limited scores": Spec(score="weight", positive="spam", max_scores=1024),
 }
 
 
 @pytest.mark.parametrize("ending", WRITERS)
 @pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
 def test_parts_have_the_bytes_of_the_whole(
-    small_tasks: None, tmp_path: Path, ending: str, request_: Request
+    small_tasks: None, tmp_path: Path, ending: str, request_: Spec
 ) -> None:
     table = rows_of(7)
     if ending == "csv":  # a row that is cut inside its quotes has another test
@@ -167,7 +168,7 @@ def test_many_files_of_several_formats(small_tasks: None, tmp_path: Path) -> Non
         table = rows_of(number, 20 + 40 * number)
         del table["country"]
         WRITERS[ending](folder / f"{number:02}.{ending}", table)
-    request = Request(score="score", positive="spam", slices=(("country",),))
+    request = Spec(score="score", positive="spam", slices=(("country",),))
     assert_same(in_parts(request, [str(tmp_path)]), by_one(request, [str(tmp_path)]))
 
 
@@ -201,7 +202,7 @@ def test_whatever_the_bytes_are_and_wherever_they_are_cut(
     path = tmp_path_factory.mktemp("cut") / f"a.{ending}"
     head = b"y_true,score\na,1\nb,2\n"
     path.write_bytes((head if ending == "csv" else b'{"y_true": "a", "score": 1}\n' * 2) + data)
-    request = Request(score="score", positive="a", slices=(("y_true",),))
+    request = Spec(score="score", positive="a", slices=(("y_true",),))
     with cut_at(size, InThisProcess):
         feed = in_parts(request, [str(path)], skip=True)
     if feed is not None:
@@ -225,7 +226,7 @@ def test_the_first_bad_records_of_all_parts_in_their_order(
         if not number:
             table["score"][:2] = [0.5, 0.5]
         WRITERS[ending](folder / f"{number}.{ending}", table)
-    request = Request(score="score", positive="a", negative="b")
+    request = Spec(score="score", positive="a", negative="b")
     size = data.draw(st.integers(40, 900))
     sources = find_sources([str(folder)])
     with cut_at(size, InThisProcess):
@@ -261,7 +262,7 @@ def test_bad_records_have_the_lines_of_their_files(small_tasks: None, tmp_path: 
             table["score"][row] = "none"
         table["y_true"][800] = "eggs"
         WRITERS[ending](tmp_path / f"{name}.{ending}", table)
-    request = Request(score="score", positive="spam", negative="ham")
+    request = Spec(score="score", positive="spam", negative="ham")
     feed = in_parts(request, [str(tmp_path)], skip=True)
     whole = by_one(request, [str(tmp_path)], skip=True)
     assert_same(feed, whole)
@@ -283,14 +284,14 @@ def changed(path: Path, **at: tuple[int, Any]) -> list[str]:
     return [str(path)]
 
 
-SCORES = Request(score="score", positive="spam", weight="weight", slices=(("user",),))
+SCORES = Spec(score="score", positive="spam", weight="weight", slices=(("user",),))
 ONLY_BY_ONE = {
     "a bad record stops the run": (SCORES, {"score": (2_900, "x")}),
     "a record that the evaluator refuses": (SCORES, {"y_true": (2_900, 3)}),
     "a weight that is not whole": (SCORES, {"weight": (2_900, 0.5)}),
     "a weight that is not whole, in the first records": (SCORES, {"weight": (1, 0.5)}),
     "more slices than are kept": (
-        Request(score="score", positive="spam", slices=(("user",),), max_slices=50),
+        Spec(score="score", positive="spam", slices=(("user",),), max_slices=50),
         {"user": (2_900, "other")},
     ),
 }
@@ -298,7 +299,7 @@ ONLY_BY_ONE = {
 
 @pytest.mark.parametrize(("request_", "change"), ONLY_BY_ONE.values(), ids=ONLY_BY_ONE)
 def test_what_is_left_to_one_process(
-    small_tasks: None, tmp_path: Path, request_: Request, change: dict[str, Any]
+    small_tasks: None, tmp_path: Path, request_: Spec, change: dict[str, Any]
 ) -> None:
     assert in_parts(request_, changed(tmp_path / "a.jsonl", **change)) is None
 
@@ -306,7 +307,7 @@ def test_what_is_left_to_one_process(
 def test_labels_that_parts_discover(small_tasks: None, tmp_path: Path) -> None:
     """Each part finds the negative label by itself."""
     path = tmp_path / "a.jsonl"
-    request = Request(score="score", positive="spam")
+    request = Spec(score="score", positive="spam")
     table = rows_of(1)
     table["y_true"][:100] = ["spam"] * 100
     write_jsonl(path, table)
@@ -319,7 +320,7 @@ def test_labels_that_parts_discover(small_tasks: None, tmp_path: Path) -> None:
 
 
 def test_parts_that_discover_other_labels_are_refused(tmp_path: Path) -> None:
-    request = Request(score="score", positive="spam")
+    request = Spec(score="score", positive="spam")
 
     def count(feed: Feed, name: str) -> Feed:
         write_jsonl(tmp_path / name, {"y_true": ["spam", name], "score": [0.5, 0.5]})
@@ -339,7 +340,7 @@ def test_labels_that_only_some_parts_have(small_tasks: None, tmp_path: Path) -> 
     table = rows_of(1)
     table["y_true"][2_900] = "eggs"
     write_jsonl(tmp_path / "a.jsonl", table)
-    request = Request(y_pred="country")
+    request = Spec(y_pred="country")
     with pytest.raises(InputError, match="some of the labels"):
         by_one(request, [str(tmp_path)])
     feed = in_parts(request, [str(tmp_path)])
@@ -355,7 +356,7 @@ def test_rows_that_are_cut_inside_their_quotes(small_tasks: None, tmp_path: Path
     table = rows_of(5)
     table["country"] = ["a\n" * 300, "b"] * (ROWS // 2)
     write_csv(tmp_path / "a.csv", table)
-    request = Request(score="score", positive="spam")
+    request = Spec(score="score", positive="spam")
     feed = in_parts(request, [str(tmp_path)])
     assert feed is None
     assert se.evaluate(str(tmp_path), score="score", positive="spam").total.support == ROWS
@@ -402,7 +403,7 @@ def test_an_empty_file_is_no_less_an_error_in_a_task_of_its_own(
     # Tasks of 1,000 and then of 2,000 bytes, of which the last ends with the file.
     full.write_text("y_true,score\n" + "1,0.2345\n0,0.1234\n" * 499 + "0,.5\n")
     empty.touch()
-    request, paths = Request(score="score"), [str(full), str(empty)]
+    request, paths = Spec(score="score"), [str(full), str(empty)]
     assert full.stat().st_size == 9_000
     assert in_parts(request, paths) is None
     with pytest.raises(InputError, match="an empty file"):
@@ -474,13 +475,13 @@ def test_workers_are_about_files() -> None:
 
 
 def test_small_files_are_counted_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = Request(score="score", positive="spam")
+    request = Spec(score="score", positive="spam")
     sources = find_sources(changed(tmp_path / "a.jsonl"))
     monkeypatch.setattr(parts, "_cores", lambda: 8)
     assert parts.processes(None, request, sources) == 1
     monkeypatch.setattr(parts, "LEAST_BYTES", 1_000)
     assert parts.processes(None, request, sources) == 8
-    assert parts.processes(None, Request(score="score", window=se.Last(9)), sources) == 1
+    assert parts.processes(None, Spec(score="score", window=se.Last(9)), sources) == 1
 
 
 @pytest.mark.parametrize("format", ["table", "json"])

@@ -44,6 +44,7 @@ LAYERS_OF_SERVICE = [
     "store",
     "join",
     "snapshot",
+    "snapshot_builder",
     "alerts",
     "upkeep",
     ("counting", "reload"),

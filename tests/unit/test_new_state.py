@@ -349,3 +349,12 @@ def test_states_of_ones_own_keep_the_fast_path_of_the_others(
         if n == 2 and window is None:
             assert checked.count("ev") == 1  # which opens the slice
     ev._check()
+
+
+def test_a_plan_that_was_made_before_has_no_state_that_is_registered_later() -> None:
+    before = se.Evaluator().plan
+    assert se.Evaluator().plan is before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STATES, LIMIT_ROW.name, LIMIT_ROW)
+        assert se.Evaluator().plan.keeps == before.keeps | {LIMIT_ROW.name}
+    assert se.Evaluator().plan == before

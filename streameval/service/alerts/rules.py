@@ -19,7 +19,7 @@ from streameval.errors import StateError, StoreError, shown
 from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import iso_time
-from streameval.service.alerts.observations import Observation, Observer
+from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.transition import Transition
 from streameval.service.config.settings import (
     LAG,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NO_SETTINGS = RunSettings()
-_NOT_COMPUTED = Observation(Value(None, 0, "not computed"))
+_NOT_COMPUTED = AlertInput(Value(None, 0, "not computed"))
 
 _MOST_UNSENT = 1000
 """Transitions kept for a webhook that does not answer; older ones are dropped."""
@@ -71,27 +71,14 @@ class _Book(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AlertBook:
-    """The alerts of a run.
+    """The alerts of a run: their states, and the transitions that are not delivered yet."""
 
-    An alert is ``ok``; ``pending`` while its bound is crossed for less than its
-    for-duration; ``firing`` after that; ``undefined`` while its metric has no value
-    or too little support. A firing alert fires until a value within the
-    bound is seen: a missing value does not resolve it.
-
-    An alert on the interval (``when`` is certain or anytime) crosses its bound when the whole
-    interval is beyond it, and is resolved by a value within the bound. In between, where the
-    value is beyond the bound and an end of the interval is not, a firing alert keeps firing
-    and another one is ok. An alert on any slice crosses its bound while it names a slice.
-
-    Transitions stay in :attr:`unsent`, and in the saved state, until they are
-    discarded; a run without a webhook discards them at once.
-
-    >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
-    >>> book.judge({"low": Observation(Value(0.7, 100))}, now=0).transitions[0].text
-    'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
-    >>> book.judge({"low": Observation(Value(0.7, 100))}, now=5).transitions
-    []
-    """
+    # An alert is ok; pending while its bound is crossed for less than its for-duration; firing
+    # after that; undefined while its metric has no value or too little support. A firing alert
+    # fires until a value within the bound is seen: a missing value does not resolve it. An alert on
+    # the interval crosses its bound when the whole interval is beyond it, and is resolved by a
+    # value within the bound. In between a firing alert keeps firing and another one is ok. An alert
+    # on any slice crosses its bound while it names a slice.
 
     __slots__ = ("_alerts", "_first", "_levels", "_memory", "_models", "_next", "_unsent")
 
@@ -109,11 +96,11 @@ class AlertBook:
         self._next = 1
         self._unsent: dict[int, Transition] = {}
 
-    def judge(self, observed: Mapping[str, Observation], now: int) -> AlertChanges:
+    def judge(self, inputs: Mapping[str, AlertInput], now: int) -> AlertChanges:
         """The states under these values."""
         changes = AlertChanges([], [])
         for alert, wait in self._alerts:
-            seen, slices = observed.get(alert.name, _NOT_COMPUTED)
+            seen, slices = inputs.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]
             before = memory.state
             reason = _reason(alert, seen)
@@ -139,11 +126,10 @@ class AlertBook:
             del self._unsent[next(iter(self._unsent))]
         return changes
 
-    def states(self, observed: Mapping[str, Observation]) -> list[AlertState]:
+    def states(self, inputs: Mapping[str, AlertInput]) -> list[AlertState]:
         """The states as they are, beside these values, which are not judged."""
         return [
-            self._shown(alert, *observed.get(alert.name, _NOT_COMPUTED))
-            for alert, _ in self._alerts
+            self._shown(alert, *inputs.get(alert.name, _NOT_COMPUTED)) for alert, _ in self._alerts
         ]
 
     def _shown(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> AlertState:
@@ -314,7 +300,7 @@ class Alerts:
 
     def _read(self, settings: RunSettings) -> None:
         self._book = AlertBook(settings.alert, settings.window[0].name, settings)
-        self._observer = Observer(settings, self._evaluators, self._clock)
+        self._inputs = AlertInputs(settings, self._evaluators, self._clock)
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
         """Apply other settings; alerts that are the same keep their state."""
@@ -331,7 +317,7 @@ class Alerts:
     def judge(self, snapshot: Snapshot, *, post: bool = True) -> list[AlertState]:
         """The alerts' states under a snapshot; logs those that changed."""
         now = self._now()
-        judgement = self._book.judge(self._observer.observe(snapshot, now), now)
+        judgement = self._book.judge(self._inputs.observe(snapshot, now), now)
         for transition in judgement.transitions:
             level = logging.WARNING if transition.event == "firing" else logging.INFO
             log.log(level, "alert %s", transition.text)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation
-from streameval.service.alerts.observations import Observer
+from streameval.service.alerts.inputs import AlertInputs
 from streameval.service.alerts.rules import AlertBook, Alerts, restore_alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import RunSettings
@@ -29,7 +29,7 @@ ALERTS_UNIT = "alerts"
 """The unit of a shared store with the states of alerts; no worker claims it."""
 
 
-def are_shared(settings: RunSettings) -> bool:
+def is_group(settings: RunSettings) -> bool:
     """Whether workers share an evaluation, of which none can judge alerts by itself."""
     return settings.kafka is not None and settings.kafka.assignment == "group"
 
@@ -44,8 +44,8 @@ class AlertReader:
         clock: Callable[[], float],
     ) -> None:
         self._book = AlertBook(settings.alert, settings.window[0].name, settings)
-        self._observer = Observer(settings, evaluators, clock)
-        self.unit = ALERTS_UNIT if are_shared(settings) else ONE_UNIT
+        self._inputs = AlertInputs(settings, evaluators, clock)
+        self.unit = ALERTS_UNIT if is_group(settings) else ONE_UNIT
         """The unit of the store that has the states."""
 
     def read(self, connection: Connection) -> None:
@@ -54,7 +54,7 @@ class AlertReader:
 
     def states(self, snapshot: Snapshot, now: int) -> list[AlertState]:
         """The states as they were read, beside the values of a snapshot."""
-        return self._book.states(self._observer.observe(snapshot, now))
+        return self._book.states(self._inputs.observe(snapshot, now))
 
 
 class SharedAlerts:

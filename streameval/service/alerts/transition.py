@@ -29,7 +29,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     when: When = "value"
     against: str = ""
     model: str = ""
-    """Whose metric it is; empty: of the only or first model."""
+    """The model that the metric is of; empty: the only or first model."""
     level: float | None = None
     low: float | None = None
     high: float | None = None

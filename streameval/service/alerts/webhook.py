@@ -30,14 +30,11 @@ _LONGEST_DELAY = 60.0
 
 
 class Webhook:
-    """Posts transitions of alerts, one after another, in a thread; callers never wait.
+    """Posts transitions of alerts, one after another, in a thread; callers never wait."""
 
-    A post that is not answered with 2xx is tried again after 1, 2, 4 … seconds;
-    one that is answered with 4xx (but 408 and 429) or a redirect is given up, as
-    trying again would not help. While 1,000 wait, further ones are dropped.
-    :meth:`finished` returns what was posted or given up. Neither the token nor
-    the address but for its host is ever logged.
-    """
+    # A post that is not answered with 2xx is tried again after 1, 2, 4 … seconds; one that is
+    # answered with 4xx (but 408 and 429) or a redirect is given up, as trying again would not help.
+    # Neither the token nor the address but for its host is ever logged.
 
     def __init__(
         self,

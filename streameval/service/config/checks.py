@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from streameval.errors import (
     InputError,
@@ -16,15 +17,16 @@ from streameval.evaluator.comparison import checked_models
 from streameval.events.time import duration_text
 from streameval.metrics.registry import find
 from streameval.records.json_record import split_path
+from streameval.records.rules import check_metric, check_spec
 from streameval.service.config.address import is_postgres, parse_address
 from streameval.service.config.evaluators import (
     ahead_limit,
     evaluator_of,
     given_kinds,
-    has_scores,
     kind_of_settings,
     open_reference,
     slice_fields,
+    spec_of,
     window_keys,
     window_of_alert,
     window_spec_of,
@@ -180,27 +182,10 @@ def _check_models(settings: RunSettings) -> None:
 
 
 def _check_fields(settings: RunSettings) -> None:
-    fields, task = settings.fields, settings.evaluator.task
-    if fields.y_pred is None and not has_scores(fields):
-        raise InputError(
-            "fields",
-            expected="score, y_pred or proba: where a record has its prediction",
-            got="none of them",
-            remedy='add score = "score" under [fields]',
-        )
-    if fields.score is not None and fields.proba is not None:
-        raise OptionError.conflicts("fields.proba", "fields.score", remedy="give one of them")
-    if fields.score is not None and "score" not in TASKS[task].fields:
-        raise InputError(
-            "fields.score",
-            expected="y_pred or proba in a multi-class run",
-            got="score",
-            remedy='or set evaluator.task = "binary"',
-        )
+    fields, spec = settings.fields, spec_of(settings)
+    check_spec(replace(spec, metrics=None))
     if fields.y_true is None and (settings.join is None or fields.label.y_true is None):
         raise InputError("fields.y_true", expected="where a record has its label", got="nothing")
-    if fields.time_unit is not None and fields.time is None and fields.label.time is None:
-        raise OptionError.requires("fields.time_unit", "fields.time")
     if settings.join is None:
         for name in _LABEL_PATHS:
             if getattr(fields.label, name) is not None:
@@ -306,20 +291,9 @@ def _check_evaluator(settings: RunSettings) -> None:
             got="nothing",
             remedy="otherwise the first other label of a record would become the negative one",
         )
-    if not chosen.probabilities:
-        this = "evaluator.probabilities = false"
-        if binary:
-            remedy = "binary scores may be any numbers: name their field in fields.score"
-            raise OptionError.requires(this, 'evaluator.task = "multiclass"', remedy=remedy)
-        for key, value in (
-            ("evaluator.labels", chosen.labels),
-            ("fields.proba", settings.fields.proba),
-        ):
-            if value is None:
-                remedy = "an event has a score of each label"
-                raise OptionError.requires(this, key, remedy=remedy)
+    spec = spec_of(settings)
     for n, name in enumerate(chosen.metrics or []):
-        _check_metric(settings, f"evaluator.metrics[{n}]", name)
+        check_metric(spec, name, f"evaluator.metrics[{n}]")
     if chosen.metrics is not None and not chosen.metrics:
         raise InputError("evaluator.metrics", expected="names of metrics", got="an empty list")
     try:
@@ -327,22 +301,6 @@ def _check_evaluator(settings: RunSettings) -> None:
     except InputError as error:
         key = error.field if error.position is None else f"{error.field}[{error.position}]"
         raise InputError(f"evaluator.{key}", expected=error.expected, got=error.got) from None
-
-
-def _check_metric(settings: RunSettings, key: str, name: str) -> None:
-    task = settings.evaluator.task
-    expected = f"a metric of a {task} task"
-    try:
-        row = find(name, task)
-    except MetricError as error:
-        raise InputError(key, expected=expected, got=shown(name), remedy=str(error)) from None
-    if row.ordered:
-        remedy = "it is about the order of events, which partitions do not keep"
-        raise InputError(key, expected="a metric of counts", got=shown(name), remedy=remedy)
-    if row.needs_scores and not has_scores(settings.fields):
-        given = [f"fields.{use}" for use in ("score", "proba") if use in TASKS[task].fields]
-        wanted = " or ".join(given)
-        raise OptionError.requires(key, wanted, remedy=f"{shown(name)} is computed from scores")
 
 
 def _check_windows(settings: RunSettings) -> None:
@@ -390,7 +348,7 @@ def _check_alerts(settings: RunSettings) -> None:
         if alert.metric in RUN_METRICS:
             _check_run_metric(settings, key, alert)
         else:
-            _check_metric(settings, f"{key}.metric", alert.metric)
+            check_metric(spec_of(settings), alert.metric, f"{key}.metric")
             if alert.per is not None:
                 raise OptionError.requires(f"{key}.per", f'{key}.metric = "{VOLUME}"')
         if (alert.below is None) == (alert.above is None):

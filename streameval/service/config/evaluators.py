@@ -11,6 +11,8 @@ from streameval.errors import ConfigError, StateError, StreamevalError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation
 from streameval.evaluator.evaluator import Evaluator, load
 from streameval.metrics.registry import USUAL_METRICS, find
+from streameval.records.spec import Spec
+from streameval.records.wording import KEYS
 from streameval.service.config.settings import (
     DEFAULT_MAX_SCORES,
     EXACT,
@@ -18,7 +20,6 @@ from streameval.service.config.settings import (
     RUN_METRICS,
     AlertSettings,
     Duration,
-    FieldSettings,
     JoinSettings,
     RunSettings,
     WindowSettings,
@@ -34,23 +35,49 @@ KEPT = "kept"
 """The key of what windows keep in a :func:`fingerprint`."""
 
 
+def spec_of(settings: RunSettings, window: WindowSettings | None = None) -> Spec:
+    """What a run evaluates, of the first of its models and in one of its windows; unchecked.
+
+    Event times are microseconds in the arguments of its evaluator.
+    """
+    chosen, fields = settings.evaluator, settings.fields
+    kept = retention_of(settings, window or WindowSettings(name="all"))
+    names = kept_metrics(settings)
+    return Spec(
+        y_true=fields.y_true or "",
+        y_pred=_of_one_model(fields.y_pred),
+        score=_of_one_model(fields.score),
+        proba=fields.proba,
+        weight=fields.weight,
+        time=fields.time or fields.label.time,
+        time_unit=fields.time_unit,
+        task=chosen.task,
+        labels=None if chosen.labels is None else tuple(chosen.labels),
+        metrics=None if names is None else tuple(names),
+        window=None if window is None else window_spec_of(window, settings.join),
+        slices=tuple(tuple(slice_fields(part)) for part in chosen.slices),
+        max_slices=chosen.max_slices,
+        max_scores=None if kept.max_scores == EXACT else kept.max_scores,
+        intervals=kept.interval_sums,
+        probabilities=chosen.probabilities,
+        more={
+            "bins": chosen.bins,
+            "labels": chosen.labels,
+            "time_unit": "us",
+            **{name: getattr(chosen, name) for name in TASKS[chosen.task].options},
+        },
+        wording=KEYS,
+    )
+
+
+def _of_one_model(paths: str | dict[str, str] | None) -> str | None:
+    return next(iter(paths.values()), None) if isinstance(paths, dict) else paths
+
+
 def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
     """A new evaluator of one model for a window; its event times are microseconds."""
-    chosen, kept = settings.evaluator, retention_of(settings, window)
-    options: dict[str, Any] = {
-        "labels": chosen.labels,
-        "metrics": kept_metrics(settings),
-        "bins": chosen.bins,
-        "window": window_spec_of(window, settings.join),
-        "slices": [one if isinstance(one, str) else tuple(one) for one in chosen.slices],
-        "max_slices": chosen.max_slices,
-        "max_scores": None if kept.max_scores == EXACT else kept.max_scores,
-        "intervals": kept.interval_sums,
-        "time_unit": "us",
-    }
-    options |= {name: getattr(chosen, name) for name in TASKS[chosen.task].options}
-    options["probabilities"] = chosen.probabilities
-    return Evaluator(chosen.task, **options)
+    spec = spec_of(settings, window)
+    return Evaluator(spec.kind, **spec.arguments)
 
 
 class RetentionOptions(msgspec.Struct, frozen=True):
@@ -221,7 +248,7 @@ def main_metrics(settings: RunSettings) -> list[str]:
     task = settings.evaluator.task
     names = settings.evaluator.metrics
     if names is None:
-        scores = has_scores(settings.fields)
+        scores = spec_of(settings).has_scores
         usual = USUAL_METRICS["slices", task]
         names = [name for name in usual if scores or not find(name, task).needs_scores]
     watched = [alert.metric for alert in settings.alert if alert.slice]
@@ -231,11 +258,6 @@ def main_metrics(settings: RunSettings) -> list[str]:
 def slice_fields(part: str | list[str]) -> list[str]:
     """The keys of one of ``evaluator.slices``: a key, or those of a combination."""
     return [part] if isinstance(part, str) else part
-
-
-def has_scores(fields: FieldSettings) -> bool:
-    """Whether predictions have scores or probabilities."""
-    return fields.score is not None or fields.proba is not None
 
 
 def fingerprint(settings: RunSettings) -> dict[str, str]:

@@ -39,7 +39,7 @@ from streameval.service.http.guard import Limits
 from streameval.service.http.health import UNPUBLISHED, Liveness, Readiness
 from streameval.service.http.live import Live
 from streameval.service.http.openapi import openapi_text
-from streameval.service.http.prometheus import CONTENT_TYPE, Exposition
+from streameval.service.http.prometheus import CONTENT_TYPE, MetricsText
 from streameval.service.progress import Progress
 from streameval.service.snapshot import Publisher
 
@@ -87,7 +87,7 @@ def application(
     readiness = Readiness(settings, following=following)
     liveness = Liveness(settings, progress)
     files = _StaticFiles()
-    exposition = Exposition(
+    exposition = MetricsText(
         publisher,
         most_slices=settings.max_slices_exposed,
         readiness=readiness,

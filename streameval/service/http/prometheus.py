@@ -44,7 +44,7 @@ _Sample: TypeAlias = tuple[float, *tuple[str, ...]]
 """A value, and the values of its labels."""
 
 
-class Exposition:
+class MetricsText:
     """Collects the snapshot anew with each scrape, in a registry of its own."""
 
     def __init__(
@@ -267,19 +267,9 @@ def _alerts(alerts: list[AlertState]) -> Iterator[Metric]:
 
 
 def label_text(text: str) -> str:
-    """A text cut to 120 characters, without characters that control a terminal or a page.
-
-    Control characters, line ends, marks of writing direction and half surrogates
-    become ``\\ufffd``. A text that was changed ends with eight digits of its hash:
-    two texts never become equal, for which Prometheus would reject the whole scrape.
-
-    >>> label_text("country=PT")
-    'country=PT'
-    >>> label_text("a\\nb")
-    'a\ufffdb #7e18f737'
-    >>> len(label_text("x" * 5000)), label_text("x" * 5000) == label_text("x" * 5001)
-    (130, False)
-    """
+    """A text cut to 120 characters, without characters that control a terminal or a page."""
+    # A text that was changed ends with eight digits of its hash: two texts never become equal, for
+    # which Prometheus would reject the whole scrape.
     safe = "".join(
         "\ufffd" if unicodedata.category(letter) in _NOT_SHOWN else letter
         for letter in text[:_LONGEST]

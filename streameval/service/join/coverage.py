@@ -132,13 +132,11 @@ class SavedCoverage(msgspec.Struct):
 
 
 class Coverage:
-    """Counts of a join; integers that are summed over partitions.
+    """Counts of a join; integers that are summed over partitions."""
 
-    *Label coverage* is the share of the mature predictions of a recent span that have
-    their label. A cohort is mature when the watermark is ``wait`` past its end: no later label
-    counts. The span ends with the newest mature cohort, and is the shorter of ``wait`` and
-    an hour, in whole cohorts, one at least.
-    """
+    # Label coverage is the share of the mature predictions of a recent span that have their label.
+    # A cohort is mature when the watermark is wait past its end: no later label counts. The span
+    # ends with the newest mature cohort, and is the shorter of wait and an hour, in whole cohorts.
 
     def __init__(self, wait_us: int, cohort_us: int) -> None:
         self._wait = wait_us

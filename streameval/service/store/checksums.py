@@ -21,7 +21,7 @@ from zlib import crc32
 import msgspec
 
 from streameval.errors import StoreError, shown
-from streameval.service.store.dialect import Connection, has_table
+from streameval.service.store.dialect import RESTORE, Connection, has_table
 from streameval.service.store.postgres import STATE_CHECKSUM_OK
 
 _SCHEMA = """
@@ -207,7 +207,7 @@ def _check_table(connection: sqlite3.Connection, table: _Table) -> None:
 
 
 def _damaged(what: str) -> StoreError:
-    return StoreError(f"the store is damaged: {what}; restore a backup, or begin a new store")
+    return StoreError(f"the store is damaged: {what}; {RESTORE}")
 
 
 def check_types(connection: sqlite3.Connection) -> None:

@@ -53,11 +53,22 @@ def keep_settings(store: Store, settings: RunSettings, generation: int = 0) -> N
         webhook=None,
         serve=msgspec.structs.replace(settings.serve, token=None),
     )
-    kept = {SETTINGS: resolved(public)} | ({_GENERATION: str(generation)} if generation else {})
+    _keep(
+        store,
+        {SETTINGS: resolved(public)} | ({_GENERATION: str(generation)} if generation else {}),
+    )
+
+
+def keep_window_order(store: Store, names: Sequence[str]) -> None:
+    """Write the order of the windows to a store, where it has another one; raises StoreError."""
+    _keep(store, {_WINDOW_ORDER: msgspec.json.encode(names).decode()})
+
+
+def _keep(store: Store, properties: Mapping[str, str]) -> None:
     meta = store.meta()
-    if any(meta.get(key) != text for key, text in kept.items()):
+    if any(meta.get(key) != text for key, text in properties.items()):
         with store.transaction():
-            for key, text in kept.items():
+            for key, text in properties.items():
                 store.set_meta(key, text)
 
 
@@ -73,14 +84,6 @@ def newest_first(metas: Mapping[str, Mapping[str, str]]) -> list[str]:
     return sorted(
         metas, key=lambda unit: (-_generation_of(metas[unit]), SETTINGS not in metas[unit])
     )
-
-
-def keep_window_order(store: Store, names: Sequence[str]) -> None:
-    """Write the order of the windows to a store, where it has another one; raises StoreError."""
-    order = msgspec.json.encode(names).decode()
-    if store.meta().get(_WINDOW_ORDER) != order:
-        with store.transaction():
-            store.set_meta(_WINDOW_ORDER, order)
 
 
 def in_window_order(found: Mapping[str, _Found], meta: Mapping[str, str]) -> dict[str, _Found]:

@@ -21,7 +21,7 @@ from streameval.evaluator.comparison import Evaluation, evaluation_from_bytes
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import arguments
 from streameval.service.store.checksums import checksum_ok_sql
-from streameval.service.store.dialect import Connection, streamed
+from streameval.service.store.dialect import RESTORE, Connection, streamed
 from streameval.state_files.codec import compressed
 
 Event = Mapping[str, Any]
@@ -90,7 +90,7 @@ def read_rows(
         except (StateError, msgspec.DecodeError) as error:
             raise StoreError(
                 f"the state {number} of partition {part!r}, window {name!r} is damaged: {error}; "
-                "restore a backup, or begin a new store"
+                f"{RESTORE}"
             ) from None
         yield StateRow(part, name, number, kind, evaluator, taken)
 
@@ -123,8 +123,7 @@ def merge_rows(evaluators: dict[str, Evaluation], rows: Iterable[StateRow]) -> N
         except (TypeError, ValueError, KeyError) as error:
             # Only in a store of version 1, whose rows have no checksums.
             raise StoreError(
-                f"an event to revert in window {window!r} is damaged: {error}; "
-                "restore a backup, or begin a new store"
+                f"an event to revert in window {window!r} is damaged: {error}; {RESTORE}"
             ) from None
 
 

@@ -22,13 +22,13 @@ from streameval.service.store.dialect import Connection, decoded
 from streameval.windows import Panes, window_spec
 
 VALID_FROM = "run.begins"
-"""The key in ``meta`` of what is written of them."""
+"""The key in ``meta`` of the written form."""
 
 Dimensions: TypeAlias = tuple[tuple[str, ...], ...]
 
 
-class Part(NamedTuple):
-    """The part of an evaluator that an event belongs to, where that is not all of it."""
+class HeldPart(NamedTuple):
+    """The slices and counts of a window that hold an event; the others begin later."""
 
     dimensions: Dimensions
     labels: bool
@@ -39,7 +39,7 @@ class ValidFrom(msgspec.Struct):
     """Microseconds since 1970 from which on parts of a store hold events; missing: all events."""
 
     joined: bool = False
-    """The moments are event times; otherwise times of reading (except ``panes``)."""
+    """Whether the moments are event times; else times of reading. Those of ``panes`` always are."""
     windows: dict[str, int] = {}
     slices: dict[str, int] = {}
     labels: int | None = None
@@ -49,12 +49,12 @@ class ValidFrom(msgspec.Struct):
 
     def parts(
         self, window: str, dimensions: Dimensions, times: IntArray | None
-    ) -> list[tuple[IntArray | None, Part | None]]:
+    ) -> list[tuple[IntArray | None, HeldPart | None]]:
         """Rows of a batch by the part of a window that they belong to."""
         cuts = self._cuts(window)
         if not cuts or times is None or not len(times) or int(times.min()) >= cuts[-1]:
             return [(None, None)]
-        found: list[tuple[IntArray | None, Part | None]] = []
+        found: list[tuple[IntArray | None, HeldPart | None]] = []
         codes = np.searchsorted(np.array(cuts), times, side="right")
         for code in np.unique(codes).tolist():
             rows = np.flatnonzero(codes == code)
@@ -69,8 +69,8 @@ class ValidFrom(msgspec.Struct):
             cuts |= {self.windows.get(window), self.labels, self.scores, *self.slices.values()}
         return sorted(cut for cut in cuts if cut is not None)
 
-    def part(self, window: str, dimensions: Dimensions, time: int) -> Part | None:
-        """The part of a window that an event of this time belongs to; None: all of it."""
+    def part(self, window: str, dimensions: Dimensions, time: int) -> HeldPart | None:
+        """What of a window holds an event of this time; None: the whole window."""
 
         def holds(begin: int | None) -> bool:
             return begin is None or time >= begin
@@ -78,17 +78,17 @@ class ValidFrom(msgspec.Struct):
         there = holds(self.panes.get(window))
         if self.joined:
             there = there and holds(self.windows.get(window))
-            part = Part(
+            part = HeldPart(
                 tuple(d for d in dimensions if holds(self.slices.get("+".join(d)))),
                 there and holds(self.labels),
                 there and holds(self.scores),
             )
             return None if part == (dimensions, True, True) else part
-        return None if there else Part((), False, False)
+        return None if there else HeldPart((), False, False)
 
 
 def latest_valid_from(found: Iterable[ValidFrom]) -> ValidFrom:
-    """From when on all of several units hold their parts."""
+    """The moments from which on the parts hold the events of every unit."""
 
     def latest(*times: int | None) -> int | None:
         return max((time for time in times if time is not None), default=None)
@@ -110,7 +110,7 @@ def latest_valid_from(found: Iterable[ValidFrom]) -> ValidFrom:
 
 
 def read_valid_from(connection: Connection) -> ValidFrom:
-    """Those of a store; raises StoreError where they are damaged."""
+    """The moments of a store; raises StoreError where they are damaged."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (VALID_FROM,)).fetchone()
     return (
         ValidFrom() if row is None else decoded(row[0], ValidFrom, "the beginning of its parts is")

@@ -15,7 +15,7 @@ from streameval.service.join.counters import OUTCOMES_OF_LABELS
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
-from streameval.service.store.dialect import Connection, decoded
+from streameval.service.store.dialect import RESTORE, Connection, decoded
 from streameval.service.store.lock import commits_noted
 from streameval.service.store.positions import Positions, read_positions
 from streameval.service.store.postgres import read_postgres
@@ -76,14 +76,10 @@ def check_store(path: str) -> Checked:
 def summed(found: Sequence[Checked]) -> Checked:
     """The content of several units, or files, as that of one store."""
     entries = [one.entries for one in found if one.entries is not None]
+    added = ("events", "checkpoints", "states", "state_bytes", "partitions", "quarantined")
     return Checked(
-        events=sum(one.events for one in found),
-        checkpoints=sum(one.checkpoints for one in found),
-        states=sum(one.states for one in found),
-        state_bytes=sum(one.state_bytes for one in found),
-        partitions=sum(one.partitions for one in found),
+        **{name: sum(getattr(one, name) for one in found) for name in added},
         entries=sum(entries) if entries else None,
-        quarantined=sum(one.quarantined for one in found),
         has_checksums=all(one.has_checksums for one in found),
     )
 
@@ -122,10 +118,7 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
             or _window_fault(windows, books, store.meta(), read_valid_from(connection))
         )
         if fault:
-            raise StoreError(
-                f"{store.path}: the counts are inconsistent: {fault}; restore a backup, or begin a "
-                "new store"
-            )
+            raise StoreError(f"{store.path}: the counts are inconsistent: {fault}; {RESTORE}")
     return Checked(
         events=counters.get("events", 0),
         checkpoints=counters.get("checkpoints", 0),

@@ -21,9 +21,9 @@ from streameval.service.config.evaluators import (
     comparison_of,
     evaluator_of,
     fingerprint,
-    has_scores,
     retention_of,
     slice_fields,
+    spec_of,
     with_stored_defaults,
 )
 from streameval.service.config.settings import (
@@ -301,7 +301,7 @@ class _Comparison:
         """A line for each window of an older release, whose scores are not bounded."""
         chosen = self._given.evaluator
         wanted = chosen.max_scores or chosen.paired_scores
-        if wanted or not has_scores(self._settings.fields):
+        if wanted or not spec_of(self._settings).has_scores:
             return
         for window in self._given.window:
             stored = self._stored.get(window.name)

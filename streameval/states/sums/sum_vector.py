@@ -196,7 +196,7 @@ class SumVector:
         raise NotImplementedError
 
     def _add(self, terms: Any, weight: Weight) -> None:
-        """Add an event of these terms; of a negative weight to remove it. Settles first."""
+        """Add an event of these terms; of a negative weight to remove it."""
         values, plain = self._values, self._layout.plain
         for at, term in terms or ():
             if plain or type(values[at]) is not ExactSum:
@@ -326,6 +326,7 @@ class SumVector:
         """
         terms = self._terms_of(y_true, given, y_pred)
         whole = removable_weight(weight, self._exact)
+        self._settle()
         self._add(terms, -whole)
         if self._fault(terms):
             self._add(terms, whole)

@@ -37,13 +37,10 @@ from streameval.service.config.settings import (
     level_of_alert,
 )
 from streameval.service.lateness import MOST_LATE
-from streameval.service.snapshot import (
+from streameval.service.snapshot import Slice, Snapshot, Value, finite
+from streameval.service.snapshot_builder import (
     MOST_RESAMPLED,
-    Part,
-    Slice,
-    Snapshot,
-    Value,
-    finite,
+    CachedPart,
     is_resampled,
     resampling_seconds,
 )
@@ -67,7 +64,7 @@ MOST_SLICES = 100
 """The most slices that an alert on any slice names."""
 
 
-class Observation(NamedTuple):
+class AlertInput(NamedTuple):
     """What an alert looks at."""
 
     value: Value
@@ -81,7 +78,7 @@ class _Sample(NamedTuple):
     quarantined: int
 
 
-class Observer:
+class AlertInputs:
     """Observes what the alerts of a run compare with their bounds."""
 
     def __init__(
@@ -95,12 +92,12 @@ class Observer:
         self._clock = clock
         self._checkpoint = -1
         self._references: dict[str, Evaluator | str] = {}
-        self._read: dict[str, Part[Value]] = {}
+        self._read: dict[str, CachedPart[Value]] = {}
         for alert in settings.alert:
             if alert.reference is not None and alert.reference not in self._references:
                 self._references[alert.reference] = self._reference(alert.reference)
             if _reads_evaluators(alert):
-                self._read[alert.name] = Part(
+                self._read[alert.name] = CachedPart(
                     partial(self._value_of, alert), partial(self._seconds, alert)
                 )
         spans = {
@@ -118,7 +115,7 @@ class Observer:
             log.error("alerts cannot compare with a reference: %s", error)
             return str(error)
 
-    def observe(self, snapshot: Snapshot, now: int) -> dict[str, Observation]:
+    def observe(self, snapshot: Snapshot, now: int) -> dict[str, AlertInput]:
         """What each alert looks at, by its name."""
         if snapshot.checkpoint.sequence != self._checkpoint:
             self._checkpoint = snapshot.checkpoint.sequence
@@ -129,7 +126,7 @@ class Observer:
         self._sample(snapshot, now)
         return {alert.name: self._observed(alert, snapshot, now) for alert in self._settings.alert}
 
-    def _observed(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> Observation:
+    def _observed(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> AlertInput:
         window = alert.window or self._settings.window[0].name
         join = snapshot.join
         about_join = alert.metric == LABEL_COVERAGE
@@ -140,14 +137,14 @@ class Observer:
             late = max((share for share in shares if share is not None), default=0.0)
             if late > MOST_LATE:
                 reason = f"{late:.0%} of the recent records are too late to be counted"
-                return Observation(Value(None, 0, reason))
+                return AlertInput(Value(None, 0, reason))
         if alert.metric in RUN_METRICS:
-            return Observation(self._of_run(alert, snapshot, now))
+            return AlertInput(self._of_run(alert, snapshot, now))
         if alert.slice == "any":
             return self._of_slices(alert, snapshot.slices.get(window, []))
         if alert.name in self._read:
-            return Observation(self._read[alert.name].value)
-        return Observation(_published(alert, window, snapshot))
+            return AlertInput(self._read[alert.name].value)
+        return AlertInput(_published(alert, window, snapshot))
 
     def _of_run(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> Value:
         level = level_of_alert(alert, self._settings)
@@ -197,7 +194,7 @@ class Observer:
         """The newest sample that is not after a moment."""
         return next((one for one in reversed(self._samples) if one.at <= moment), None)
 
-    def _of_slices(self, alert: AlertSettings, rows: list[Slice]) -> Observation:
+    def _of_slices(self, alert: AlertSettings, rows: list[Slice]) -> AlertInput:
         """The slices beyond the bound, by Benjamini and Hochberg's procedure over all of them."""
         supported = [row for row in rows if row.support >= alert.min_support]
         tested = [
@@ -208,7 +205,7 @@ class Observer:
         p_values = [bound_p_value(one, below=alert.below, above=alert.above) for _, one in tested]
         certain = [n for n, p in enumerate(p_values) if not math.isnan(p)]
         if not certain:
-            return Observation(Value(None, 0, f"no slice of support {alert.min_support} has one"))
+            return AlertInput(Value(None, 0, f"no slice of support {alert.min_support} has one"))
         adjusted = benjamini_hochberg(p_values)
         most = 1 - level_of_alert(alert, self._settings)
         ranked = sorted(certain, key=lambda n: (p_values[n], tested[n][0].name))
@@ -221,7 +218,7 @@ class Observer:
             high=finite(interval.high),
             method=interval.method,
         )
-        return Observation(value, beyond[:MOST_SLICES])
+        return AlertInput(value, beyond[:MOST_SLICES])
 
     def _seconds(self, alert: AlertSettings) -> float:
         """How many seconds the value takes at least."""

@@ -1,7 +1,7 @@
-"""What to read of records and how to evaluate it, checked before anything is read.
+"""One specification of what is evaluated: fields, task, metrics, window, slices and limits.
 
-The commands ``evaluate`` and ``compare`` and :func:`streameval.evaluate` make one request each;
-errors are written in the options of the command line, or in the arguments of the call.
+``evaluate()``, the commands ``evaluate`` and ``compare``, the configuration of a run and the
+engines make one each; ``rules.py`` checks what its options say together.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from streameval.errors import InputError, MetricError, OptionError, listed, shown
+from streameval.errors import InputError, listed, shown
 from streameval.metrics.registry import find
 from streameval.records.chunk import Kind, Wanted
 from streameval.records.event_columns import ColumnPattern
+from streameval.records.wording import COMMAND, Wording
 from streameval.tasks.registry import TASKS, TaskName, likely_task
 from streameval.tasks.task import FieldKind
-from streameval.windows.kinds import KINDS, kind_of, window_forms
-from streameval.windows.last import LAST
 from streameval.windows.replicated import Bootstrap
 from streameval.windows.window import WindowSpec
 
@@ -29,7 +28,7 @@ Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
 
 MAX_SLICES = 10_000
 
-_KINDS: dict[str, Kind] = {
+KINDS: dict[str, Kind] = {
     "y_true": "label",
     "y_pred": "label",
     "score": "number",
@@ -41,48 +40,9 @@ _KINDS: dict[str, Kind] = {
 """The options that name a field, in the order in which the fields of a record are checked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """How errors write the options: those of the command line, or the arguments of a call.
-
-    >>> COMMAND.option("y_pred"), CALL.option("y_pred"), CALL.option("positive", "LABEL")
-    ('--y-pred', 'y_pred=', 'positive=LABEL')
-    """
-
-    command: bool
-    names: Mapping[str, str]
-    """Options that have another name than the field of the request."""
-
-    def option(self, name: str, value: str = "") -> str:
-        """An option, or an option with its value."""
-        name = self.names.get(name, name)
-        if not self.command:
-            return f"{name}={value}"
-        return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
-
-    def where(self, name: str) -> str:
-        """The option as the place of an error."""
-        return self.option(name).rstrip("=")
-
-    def timed_windows(self) -> str:
-        """The windows of event time, as they are given."""
-        if self.command:
-            return " or ".join(self.option("window", form) for form in window_forms(timed=True))
-        timed = (kind.spec.__name__ for kind in KINDS.values() if kind.clock != "events")
-        return " or ".join(self.option("window", f"streameval.{name}(...)") for name in timed)
-
-    def panes(self) -> str:
-        """A window of panes, as it is given."""
-        return self.option("window", "panes:1h" if self.command else 'streameval.Panes("1h")')
-
-
-COMMAND = Wording(True, {"slices": "slice"})
-CALL = Wording(False, {"slices": "by", "unit": "bootstrap"})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """The fields to read, and how to evaluate them."""
+class Spec:
+    """The fields to read, and how to evaluate them; checked by :func:`.rules.check_spec`."""
 
     y_true: str = "y_true"
     y_pred: str | None = None
@@ -118,115 +78,10 @@ class Request:
     """Other arguments of :class:`~streameval.Evaluator`."""
     wording: Wording = COMMAND
 
-    def __post_init__(self) -> None:
-        option = self.wording.option
-        if not (self._has("y_pred") or self._has("score") or self.proba is not None):
-            raise InputError(
-                "evaluate",
-                expected=f"{option('y_pred')}, {option('score')} or {option('proba')}",
-                got="none of them",
-                remedy="name the field that holds the prediction",
-            )
-        if self.score is not None and self.proba is not None:
-            raise OptionError.conflicts(option("proba"), option("score"))
-        if self.threshold is not None and not self._scored:
-            raise OptionError.requires(
-                option("threshold"), f"{option('score')}, or {option('proba')} in a binary task"
-            )
-        if self.binary and self.labels is not None and len(self.labels) != 2:
-            raise InputError(
-                self.wording.where("labels"),
-                expected="two labels in a binary task",
-                got=", ".join(map(str, self.labels)),
-            )
-        if self.negative is not None:
-            if self.labels is not None:
-                raise OptionError.conflicts(option("negative"), option("labels"))
-            if str(self.negative) == str(self.positive):
-                raise InputError(
-                    self.wording.where("negative"),
-                    expected="another label than the positive one",
-                    got=shown(self.negative),
-                )
-        if self.utc and self.time is None:
-            remedy = f"add {option('time', 'FIELD')}"
-            raise OptionError.requires(self.wording.where("utc"), option("time"), remedy=remedy)
-        if not self.binary:
-            for name in ("score", "positive", "negative"):
-                if self._has(name):
-                    task = option("task", self.task if self.wording.command else f'"{self.task}"')
-                    raise OptionError.conflicts(option(name), task)
-        self._check_scores()
-        self._check_window()
-        self._check_metrics()
-
-    def _check_scores(self) -> None:
-        if self.probabilities:
-            return
-        option = self.wording.option
-        this = "--no-probabilities" if self.wording.command else "probabilities=False"
-        if self.binary:
-            remedy = f"binary scores may be any numbers: name their field with {option('score')}"
-            raise OptionError.requires(this, "a multi-class task", remedy=remedy)
-        for name, given, value in (
-            ("proba", self.proba, "FIELD,FIELD"),
-            ("labels", self.labels, "LABEL,LABEL"),
-        ):
-            if given is None:
-                raise OptionError.requires(this, option(name), remedy=f"add {option(name, value)}")
-
-    def _check_window(self) -> None:
-        option = self.wording.option
-        needs_time = self.window is not None and self.window.needs_time
-        if needs_time and self.time is None:
-            remedy = f"add {option('time', 'FIELD')}, the field of the event's time"
-            raise OptionError.requires(option("window"), option("time"), remedy=remedy)
-        if self.time is not None and not needs_time:
-            remedy = f"add {self.wording.timed_windows()}, or leave {option('time')} out"
-            raise OptionError.requires(
-                option("time"), f"a {option('window')} of event time", remedy=remedy
-            )
-        if self.max_scores is not None:
-            if self.score is None and self.proba is None:
-                raise OptionError.requires(
-                    option("max_scores"), f"{option('score')} or {option('proba')}"
-                )
-            if kind_of(self.window) is LAST:
-                remedy = f"leave {option('max_scores')} out: the window keeps its events anyhow"
-                last = option("window", "last" if self.wording.command else "Last(n)")
-                raise OptionError.conflicts(option("max_scores"), last, remedy=remedy)
-        if self.time_unit is not None and self.time is None:
-            remedy = f"add {option('time', 'FIELD')}"
-            raise OptionError.requires(option("time_unit"), option("time"), remedy=remedy)
-        if self.unit is not None and kind_of(self.window) is LAST:
-            remedy = f"use {self.wording.panes()}, or no {option('window')}"
-            last = option("window", "last" if self.wording.command else "Last(n)")
-            raise OptionError.conflicts(option("unit"), last, remedy=remedy)
-
-    def _check_metrics(self) -> None:
-        """Raise MetricError for a metric that cannot be computed from these fields."""
-        option = self.wording.option
-        scores = self._has("score") or self.proba is not None
-        for name in (*(self.metrics or ()), *self.also_kept):
-            metric = find(name, self.kind)
-            if not scores and metric.needs_scores:
-                given, what = ("score", "scores") if self.binary else ("proba", "probabilities")
-                raise MetricError(f"{name} needs {what}: name their field with {option(given)}")
-            if metric.ordered and self.unit is not None:
-                raise OptionError.conflicts(
-                    option("unit"), f"{name}, which is about the order of events"
-                )
-            if metric.ordered and self.window is not None and not self.window.keeps_order:
-                last = "last:10000" if self.wording.command else "streameval.Last(10_000)"
-                raise MetricError(
-                    f"{name} is about the order of events, which this window does not keep: "
-                    f"use {option('window', last)}, or no {option('window')}"
-                )
-
     @property
     def fields(self) -> dict[str, str]:
         """The fields' paths by what they hold, without probabilities and slices."""
-        paths = {name: getattr(self, name) for name in _KINDS if name != "proba"}
+        paths = {name: getattr(self, name) for name in KINDS if name != "proba"}
         named = {name: path for name, path in paths.items() if path is not None}
         for model, fields in self.models.items():
             named |= {f"{name}:{model}": path for name, path in fields.items()}
@@ -237,9 +92,20 @@ class Request:
         """The paths of the predicted labels."""
         return [path for name, path in self.fields.items() if name.partition(":")[0] == "y_pred"]
 
-    def _has(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
+        """Whether a field is named, of the one model or of one of several."""
         of_models = any(name in fields for fields in self.models.values())
         return of_models or getattr(self, name) is not None
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether predictions have scores or probabilities."""
+        return self.proba is not None or self.has("score")
+
+    @property
+    def timed(self) -> bool:
+        """Whether the window is one of event time."""
+        return self.window is not None and self.window.needs_time
 
     @property
     def kind(self) -> TaskName:
@@ -247,7 +113,7 @@ class Request:
         if self.task != "auto":
             return self.task
         labelled = self.positive is not None or self.negative is not None
-        return likely_task(labelled or self._has("score"))
+        return likely_task(labelled or self.has("score"))
 
     @property
     def task_fields(self) -> Mapping[str, FieldKind]:
@@ -263,7 +129,7 @@ class Request:
         given: dict[str, Any] = {
             "metrics": kept,
             "window": self.window,
-            "slices": self.slices,
+            "slices": [names[0] if len(names) == 1 else names for names in self.slices],
             "max_slices": self.max_slices,
             "max_scores": self.max_scores,
             "time_unit": self.time_unit,
@@ -273,7 +139,8 @@ class Request:
         if not self.models:
             given["temporal"] = any(find(name, self.kind).ordered for name in self.also_kept)
             given["intervals"] = self.intervals
-            given["bootstrap"] = None if self.unit is None else Bootstrap(unit=self.unit)
+            if self.unit is not None and "bootstrap" not in self.more:
+                given["bootstrap"] = Bootstrap(unit=self.unit)
         if not self.probabilities:
             given["probabilities"] = False
         return given | dict(self.more)
@@ -289,20 +156,14 @@ class Request:
         return TASKS[self.kind].positive is not None
 
     @property
-    def _scored(self) -> bool:
-        return self._has("score") or (self.binary and self.proba is not None)
-
-    @property
     def proba_pairs(self) -> list[tuple[Any, str]]:
-        """Label and field of each column of probabilities; empty where one field holds them all.
-
-        Fields without labels of their own are those of ``labels``, unless they are named as these.
-        """
+        """Label and field of each column of probabilities; empty where one field holds them all."""
         if isinstance(self.proba, Mapping):
             return list(self.proba.items())
         if isinstance(self.proba, str) or self.proba is None:
             return probability_pairs(self.proba)
         fields = self.proba_fields
+        # Fields without labels of their own are named as the labels, or in their order.
         if self.labels is None or set(map(str, self.labels)) == set(fields):
             return [(field, field) for field in fields]
         if len(self.labels) != len(fields):
@@ -333,27 +194,19 @@ class Request:
             return 2
         return None if self.labels is None else len(self.labels)
 
-    def with_columns(self, names: Iterable[str] | None, source: str) -> Request:
-        """The request in terms of the columns of the data: each of a pattern by its name.
-
-        Args:
-            names: Of the columns; None where records have none before they are read.
-            source: Its name in errors.
-
-        Raises:
-            InputError: No column is of the pattern, or there are no columns.
-        """
+    def with_columns(self, names: Iterable[str] | None, source: str) -> Spec:
+        """The Spec with the columns that a pattern matches; ``names`` is None for a stream."""
         pattern = self.proba_pattern
         if pattern is None:
             return self
         option = self.wording.option
         if names is None:
-            pair = "LABEL=FIELD,LABEL=FIELD" if self.wording.command else "{LABEL: FIELD, ...}"
+            pairs = self.wording.forms["proba_pairs"]
             raise InputError(
                 source,
                 expected=f"columns, for {option('proba', shown(self.proba))}",
                 got="standard input, whose fields are not known before they are read",
-                remedy=f"name the fields: {option('proba', pair)}",
+                remedy=f"name the fields: {option('proba', pairs)}",
             )
         known = list(names)
         found = pattern.matching(known)
@@ -372,7 +225,7 @@ class Request:
     def wanted(self) -> list[Wanted]:
         """The fields to read, each once."""
         fields: list[Wanted] = []
-        for name, kind in _KINDS.items():
+        for name, kind in KINDS.items():
             path = getattr(self, name)
             if name == "proba" and self.proba_fields:
                 fields += [Wanted(column, "number") for column in self.proba_fields]
@@ -383,7 +236,7 @@ class Request:
             elif path is not None:
                 fields.append(Wanted(path, self.task_fields.get(name, kind)))
         for of_model in self.models.values():
-            fields += [Wanted(path, _KINDS[name]) for name, path in of_model.items()]
+            fields += [Wanted(path, KINDS[name]) for name, path in of_model.items()]
         # A label that is sliced by is read once.
         labels = {field.path for field in fields if field.kind == "label"}
         fields.extend(Wanted(path, "slice") for path in self.slice_fields if path not in labels)
@@ -419,11 +272,7 @@ def checked_proba(proba: object) -> Proba | None:
 
 
 def probability_pairs(proba: str | None) -> list[tuple[str, str]]:
-    """The ``label=column`` pairs of ``--proba``; empty where it names one field.
-
-    >>> probability_pairs("cat=p_cat,dog=p_dog"), probability_pairs("proba")
-    ([('cat', 'p_cat'), ('dog', 'p_dog')], [])
-    """
+    """The ``label=column`` pairs of ``--proba``; empty where it names one field."""
     if proba is None or "=" not in proba:
         return []
     pairs: list[tuple[str, str]] = []

@@ -1,0 +1,319 @@
+"""What the commands that count files share: their options, and how records are counted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import typer
+
+from streameval.cli.options import (
+    InputFormat,
+    LabelTypeChoice,
+    OnBad,
+    SaveOption,
+    TaskChoice,
+    TimeUnit,
+    complete_window,
+    label_texts,
+    named_shard,
+    of_field,
+    of_file,
+    of_task,
+    of_window,
+    parse_slices,
+    parse_window,
+    rare,
+)
+from streameval.cli.output import (
+    BAD_INPUT,
+    FAILURE,
+    TOO_MANY_BAD,
+    check_target,
+    say,
+    say_bad_records,
+    say_reasons,
+)
+from streameval.errors import OptionError, StateError
+from streameval.evaluator.comparison import Comparison
+from streameval.evaluator.evaluator import Evaluator
+from streameval.records.chunk import Chunk, Wanted
+from streameval.records.csv_table import LabelTypes
+from streameval.records.feed import BadRecordError, Feed
+from streameval.records.label_text import LABEL_TYPES
+from streameval.records.layout import FORMATS, text_layout
+from streameval.records.parts import counted_in_parts
+from streameval.records.rules import check_spec
+from streameval.records.sources import Source, check_layout, find_sources, read_source
+from streameval.records.spec import MAX_SLICES, Spec
+from streameval.records.wording import COMMAND
+from streameval.state_files.provenance import Shard
+from streameval.windows.kinds import KINDS
+
+_MAX_BAD = 0.01
+"""Share of the records that may be skipped for one reason without ``--max-bad``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The options of how files are written."""
+
+    input_format: InputFormat | None = of_file(
+        f"{', '.join(FORMATS)}; by name by default.", metavar="FORMAT"
+    )
+    label_type: LabelTypeChoice = rare(
+        "Type of the labels in a CSV file.", show_default=False, default=LabelTypeChoice.AUTO
+    )
+    delimiter: str | None = of_file(
+        "Between the fields of CSV, such as ';' or tab.", metavar="CHARACTER"
+    )
+    no_header: bool = of_file(
+        "CSV without a header: fields are numbers from 1.", "--no-header", default=False
+    )
+    encoding: str | None = of_file("Encoding of CSV and JSONL, such as latin-1.", metavar="NAME")
+    na_values: str | None = of_file(
+        "CSV cells that are missing values; NA, NaN, null and the like by default.",
+        metavar="TEXT,TEXT",
+    )
+    utc: bool = of_file("Take times without a zone as UTC.", "--utc", default=False)
+
+    def sources(self, files: Sequence[str]) -> list[Source]:
+        """The files that paths, patterns and directories name; raises InputError."""
+        layout = text_layout(
+            COMMAND,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            header=not self.no_header,
+            na_values=None if self.na_values is None else self.na_values.split(","),
+        )
+        chosen = next((name for name in FORMATS if name == self.input_format), None)
+        sources = find_sources(files, chosen, layout)
+        check_layout(sources, layout, COMMAND)
+        return sources
+
+    def label_types(self) -> LabelTypes:
+        """The types of labels in CSV files."""
+        return LabelTypes(next((name for name in LABEL_TYPES if name == self.label_type), None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """The options of what is evaluated, but those of the predictions."""
+
+    weight: str | None = of_field("Weight of the event.")
+    time: str | None = of_field("Event time: ISO 8601 with an offset, or a number.")
+    time_unit: TimeUnit | None = of_field("Unit of numeric times, since 1970.", metavar=None)
+    task: TaskChoice = of_task(
+        "By default binary with --score or --positive.", show_default=False, default=TaskChoice.AUTO
+    )
+    positive: str | None = of_task("Positive label; 1 or true by default.", metavar="LABEL")
+    negative: str | None = of_task(
+        "Negative label; a record of a third label is then bad.", metavar="LABEL"
+    )
+    labels: str | None = of_task(
+        "All labels; by default they are discovered.", metavar="LABEL,LABEL"
+    )
+    window: str | None = of_window(
+        " ".join(["Events to count; all by default.", *(k.help for k in KINDS.values() if k.help)]),
+        metavar="WINDOW",
+        autocompletion=complete_window,
+    )
+    slice: str | None = of_window(
+        "Evaluate by these fields too; country+model: each pair.", metavar="FIELD,FIELD"
+    )
+    max_slices: int | None = rare("Most slices kept; 10000 by default.", metavar="N", min=1)
+
+    def check_slices(self, given: Sequence[str] = ()) -> None:
+        """Raise OptionError if options that require ``--slice`` are given without it."""
+        for option in (*given, *([] if self.max_slices is None else ["--max-slices"])):
+            if self.slice is None:
+                raise OptionError.requires(option, "--slice", remedy="add --slice FIELD")
+
+    def spec(self, reading: Reading, *, all_panes: bool = False, **more: Any) -> Spec:
+        """The checked Spec of these options and of others; raises InputError, MetricError."""
+        window, unit = self.window, self.time_unit
+        return check_spec(
+            Spec(
+                weight=self.weight,
+                time=self.time,
+                time_unit=None if unit is None else unit.value,
+                utc=reading.utc,
+                positive=self.positive,
+                negative=self.negative,
+                labels=label_texts(self.labels),
+                task=self.task.value,
+                window=None if window is None else parse_window(window, all_panes=all_panes),
+                slices=parse_slices(self.slice) or (),
+                max_slices=self.max_slices or MAX_SLICES,
+                **more,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counting:
+    """The options of bad records, of progress and of the state that is saved."""
+
+    save: SaveOption = None
+    shard: str | None = rare("Name of the shard that is saved.", metavar="NAME")
+    epoch: int | None = rare("Number of this evaluation of the shard.", metavar="N", min=0)
+    sequence: str | None = rare("The shard's positions in these files.", metavar="FIRST:END")
+    on_bad: OnBad = of_file(
+        "skip: leave bad records out, and list them.", show_default=False, default=OnBad.STOP
+    )
+    max_bad: float | None = rare(
+        "Share that may be bad for one reason; 0.01 by default.", metavar="SHARE", min=0, max=1
+    )
+    no_progress: bool = rare("Draw no bar.", "--no-progress", default=False)
+
+    @property
+    def skip(self) -> bool:
+        """Whether bad records are skipped; ``--max-bad`` requires it."""
+        skip = self.on_bad is OnBad.SKIP
+        if self.max_bad is not None and not skip:
+            raise OptionError.requires("--max-bad", "--on-bad skip")
+        return skip
+
+    def named(self) -> Shard | None:
+        """The shard that is saved, if it is named; a file that cannot be written is an error."""
+        named = named_shard(self.shard, self.epoch, self.sequence, save=self.save)
+        if self.save is not None:
+            check_target(self.save)
+        return named
+
+
+def read_chunks(
+    sources: Sequence[Source], wanted: Sequence[Wanted], types: LabelTypes, *, progress: bool
+) -> Iterator[Chunk]:
+    """The chunks of some sources, one source after another, with a progress bar."""
+    with _byte_bar(sources, wanted=progress) as begin:
+        for source in sources:
+            yield from read_source(source, wanted, types, sys.stdin.buffer, begin(source))
+
+
+def begun_in_parts(
+    spec: Spec,
+    sources: Sequence[Source],
+    types: LabelTypes,
+    *,
+    skip: bool,
+    workers: int,
+    progress: bool,
+) -> tuple[Feed, Iterable[Chunk]]:
+    """The feed of the files' records, and the chunks that it has not counted yet."""
+    if workers > 1:
+        with _byte_bar(sources, wanted=progress) as begin:
+            done, report = 0, begin(sources[0])
+
+            def advance(count: int) -> None:
+                nonlocal done
+                done += count
+                report(done)
+
+            feed = counted_in_parts(
+                spec, sources, types, skip=skip, workers=workers, advance=advance
+            )
+        if feed is not None:
+            return feed, ()
+    chunks = read_chunks(sources, spec.wanted(), types, progress=progress)
+    return Feed(spec, skip=skip), chunks
+
+
+def count_and_report(
+    feed: Feed,
+    chunks: Iterable[Chunk],
+    sources: Sequence[Source],
+    write: Callable[[Evaluator | Comparison], bool],
+    counting: Counting,
+    shard: Shard | None,
+) -> None:
+    """Count the events, save the state and print the result; raises typer.Exit."""
+    save = counting.save
+    evaluator = counted(feed, chunks)
+    bad = feed.bad
+    records = feed.rows + bad.count
+    most = _MAX_BAD if counting.max_bad is None else counting.max_bad
+    too_many = max(bad.reasons.values(), default=0) > most * records
+    is_written = save is None or too_many or saved(evaluator, save, shard)
+    if not records:
+        say(f"no events in {', '.join(source.name for source in sources)}")
+    for path in feed.slices_without_value if feed.rows else ():
+        say(f"--slice {path}: no record has a value there, so all are in {path}=(missing)")
+    say_bad_records(bad)
+    is_written &= write(evaluator)
+    if bad.count and not feed.rows:
+        say("no record could be counted")
+        raise typer.Exit(BAD_INPUT)
+    if too_many:
+        say_reasons(bad, records)
+        unsaved = "" if save is None else f"{save} was not written; "
+        say(
+            f"more than {most * 100:g} % of the records for one reason: {unsaved}correct the "
+            "records or the options, or raise --max-bad"
+        )
+        raise typer.Exit(TOO_MANY_BAD)
+    if not is_written:
+        raise typer.Exit(FAILURE)
+
+
+def counted(feed: Feed, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
+    """What counted the chunks' events; a bad record that stops the run is printed."""
+    try:
+        for chunk in chunks:
+            feed.add(chunk)
+        return feed.finish()
+    except BadRecordError as error:
+        say(f"{error}; nothing was reported (--on-bad skip skips bad records)")
+        raise typer.Exit(BAD_INPUT) from None
+
+
+def saved(evaluator: Evaluator | Comparison, path: str, shard: Shard | None = None) -> bool:
+    """Save a state; a failure is printed and returned, so that the result is printed too."""
+    try:
+        if shard is not None:
+            evaluator.name_shard(shard.name, epoch=shard.epoch, sequence=shard[2:])
+        evaluator.save(path)
+    except StateError as error:
+        say(str(error))
+        return False
+    return True
+
+
+@contextmanager
+def _byte_bar(
+    sources: Sequence[Source], *, wanted: bool
+) -> Iterator[Callable[[Source], Callable[[int], None]]]:
+    """A progress bar of the bytes read; nothing where the standard error is not a terminal."""
+    if not wanted or sys.stderr is None or not sys.stderr.isatty():
+        yield lambda source: lambda position: None
+        return
+    # Imported only for a terminal: most runs of the command are in scripts.
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    sizes = [source.size or 0 for source in sources]
+    begins = dict(zip(sources, accumulate(sizes, initial=0), strict=False))
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bar:
+        task = bar.add_task("", total=sum(sizes) if all(sizes) else None)
+
+        def begin(source: Source) -> Callable[[int], None]:
+            bar.update(task, description=os.path.basename(source.name))
+            return lambda position: bar.update(
+                task,
+                # Parquet is not read from front to end.
+                completed=max(bar.tasks[0].completed, begins[source] + position),
+            )
+
+        yield begin

@@ -1,0 +1,687 @@
+"""Builds the snapshots of a run: each part anew when it has changed, within a share of the time."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, Struct
+
+from streameval.errors import MetricError
+from streameval.evaluator.comparison import (
+    Comparison,
+    ComparisonView,
+    Difference,
+    Evaluation,
+    reference_of,
+)
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.reports import ReportRow
+from streameval.evaluator.slices import plain_slice_name, slice_name
+from streameval.evaluator.view import PaneReports, View
+from streameval.events.time import iso_time
+from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.registry import find
+from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
+from streameval.service.config.settings import RunSettings, interval_level
+from streameval.service.lateness import LateShare
+from streameval.service.snapshot import (
+    Checkpoint,
+    ClassRow,
+    Confusion,
+    Curve,
+    Join,
+    ModelComparison,
+    ModelDifference,
+    OpenedPart,
+    Partition,
+    Quarantine,
+    Report,
+    Series,
+    Slice,
+    SliceDifference,
+    Snapshot,
+    SourceInfo,
+    Task,
+    Value,
+    Window,
+    finite,
+)
+from streameval.service.sources.raw import PartitionStatus, Source
+from streameval.service.store.positions import ReadPartition
+from streameval.service.store.valid_from import ValidFrom, note_valid_from
+from streameval.tasks.registry import TASKS
+from streameval.uncertainty.differences import sides
+from streameval.uncertainty.interval import Interval
+from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
+
+log = logging.getLogger(__name__)
+
+_LEVEL = 0.95
+"""Of the differences of models in a run whose intervals are off."""
+
+_CURVE_POINTS = 500
+
+_CLASSES = 100
+
+_SHARE = 0.2
+"""Largest share of the run's time that computing the parts of a snapshot takes."""
+
+_RESAMPLED_SHARE = 0.02
+"""The same of the intervals that are resampled."""
+
+_COMPARED_SHARE = 0.05
+"""The same of the comparisons of several models."""
+
+_COMPARED_SLICES = 1_000
+"""Most slices of a comparison in a snapshot."""
+
+MOST_RESAMPLED = 65_536
+"""The most distinct scores from which intervals are resampled."""
+
+_RESAMPLED_SECONDS = 1e-5
+"""What resampling takes for each distinct score, at least."""
+
+_FORCED_SECONDS = 0.1
+"""What resampling an interval may take where all parts of a snapshot are recomputed."""
+
+_T = TypeVar("_T")
+
+
+class PartitionRows:
+    """Builds a snapshot's partitions, and logs each problem of a partition once."""
+
+    def __init__(self) -> None:
+        self._problems: dict[str, str] = {}
+
+    def rows(
+        self, partitions: Mapping[str, ReadPartition], sources: Sequence[Source] | None
+    ) -> list[Partition]:
+        """Every partition that was ever read or can be read, by name."""
+        statuses = {
+            row.partition: (row, one.lag_unit) for one in sources or () for row in one.status()
+        }
+        self.log(status for status, _ in statuses.values())
+        # A name that ends with a colon holds other data of a source, and is no partition.
+        read = {name: one for name, one in partitions.items() if not name.endswith(":")}
+        lag = None if sources is None else 0
+        rows = []
+        for name in sorted(read.keys() | statuses.keys()):
+            known = read.get(name)
+            # A partition that no source reads any longer has nothing left to read.
+            status, unit = statuses.get(name, (PartitionStatus(name, None, lag), None))
+            newest = None if known is None else known.newest
+            rows.append(
+                Partition(
+                    partition=name,
+                    position=None if known is None else known.position,
+                    lag=status.lag,
+                    lag_unit=unit,
+                    problem=status.problem,
+                    missed=status.missed,
+                    records=0 if known is None else known.records,
+                    newest=None if newest is None else iso_time(newest),
+                )
+            )
+        return rows
+
+    def log(self, statuses: Iterable[PartitionStatus]) -> None:
+        """Log the problems that are new, and those that have ended."""
+        for status in statuses:
+            if status.problem == self._problems.get(status.partition, ""):
+                continue
+            self._problems[status.partition] = status.problem
+            if status.problem:
+                log.warning("%s: %s", status.partition, status.problem)
+            else:
+                log.info("%s: is being read again", status.partition)
+
+
+class CachedPart(Generic[_T]):
+    """A part of a snapshot; recomputed when it has changed and enough time has passed."""
+
+    __slots__ = ("_at", "_cost", "_make", "_value", "as_of", "expected", "stale")
+
+    def __init__(self, make: Callable[[], _T], expected: Callable[[], float] = lambda: 0.0) -> None:
+        self._make = make
+        self.expected = expected
+        self._at = -math.inf
+        self._cost = 0.0
+        self.stale = True
+        self._value: _T | None = None
+        self.as_of = 0
+        """Microseconds since 1970: the value holds all that was counted until then."""
+
+    @property
+    def value(self) -> _T:
+        """The newest value; there is one after the first refresh."""
+        assert self._value is not None
+        return self._value
+
+    def refresh(self, clock: Callable[[], float], share: float, now: int, *, force: bool) -> None:
+        """Compute it, if it is stale and its cost is less than its share of the time since."""
+        begun = clock()
+        spare = share * (begun - self._at)
+        if self.stale and (force or max(self._cost, self.expected()) <= spare):
+            self._value = self._make()
+            self._at = clock()
+            self._cost = self._at - begun
+            self.stale = False
+        if not self.stale:
+            self.as_of = now
+
+
+class _Totals(Struct, frozen=True):
+    """The report, curves and confusion of a window are computed together, so they agree."""
+
+    report: Report
+    curves: dict[str, Curve]
+    confusion: Confusion
+
+
+class _Panes(Struct, frozen=True):
+    ends: list[int]
+    """Microseconds: whether a pane is mature changes with time, while its values stay."""
+    series: Series
+
+
+class SnapshotBuilder:
+    """Builds snapshots of a run's evaluators."""
+
+    # An expensive part (totals, slices, series) is recomputed when that fits into its share of a
+    # fifth of the time; otherwise the previous one is published again. Intervals that have no
+    # formula are resampled, which takes a hundred times as long as their metric: they are computed
+    # for the totals only, within a share of their own, and say what time they are of.
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        evaluators: Mapping[str, Evaluation],
+        valid_from: ValidFrom,
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._given = evaluators
+        self.valid_from = valid_from
+        self._clock = clock
+        self._metrics = main_metrics(settings)
+        self._level = interval_level(settings)
+        self._known_panes: dict[str, tuple[PaneReports, PaneReports]] = {}
+        self._totals: dict[str, CachedPart[_Totals]] = {}
+        self._resampled: dict[str, CachedPart[dict[str, Value]]] = {}
+        self._panes: dict[str, CachedPart[_Panes]] = {}
+        self._slices: dict[str, CachedPart[list[Slice]]] = {}
+        self._compared = {
+            name: CachedPart(partial(self._make_compared, name))
+            for name, one in evaluators.items()
+            if isinstance(one, Comparison)
+        }
+        for window in settings.window:
+            name = window.name
+            self._totals[name] = CachedPart(partial(self._make_totals, name))
+            self._slices[name] = CachedPart(partial(self._make_slices, name))
+            self._resampled[name] = CachedPart(
+                partial(self._make_resampled, name), partial(self._resampling_seconds, name)
+            )
+            if kind_of_settings(window).name == "panes":
+                self._panes[name] = CachedPart(partial(self._make_panes, name))
+        # Half of the time is for the totals, which readers wait for; they are made first.
+        totals: list[CachedPart[Any]] = [*self._totals.values()]
+        others: list[CachedPart[Any]] = [*self._panes.values(), *self._slices.values()]
+        resampled: list[CachedPart[Any]] = [*self._resampled.values()]
+        compared: list[CachedPart[Any]] = [*self._compared.values()]
+        self._parts = [
+            (part, share / len(parts), forced)
+            for parts, share, forced in (
+                (totals, _SHARE / 2, math.inf),
+                (others, _SHARE / 2, math.inf),
+                (resampled, _RESAMPLED_SHARE, _FORCED_SECONDS),
+                (compared, _COMPARED_SHARE, -1.0),
+            )
+            for part in parts
+        ]
+        """Parts in the order in which they are made, the share of the time of each, and the most
+        seconds that it may take at least where all are to be made."""
+        self._sources = _sources(settings)
+        self._opening = threading.Lock()
+        self._opened: dict[tuple[str, ...], Any] = {}
+        self._opened_of = 0
+
+    def _evaluator(self, window: str) -> Evaluator:
+        """The evaluator of a window, which may have been replaced since the last look."""
+        return reference_of(self._given[window])
+
+    def _comparison(self, window: str) -> Comparison:
+        found = self._given[window]
+        assert isinstance(found, Comparison)
+        return found
+
+    def _resampling_seconds(self, window: str) -> float:
+        return resampling_seconds(self._evaluator(window).total)
+
+    def changed(self) -> None:
+        """Mark every part as stale, because events were counted."""
+        for part, _, _ in self._parts:
+            part.stale = True
+
+    @property
+    def stale(self) -> bool:
+        """Whether a part lacks counted events."""
+        return any(part.stale for part, _, forced in self._parts if forced == math.inf)
+
+    def build(
+        self,
+        *,
+        sequence: int,
+        now: int,
+        labelled_until: int | None,
+        late: Mapping[str, LateShare] | None,
+        join: Mapping[str, Any] | None,
+        partitions: list[Partition],
+        quarantine: Mapping[str, Any],
+        checkpoint: Checkpoint,
+        force: bool = False,
+    ) -> Snapshot:
+        """A snapshot, still without alerts."""
+        for part, share, forced in self._parts:
+            may = force and part.expected() <= forced
+            part.refresh(self._clock, share, now, force=may)
+        first = self._evaluator(next(iter(self._given)))
+        task = self._settings.evaluator.task
+        totals = {window: part.value for window, part in self._totals.items()}
+        joined = None if join is None else msgspec.convert(join, Join)
+        return Snapshot(
+            sequence=sequence,
+            at=iso_time(now),
+            task=task,
+            positive=None if TASKS[task].positive is None else first.labels[1],
+            labels=list(first.labels),
+            level=self._level,
+            windows=[
+                Window(
+                    name=window.name,
+                    kind=kind_of_settings(window).name,
+                    spec=window_spec_text(window) + self._since(window.name),
+                    immature=joined is not None and joined.waiting > 0,
+                    as_of=iso_time(self._totals[window.name].as_of),
+                    late=None if late is None else late[window.name].value,
+                    max_scores=self._evaluator(window.name).plan.max_scores,
+                )
+                for window in self._settings.window
+            ],
+            sources=self._sources,
+            reports={window: self._with_resampled(window) for window in totals},
+            curves={window: part.curves for window, part in totals.items()},
+            confusion={window: part.confusion for window, part in totals.items()},
+            series={
+                window: msgspec.structs.replace(
+                    part.value.series,
+                    immature=[
+                        labelled_until is None or end > labelled_until for end in part.value.ends
+                    ],
+                )
+                for window, part in self._panes.items()
+            },
+            slices={window: part.value for window, part in self._slices.items()},
+            comparison={
+                window: msgspec.structs.replace(part.value, as_of=iso_time(part.as_of))
+                for window, part in self._compared.items()
+            },
+            join=joined,
+            partitions=partitions,
+            quarantine=msgspec.convert(quarantine, Quarantine),
+            checkpoint=checkpoint,
+        )
+
+    def _since(self, window: str) -> str:
+        return note_valid_from(self.valid_from, window, self._evaluator(window))
+
+    def _make_totals(self, window: str) -> _Totals:
+        self._since(window)  # a window advances past the panes that are missing
+        view = self._evaluator(window).total
+        return _Totals(_report(view, self._level), _curves(view), _confusion(view))
+
+    def _make_resampled(self, window: str) -> dict[str, Value]:
+        """The values whose intervals have to be resampled; empty without intervals."""
+        names = [
+            name
+            for name in self._totals[window].value.report.metrics
+            if is_resampled(name, self._settings.evaluator.task)
+        ]
+        view = self._evaluator(window).total
+        if self._level is None or not names or view.distinct_scores > MOST_RESAMPLED:
+            return {}
+        return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
+
+    def _with_resampled(self, window: str) -> Report:
+        """A window's report with the newest intervals of those metrics."""
+        report, part = self._totals[window].value.report, self._resampled[window]
+        late = (
+            {}
+            if part.as_of == self._totals[window].as_of
+            else {"interval_as_of": iso_time(part.as_of)}
+        )
+        values = {
+            name: msgspec.structs.replace(
+                report.metrics[name],
+                **{key: getattr(one, key) for key in ("low", "high", "method")},
+                **late,
+            )
+            for name, one in part.value.items()
+            if one.method and name in report.metrics and report.metrics[name].value is not None
+        }
+        return msgspec.structs.replace(report, metrics={**report.metrics, **values})
+
+    def _names(self, view: View) -> list[str]:
+        """The main metrics that the fed columns allow."""
+        names = []
+        for name in self._metrics:
+            try:
+                view.report([name])
+            except MetricError:
+                continue
+            names.append(name)
+        return names
+
+    def _make_panes(self, window: str) -> _Panes:
+        evaluator = self._evaluator(window)
+        # Every reported metric, so that each has a series; the report is made first.
+        reported = self._totals[window].value.report.metrics
+        names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
+        plain, resampled = self._by_formula(names)
+        known = self._known_panes.get(window, ({}, {}))
+        if any(len(rows) != len(plain) for _, rows in known[0].values()):
+            known = ({}, {})  # other metrics than before: the first scores were read
+        found = self._known_panes[window] = (
+            evaluator.total.pane_reports(plain, known[0], intervals=self._level),
+            evaluator.total.pane_reports(resampled, known[1]),
+        )
+        marks = [mark for mark, _ in found[0].values()]
+        rows = [
+            {row.metric: row for row in (*found[0][mark.start][1], *found[1][mark.start][1])}
+            for mark in marks
+        ]
+        series = Series(
+            start=[iso_time(mark.start) for mark in marks],
+            end=[iso_time(mark.end) for mark in marks],
+            immature=[],
+            support=[max((row.support for row in pane.values()), default=0) for pane in rows],
+            metrics={name: [finite(pane[name].value) for pane in rows] for name in names},
+            low={name: [_ends(pane[name])[0] for pane in rows] for name in plain},
+            high={name: [_ends(pane[name])[1] for pane in rows] for name in plain},
+        )
+        return _Panes([mark.end for mark in marks], series)
+
+    def _by_formula(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Those whose intervals have a formula, and those that are resampled."""
+        task = self._settings.evaluator.task
+        resampled = [name for name in names if is_resampled(name, task)]
+        return [name for name in names if name not in resampled], resampled
+
+    def _make_slices(self, window: str) -> list[Slice]:
+        evaluator = self._evaluator(window)
+        names = self._names(evaluator.total)
+        plain, resampled = self._by_formula(names)
+        found = []
+        intervals: dict[str, list[tuple[Slice, Interval]]] = {name: [] for name in plain}
+        for key, view in evaluator.slices().items():
+            rows = {row.metric: row for row in _rows(view, plain, self._level)}
+            rows |= {row.metric: row for row in _rows(view, resampled, None)}
+            ends = {name: _ends(row) for name, row in rows.items()}
+            one = Slice(
+                slice=dict(key),
+                name=slice_name(key),
+                support=max((row.support for row in rows.values()), default=0),
+                metrics={name: finite(rows[name].value) for name in names if name in rows},
+                reasons={name: row.reason for name, row in rows.items() if row.reason},
+                low={name: low for name, (low, _) in ends.items() if low is not None},
+                high={name: high for name, (_, high) in ends.items() if high is not None},
+                differs={},
+            )
+            found.append(one)
+            for name in plain:
+                if name in rows and (interval := rows[name].interval) is not None:
+                    intervals[name].append((one, interval))
+        for row in _rows(evaluator.total, plain, self._level):
+            if row.interval is None:
+                continue
+            sure = intervals[row.metric]
+            marks = sides([interval for _, interval in sure], row.interval)
+            for (one, _), side in zip(sure, marks, strict=True):
+                if side is not None:
+                    one.differs[row.metric] = side
+        return found
+
+    def _make_compared(self, window: str) -> ModelComparison:
+        comparison = self._comparison(window)
+        found = self._compare(comparison.total)
+        task = self._settings.evaluator.task
+        named = [
+            name
+            for name in found.values
+            if not is_bootstrapped(find(name, task))
+            and (self._settings.evaluator.paired_scores or not needs_pairs(find(name, task)))
+        ]
+        if not named or not self._settings.evaluator.slices:
+            return found
+        rows = [
+            SliceDifference(
+                slice_name(row.slice), row.difference.n, row.flagged, _difference(row.difference)
+            )
+            for model in comparison.models[1:]
+            for row in comparison.slice_differences(named[0], a=model, level=found.level)
+        ]
+        rows.sort(key=lambda row: math.inf if (p := row.difference.p_value) is None else p)
+        return msgspec.structs.replace(
+            found,
+            slice_metric=named[0],
+            slices=rows[:_COMPARED_SLICES],
+            slices_left_out=max(0, len(rows) - _COMPARED_SLICES),
+        )
+
+    def _compare(self, view: ComparisonView) -> ModelComparison:
+        """The main metrics of every model, and the differences by tests that have a formula."""
+        # Metrics of labels have few joint cells, from which a bootstrap takes some 30 ms; from
+        # those of scores it takes minutes.
+        level = self._level or _LEVEL
+        task = self._settings.evaluator.task
+        first, *others = view.models
+        values: dict[str, dict[str, float | None]] = {}
+        differences = []
+        for name in self._names(view[first]):
+            found = {model: float(view[model][name]) for model in view.models}
+            values[name] = {model: finite(value) for model, value in found.items()}
+            if needs_pairs(metric := find(name, task)) and is_bootstrapped(metric):
+                differences += [
+                    _no_difference(name, model, first, found[model] - found[first])
+                    for model in others
+                ]
+            else:
+                differences += map(_difference, view.differences(name, level=level))
+        return ModelComparison(
+            models=list(view.models),
+            as_of="",
+            level=level,
+            values=values,
+            differences=differences,
+            slice_metric="",
+            slices=[],
+            slices_left_out=0,
+        )
+
+    def open_slice(
+        self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+    ) -> Snapshot | None:
+        """The snapshot with the numbers of a slice, as :class:`OpenSlice`; for any thread."""
+        # The slice is read from the evaluator itself, with its lock held, so it may be a checkpoint
+        # ahead of the snapshot. What was read is kept until the next snapshot.
+        rows: list[tuple[Any, str]] = [
+            (tuple(row.slice.items()), row.name) for row in data.slices.get(window, ())
+        ]
+        keys = [key for key, own in rows if own == name]
+        keys = keys or [key for key, _ in rows if plain_slice_name(key) == name]
+        if len(keys) != 1:
+            return None
+        (key,) = keys
+        with self._opening:
+            if self._opened_of != data.sequence:
+                self._opened_of = data.sequence
+                self._opened.clear()
+            known = window, name, part, metric
+            if known not in self._opened:
+                if part == "comparison":
+                    of_slice = self._comparison(window).slices()[key]
+                    as_of = data.comparison[window].as_of
+                    opened = msgspec.structs.replace(self._compare(of_slice), as_of=as_of)
+                    self._opened[known] = opened
+                else:
+                    view = self._evaluator(window).slices()[key]
+                    self._opened[known] = self._read_slice(view, data, window, part, metric)
+            found = {**getattr(data, part), window: self._opened[known]}
+        return msgspec.structs.replace(data, **{part: found})
+
+    def _read_slice(
+        self, view: View, data: Snapshot, window: str, part: OpenedPart, metric: str
+    ) -> Any:
+        if part == "reports":
+            return _report(view, self._level)
+        if part == "curves":
+            return _curves(view)
+        if part == "confusion":
+            return _confusion(view)
+        whole = data.series[window]
+        level = None if is_resampled(metric, self._settings.evaluator.task) else self._level
+        found = view.pane_reports([metric], {}, intervals=level)
+        panes = {iso_time(mark.start): row for mark, (row,) in found.values()}
+        rows = [panes.get(start) for start in whole.start]
+        ends = [(None, None) if row is None else _ends(row) for row in rows]
+        return msgspec.structs.replace(
+            whole,
+            support=[0 if row is None else row.support for row in rows],
+            metrics={metric: [None if row is None else finite(row.value) for row in rows]},
+            low={metric: [low for low, _ in ends]},
+            high={metric: [high for _, high in ends]},
+        )
+
+
+def _sources(settings: RunSettings) -> list[SourceInfo]:
+    return [
+        SourceInfo(table, holds, name)
+        for table, source in settings.sources.items()
+        for holds, names in source.names().items()
+        for name in names
+    ]
+
+
+def is_resampled(name: str, task: Task) -> bool:
+    """Whether a metric's interval has no formula."""
+    return find(name, task).family == "bootstrap"
+
+
+_DIFFERENCE = ModelDifference.__struct_fields__
+
+
+def _difference(found: Difference) -> ModelDifference:
+    given: dict[str, Any] = {name: getattr(found, name) for name in _DIFFERENCE}
+    numbers = {name: finite(value) for name, value in given.items() if type(value) is float}
+    return ModelDifference(**{**given, **numbers})
+
+
+def _no_difference(metric: str, a: str, b: str, value: float) -> ModelDifference:
+    reason = "a run does not resample scores; Comparison.load of an exported state does"
+    return ModelDifference(metric, a, b, finite(value), None, None, None, None, "", reason)
+
+
+def resampling_seconds(view: View) -> float:
+    """How many seconds resampling one interval takes at least; 0 where it is not done."""
+    scores = view.distinct_scores
+    return _RESAMPLED_SECONDS * scores if scores <= MOST_RESAMPLED else 0.0
+
+
+def _report(view: View, level: float | None) -> Report:
+    """The report, with the intervals that have a formula."""
+    given = view.report()
+    names = (
+        []
+        if level is None
+        else [row.metric for row in given if not is_resampled(row.metric, given.task)]
+    )
+    sure = {row.metric: row for row in view.report(names, intervals=level)} if names else {}
+    return Report(
+        task=given.task,
+        metrics={row.metric: _value(sure.get(row.metric, row)) for row in given},
+        level=UNSET if level is None else level,
+        **given.notes,
+    )
+
+
+def _value(row: ReportRow) -> Value:
+    low, high = _ends(row)
+    found = row.interval
+    method = "" if found is None or not found.defined else found.method
+    ends = [] if row.bounds is None else [row.bounds.low, row.bounds.high]
+    bounds = ends if ends and all(map(math.isfinite, ends)) else UNSET
+    return Value(finite(row.value), row.support, row.reason, low, high, method, bounds)
+
+
+def _ends(row: ReportRow) -> tuple[float | None, float | None]:
+    found = row.interval
+    return (None, None) if found is None else (finite(found.low), finite(found.high))
+
+
+def _rows(view: View, names: Sequence[str], level: float | None) -> Sequence[ReportRow]:
+    if not names:
+        return ()
+    try:
+        return view.report(names, intervals=level).rows
+    except MetricError:  # this slice has fewer states than the total
+        return [row for row in view.report(intervals=level) if row.metric in names]
+
+
+def _curves(view: View) -> dict[str, Curve]:
+    curves = {}
+    for name in SERVED_CURVES:
+        try:
+            found = _thinned(view.curve(name)).to_dict()
+        except MetricError:
+            continue
+        name, reason = found.pop("curve"), found.pop("reason") or ""
+        curves[name] = Curve(name, reason, found)
+    return curves
+
+
+def _thinned(curve: Any) -> Any:
+    """The curve with at most 500 points: both ends, and others evenly between."""
+    columns = {
+        field.name: column
+        for field in dataclasses.fields(curve)
+        if isinstance(column := getattr(curve, field.name), np.ndarray)
+    }
+    length = max(map(len, columns.values()), default=0)
+    if length <= _CURVE_POINTS:
+        return curve
+    kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64))
+    # Precision and recall have a last point more than there are thresholds.
+    thin = {name: column[kept[kept < len(column)]] for name, column in columns.items()}
+    return dataclasses.replace(curve, **thin)
+
+
+def _confusion(view: View) -> Confusion:
+    try:
+        counts = view.confusion
+    except MetricError:
+        return Confusion([], [], 0, [])
+    parts = counts.per_class()
+    rows = list(map(ClassRow, parts.labels, parts.true, parts.predicted, parts.correct))
+    classes = sorted(rows, key=lambda row: -(row.true + row.predicted))
+    largest = {row.label for row in classes[:_CLASSES]}
+    labels = [label for label in parts.labels if label in largest]
+    matrix = counts.to_array(labels).tolist()
+    return Confusion([*labels], matrix, len(rows) - len(labels), classes)

@@ -1,0 +1,74 @@
+"""What each front end says of options that do not fit together: texts that were published."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streameval as se
+from streameval.cli import main
+from streameval.errors import StreamevalError
+from streameval.records.event_table import PartCounter
+from streameval.records.rules import METRIC_RULES, RULES, UNKNOWN
+from streameval.records.wording import CALL, COMMAND, ENGINE, KEYS
+from streameval.service.config.load import settings_from_text
+
+pytestmark = pytest.mark.backend_independent
+
+FRONTS = json.loads(
+    (Path(__file__).parents[1] / "golden" / "option_errors.json").read_text("utf-8")
+)
+"""From each front end to its options, and to what it says of them."""
+
+TABLE = {"y": [1, 0], "p": [1, 0], "s": [0.75, 0.25], "t": [1e9, 1e9], "u": ["a", "b"]}
+ROWS = "y,p,s,t,u\n1,1,0.75,1000000000,a\n0,0,0.25,1000000000,b\n"
+
+
+def cases(front: str) -> list[Any]:
+    return [pytest.param(options, text, id=options) for options, text in FRONTS[front].items()]
+
+
+def error_of(expression: str) -> str:
+    with pytest.raises(StreamevalError) as caught:
+        eval(expression, {"se": se, "TABLE": TABLE, "PartCounter": PartCounter})
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+@pytest.mark.parametrize(("options", "text"), cases("call"))
+def test_a_call(options: str, text: str) -> None:
+    assert error_of(f"se.evaluate(TABLE, y_true='y', {options})") == text
+
+
+@pytest.mark.parametrize(("options", "text"), cases("parts"))
+def test_the_parts_of_an_engine(options: str, text: str) -> None:
+    assert error_of(f"PartCounter.of(y_true='y', {options})") == text
+
+
+@pytest.mark.parametrize("name", ["evaluate", "compare"])
+def test_a_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text(ROWS)
+    found = {}
+    for options in FRONTS[name]:
+        code = main([name, "a.csv", "--y-true", "y", *options.split()])
+        found[options] = f"{code}: {capfd.readouterr().err.strip()}"
+    assert found == FRONTS[name]
+
+
+@pytest.mark.parametrize(("options", "text"), cases("keys"))
+def test_the_keys_of_a_run(options: str, text: str) -> None:
+    with pytest.raises(StreamevalError) as caught:
+        settings_from_text(options, "run.toml", ())
+    assert f"{type(caught.value).__name__}: {caught.value}" == text
+
+
+def test_front_ends_name_rules_that_exist() -> None:
+    known = [rule.name for rule in (*RULES, *METRIC_RULES, UNKNOWN)]
+    assert len(set(known)) == len(known)
+    for wording in (COMMAND, CALL, ENGINE, KEYS):
+        assert {*wording.texts, *(wording.others or ())} <= set(known)
