@@ -181,7 +181,7 @@ def _key_lines(keys: Any, *, off: bool = False) -> Iterator[str]:
 
 def _is_table(key: Key) -> bool:
     """Whether a key's value is a table of free names."""
-    return isinstance(types_of(key.field.type)[0], inspect.DictType) and key.name != "slice"
+    return [type(one) for one in types_of(key.field.type)] == [inspect.DictType]
 
 
 def _about(table: Any) -> str:
