@@ -30,6 +30,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, connections: Connections, http: Any) -> None:
         self._connections = connections
         self._http = http
+        self.peer = "", 0
+        """The address of its client, by which its requests are known."""
         self.client = ""
         """The network of its client."""
         self.full = False
@@ -51,8 +53,12 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self.client = client_of(transport.get_extra_info("peername")[0])
+        # A client that has gone already may have no address.
+        host, port = (transport.get_extra_info("peername") or ("", id(self)))[:2]
+        self.peer, self.client = (host, port), client_of(host)
         self._connections.add(self)
+        if not host:
+            transport.abort()
         self._http.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -134,12 +140,12 @@ class Connections:
         connection.full = not self._make_room(connection.client)
         if self.ending or (connection.full and len(self._open) >= at_most):
             connection.transport.abort()
-        self._open[_peer(connection)] = connection
+        self._open[connection.peer] = connection
 
     def discard(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
-        if self._open.get(_peer(connection)) is connection:
-            del self._open[_peer(connection)]
+        if self._open.get(connection.peer) is connection:
+            del self._open[connection.peer]
         self._keep_spare()
 
     def close(self) -> None:
@@ -173,7 +179,7 @@ class Connections:
         )
         longest.transport.abort()
         # Its protocol learns of it a moment later; until then no other may be closed instead.
-        del self._open[_peer(longest)]
+        del self._open[longest.peer]
         return True
 
     def on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -238,9 +244,3 @@ class Connections:
                 since = one.read if unsent else now if one.requests else one.since
                 if now - since > most:
                     one.transport.abort()
-
-
-def _peer(connection: Connection) -> tuple[str, int]:
-    """The address of the client, by which its requests are known."""
-    host, port = connection.transport.get_extra_info("peername")[:2]
-    return host, port
