@@ -120,7 +120,7 @@ def with_stored_defaults(
 
 
 def evaluation_of(settings: RunSettings, window: WindowSettings) -> Evaluation:
-    """What counts the events of a window: an evaluator, or a comparison of several models."""
+    """A new evaluator of a window, or a comparison of several models."""
     evaluator = evaluator_of(settings, window)
     return evaluator if settings.evaluator.models is None else comparison_of(evaluator, settings)
 
@@ -136,7 +136,7 @@ def comparison_of(evaluator: Evaluator, settings: RunSettings) -> Comparison:
 
 
 def open_evaluators(settings: RunSettings) -> dict[str, Evaluation]:
-    """What counts the events of each window, empty, by its name; raises ConfigError."""
+    """A new evaluator or comparison for each window, by its name; raises ConfigError."""
     try:
         return {window.name: evaluation_of(settings, window) for window in settings.window}
     except StreamevalError as error:

@@ -12,7 +12,7 @@ from msgspec import Meta
 from streameval.errors import InputError, OptionError, shown
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
-"""What a batch holds; in ``records`` each record may be a prediction, a label or both."""
+"""The kind of records; each of ``records`` may be a prediction, a label or both."""
 
 KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 

@@ -294,7 +294,7 @@ class _StaticFiles:
         return StreamingResponse(_parts(body), headers=headers)
 
     def _content(self, name: str) -> tuple[bytes, str]:
-        """What a name has, and its entity tag."""
+        """The content of a file and its entity tag; raises RefusedError 404."""
         path = self._paths.get(name)
         if name == _OPENAPI:
             return openapi_text(), _etag(openapi_text())

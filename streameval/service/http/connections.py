@@ -100,7 +100,7 @@ class Connections:
         self._http = http
         """Makes the HTTP protocol of a connection."""
         self._given: dict[str, Any] = {}
-        """What the server last made one with."""
+        """The arguments that the server last gave it."""
         self._accepting: asyncio.Task[None] | None = None
         self._open: dict[tuple[str, int], Connection] = {}
         self._spare: list[int] = []

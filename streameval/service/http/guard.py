@@ -80,19 +80,19 @@ class Limits(NamedTuple):
     keep_alive_seconds: int = 15
     """Between two requests of a connection."""
     connections: int = 512
-    """Of all clients; beyond, the one that waits the longest for its client is closed."""
+    """Open connections; a further one replaces the one that waits the longest for its client."""
     client_connections: int = 256
-    """Of one client: an IPv4 address, or an IPv6 network of 64 bits."""
+    """Open connections of a client: an IPv4 address, or an IPv6 network of 64 bits."""
     reserve: int = 16
     """Further connections, answered at ``/healthz`` alone, while no other can be closed."""
     spare_handles: int = 4
     """File handles kept for connections when the process has no other left."""
     wrong_tokens: int = 10
-    """Of one client at once, before it has to wait for each comparison."""
+    """Attempts that a client has free before each comparison is delayed."""
     wrong_token_seconds: float = 1
     """The wait; after ten times that without a wrong token one more is free."""
     body_bytes: int = 64 * 1024 * 1024
-    """Of all bodies that are in memory at a time; at least one of the largest size fits."""
+    """Size of all bodies in memory; at least one of the largest size fits."""
     listeners: int = 64
     """Clients of the stream of events at a time."""
     event_seconds: float = 15
@@ -133,7 +133,7 @@ class Access:
         )
 
     def claim(self, scope: Scope) -> bytes:
-        """What the request has as token and cookie; empty without both."""
+        """The token and the cookie of a request; empty without both."""
         claims = [header(scope, "authorization") or "", *_cookies(scope)]
         return "\n".join(claims).encode("utf-8", "replace") if any(claims) else b""
 

@@ -69,7 +69,7 @@ class Server:
         self._listening = _listen(serve.listen, token)
         try:
             self.address = Address.of(*self._listening.getsockname()[:2])
-            """Where it listens, with the port that the system chose."""
+            """The address that it listens at, with the port that the system chose."""
             self._live = Live(publisher, most=limits.listeners, keep_alive=limits.event_seconds)
             self._threads = ThreadPoolExecutor(_STORING_THREADS, "streameval-inbox")
             self._application = partial(

@@ -21,7 +21,7 @@ OPENERS: dict[type, Callable[[Any, Opening], list[Source]]] = {
     HttpSettings: open_inbox,
     KafkaSettings: open_kafka,
 }
-"""What opens the source that a table of the configuration describes."""
+"""The function that opens a source, by the type of its table in the configuration."""
 
 
 def open_source(settings: SourceSettings, opening: Opening) -> list[Source]:
