@@ -149,6 +149,7 @@ $(VENV)/.stamp-scripts: tests/scripts_check/package-lock.json | $(VENV)/.stamp-c
 	@touch $@
 
 scripts: $(VENV)/.stamp-scripts  ## types and linter of the dashboard's scripts
+	$(BIN)/python -m tests.support.write_schema
 	$(NODE) $(MODULES)/typescript/bin/tsc --project tests/scripts_check/tsconfig.json
 	$(NODE) $(MODULES)/eslint/bin/eslint.js --config tests/scripts_check/eslint.config.js --max-warnings 0 streameval/service/http/static
 
@@ -171,7 +172,7 @@ docs: $(VENV)/.stamp-docs  ## the documentation site, in build/site, and every e
 
 # As cibuildwheel does it for every system and Python, here for this one: what is linked outside of
 # the wheel is put into it, and the wheel is tested in an environment of its own.
-wheel: $(VENV)/.stamp-docs  ## the wheel of this system, built, repaired and tested, in build/wheels
+wheel: $(VENV)/.stamp-docs man  ## the wheel of this system, built, repaired and tested, in build/wheels
 	rm -rf build/wheels build/raw && mkdir -p build/wheels build/raw
 	STREAMEVAL_NATIVE=require $(BIN)/python -m pip wheel --quiet --no-deps -w build/raw .
 	if test "$$(uname)" = Linux; then \

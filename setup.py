@@ -1,7 +1,7 @@
 """Builds the compiled parts, or leaves them out where they cannot be built.
 
-Everything else about the package is in pyproject.toml. Without a C++ compiler
-(or without Cython) the install succeeds and the portable parts are used;
+It also makes the manual page. Everything else about the package is in pyproject.toml. Without
+a C++ compiler (or without Cython) the install succeeds and the portable parts are used;
 ``streameval.backend()`` reports which.
 
 Environment:
@@ -15,6 +15,7 @@ Environment:
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -140,4 +141,21 @@ class OptionalBuild(build_ext):
             self.extensions = []
 
 
-setup(ext_modules=_extensions(), cmdclass={"build_ext": OptionalBuild})
+def _manual() -> list[tuple[str, list[str]]]:
+    """The manual page: made from the help of the commands, or as an earlier build has made it."""
+    page = Path("docs/streameval.1")
+    if {"sdist", "bdist_wheel"} & set(sys.argv):
+        # Not in an isolated build, which lacks what the commands import: `make man` goes before.
+        command = [sys.executable, "-m", "streameval", "--man"]
+        made = subprocess.run(command, capture_output=True, check=False)
+        if made.returncode == 0:
+            page.parent.mkdir(exist_ok=True)
+            page.write_bytes(made.stdout)
+    return [("share/man/man1", [str(page)])] if page.exists() else []
+
+
+setup(
+    ext_modules=_extensions(),
+    cmdclass={"build_ext": OptionalBuild},
+    data_files=_manual(),
+)

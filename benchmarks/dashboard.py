@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
 
+from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
 from streameval.service.http.server import Server
 from tests.support.chromium import ARGUMENTS, find_chromium
@@ -47,7 +48,7 @@ def first_paint(slices: int = 1000, repeats: int = 5) -> Paint | None:
     if chromium is None:
         return None
     publisher = SamplePublisher(published_data(slices=slices, hostile=False))
-    server = Server(ServeSettings(listen="127.0.0.1:0"), None, publisher, None)
+    server = Server(ServeSettings(listen=Address("127.0.0.1:0")), None, publisher, None)
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)

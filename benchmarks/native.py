@@ -10,11 +10,9 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from river import metrics as river_metrics
 from sklearn.metrics import roc_auc_score
 
@@ -237,19 +235,6 @@ def _river(size: int) -> float:
 def _scikit_learn(size: int) -> float:
     labels, scores = (np.array(column) for column in zip(*_fresh(size, 4), strict=True))
     return _micro(lambda: roc_auc_score(labels, scores), 1)
-
-
-def draw(curves: dict[str, list[tuple[int, float]]], path: Path, sizes: str) -> None:
-    """The curves on log-log axes; ``sizes`` is what grows."""
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    ax = figure.subplots()
-    for name, points in curves.items():
-        ax.loglog(*zip(*points, strict=True), marker="o", label=name)
-    ax.set_xlabel(sizes)
-    ax.set_ylabel("µs of one update and one read of the AUC")
-    ax.grid(alpha=0.3, which="both")
-    ax.legend()
-    figure.savefig(path)
 
 
 def main() -> None:

@@ -23,15 +23,11 @@ from typing import Any
 
 import streameval as se
 from benchmarks import batches, bounded, events, files, native, paths, service, windows
+from benchmarks.growth import pictures
 from benchmarks.timing import NO_TARGET, Part, Row
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
 
 HERE = Path(__file__).parent
-GROWTH = (
-    ("growth", "", "distinct scores (River: window)"),
-    ("growth_of_windows", "-windows", "events before, or n"),
-)
-"""Curves of cost against size: key in the JSON, ending of the picture, and what grows."""
 PEERS = ("river", "scikit-learn", "sortedcontainers", "numpy", "confluent-kafka")
 
 
@@ -166,9 +162,8 @@ def write(
         + "\n",
         encoding="utf-8",
     )
-    for key, suffix, sizes in GROWTH:
-        if key in curves:
-            native.draw(curves[key], HERE / f"{name}{suffix}.svg", sizes)
+    for path, picture in pictures(curves, name):
+        (HERE / path).write_bytes(picture)
     (HERE / f"{name}.md").write_text(document(measured, failed, name), encoding="utf-8")
     print(f"wrote benchmarks/{name}.md", file=sys.stderr)
 
@@ -226,7 +221,8 @@ def document(measured: dict[str, list[Row]], failed: list[str], name: str) -> st
     lines += [
         "## Cost against size",
         "",
-        "One update and one read of the AUC over an index of so many distinct scores.",
+        "`make bench` and `make docs` draw the pictures from `results.json`. One update and one "
+        "read of the AUC over an index, by its number of distinct scores:",
         "",
         f"![cost of an event against the number of distinct scores]({name}.svg)",
         "",

@@ -12,6 +12,7 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
+from benchmarks.growth import pictures
 from docsite import figures, reference
 from docsite.measured import measured
 from docsite.reference import ROOT, urls
@@ -23,7 +24,8 @@ _ROOT_PAGES = {
 }
 """Files outside docs/ that are pages of the site."""
 
-_ROOT_FILES = {f"benchmarks/{name}": name for name in ("results.svg", "results-windows.svg")}
+_DRAWN = {f"benchmarks/{name}": name for name in ("results.svg", "results-windows.svg")}
+"""Pictures of the benchmarks' page, drawn from the results."""
 
 _CELL = re.compile(r"(`[^`]*`)|(\w)\[(\w)\]\[(\w)\]")
 """Code, or a cell of a matrix, as C[i][j], which is no link."""
@@ -66,8 +68,9 @@ def on_files(files: Any, config: Any) -> Any:
     for source, path in _ROOT_PAGES.items():
         text = _from_root((ROOT / source).read_text("utf-8"), source)
         files.append(File.generated(config, path, content=text))
-    for source, path in _ROOT_FILES.items():
-        files.append(File.generated(config, path, content=(ROOT / source).read_bytes()))
+    results = json.loads((ROOT / "benchmarks" / "results.json").read_text("utf-8"))
+    for path, picture in pictures(results, "results"):
+        files.append(File.generated(config, path, content=picture))
     return files
 
 
@@ -77,8 +80,8 @@ def _from_root(text: str, source: str) -> str:
 
     def moved(found: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(folder, found[2]))
-        if path in _ROOT_PAGES or path in _ROOT_FILES:
-            path = {**_ROOT_PAGES, **_ROOT_FILES}[path]
+        if path in _ROOT_PAGES or path in _DRAWN:
+            path = {**_ROOT_PAGES, **_DRAWN}[path]
         elif path.startswith("docs/"):
             path = path.removeprefix("docs/")
         else:
@@ -92,6 +95,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links out of docs/ lead to the page that the site has of a file, or to the repository."""
     here = page.file.src_uri
     markdown = markdown.replace("<!-- measured -->", measured())
+    for head, rows in reference.key_tables().items():
+        markdown = markdown.replace(f"<!-- keys {head or 'run'} -->", rows)
     markdown = _CELL.sub(
         lambda found: found[1] or rf"{found[2]}\[{found[3]}\]\[{found[4]}\]", markdown
     )

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from typer.main import get_command
 
 import streameval
@@ -26,12 +25,13 @@ from streameval.cli.app import COMMANDS, app_of
 from streameval.metrics import METRICS, ROWS
 from streameval.metrics.metric import FAMILIES, Metric
 from streameval.plots import DISPLAYS
+from streameval.service.config.documents import Key, configuration_keys, template
 from streameval.service.config.settings import RunSettings
+from streameval.service.http.openapi import openapi
 from streameval.uncertainty.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-HTTP = Path(streameval.__file__).parent / "service" / "http"
 
 Pages = dict[str, str]
 
@@ -363,85 +363,34 @@ def commands_page() -> str:
 # The configuration of a run
 
 
-def keys(kind: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key that a configuration may have, with its field; tables in lists without a number."""
-    from msgspec import inspect as types
-
-    for field in kind.fields:
-        path = f"{key}.{field.encode_name}" if key else field.encode_name
-        inner = [
-            one.item_type if isinstance(one, types.ListType) else one
-            for one in getattr(field.type, "types", [field.type])
-        ]
-        tables = [one for one in inner if isinstance(one, types.StructType)]
-        if tables:
-            yield from keys(tables[0], path)
-        else:
-            yield path, field
-
-
-def configuration_keys() -> list[tuple[str, Any]]:
-    """Every key of a configuration, in the order of the settings."""
-    return list(keys(msgspec.inspect.type_info(RunSettings)))
-
-
-def default_text(field: Any) -> str:
+def default_text(key: Key) -> str:
     """The default of a key, as documents write it."""
-    if field.required:
+    if key.field.required:
         return "needed"
-    value = field.default
-    if value is msgspec.inspect.NODEFAULT:
-        value = field.default_factory()
-    return "not set" if value is None else f"`{msgspec.json.encode(value).decode()}`"
+    default = key.default
+    return "not set" if default is None else f"`{json.dumps(default)}`"
 
 
-KEY_ROW = re.compile(r"^\| `([a-z_.]+)` \| (.+?) \| (.+) \|$", re.MULTILINE)
-"""A row of the tables of docs/run.md: key, default, meaning."""
+def key_tables() -> Pages:
+    """The table of the keys of each table of a configuration; those of the whole run: ``""``."""
+    found: dict[str, list[list[str]]] = {}
+    for key in configuration_keys():
+        head = key.path.partition(".")[0] if "." in key.path else ""
+        found.setdefault(head, []).append([f"`{key.path}`", default_text(key), key.about])
+    return {head: table(["key", "default", "meaning"], rows) for head, rows in found.items()}
 
 
 def configuration_page() -> str:
-    """Every key, and the file that ``streameval init`` writes, which explains them."""
-    meanings = {
-        key: _from_reference(meaning)
-        for key, _, meaning in KEY_ROW.findall((DOCS / "run.md").read_text("utf-8"))
-    }
-    tables: dict[str, list[list[str]]] = {}
-    for key, field in configuration_keys():
-        head = key.partition(".")[0] if "." in key else ""
-        tables.setdefault(head, []).append([f"`{key}`", default_text(field), meanings.get(key, "")])
+    """Every key by tables, and the file that ``streameval init`` writes."""
     parts = [
-        "# Keys of the configuration\n\n[A long run](../run.md) explains how they work together; "
-        "`streameval init` writes a file with every key explained, which is shown below each "
-        "table.\n"
+        "# Keys of the configuration\n\n[A long run](../run.md) explains how they work together. "
+        "`streameval init --schema` prints the same as a JSON schema, and `streameval init` writes "
+        "the file at the end of this page.\n"
     ]
-    for head, rows in tables.items():
-        parts.append(f"## {f'[{head}]' if head else 'The whole run'}\n")
-        # Cells are Markdown already.
-        lines = ["| key | default | meaning |", "| --- | --- | --- |"]
-        lines += ["| " + " | ".join(row) + " |" for row in rows]
-        parts.append("\n".join(lines) + "\n")
-        template = _template(head)
-        if template:
-            parts.append(f"```toml\n{template}```\n")
+    for head, rows in key_tables().items():
+        parts.append(f"## {f'[{head}]' if head else 'The whole run'}\n\n{rows}")
+    parts.append(f"## The file to start from\n\n```toml\n{template()}```\n")
     return "\n".join(parts)
-
-
-def _from_reference(text: str) -> str:
-    """Markdown of a page of docs/ as a page one folder below has it."""
-    text = re.sub(r"\]\((?!https?:|#|\.\./)", "](../", text)
-    return re.sub(r"\]\(#", "](../run.md#", text)
-
-
-def _template(head: str) -> str:
-    if not head:
-        return ""
-    [field] = [one for one in msgspec.inspect.type_info(RunSettings).fields if one.name == head]
-    for one in getattr(field.type, "types", [field.type]):
-        inner = one.item_type if isinstance(one, msgspec.inspect.ListType) else one
-        if isinstance(inner, msgspec.inspect.StructType):
-            text: str = getattr(inner.cls, "template", "")
-            return text if text.endswith("\n") else text + "\n"
-    return ""
 
 
 # HTTP
@@ -449,15 +398,14 @@ def _template(head: str) -> str:
 
 def schema() -> dict[str, Any]:
     """The OpenAPI schema that a run serves."""
-    found: dict[str, Any] = json.loads((HTTP / "openapi.json").read_text("utf-8"))
-    return found
+    return openapi()
 
 
 def http_page() -> str:
     """Every endpoint with its parameters and answers, and the fields of each answer."""
     data = schema()
     parts = [
-        "# Endpoints\n\nMade from `openapi.json`, which a run serves at `/openapi.json`. "
+        "# Endpoints\n\nMade from what a run serves at `/openapi.json`. "
         "[What a run serves](../serving.md) explains access, limits and errors.\n"
     ]
     for path, methods in data["paths"].items():

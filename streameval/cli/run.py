@@ -20,12 +20,11 @@ from streameval.service.config.checks import check_store_key
 from streameval.service.config.evaluators import (
     kind_of_settings,
     main_metrics,
-    settled,
     window_spec_of,
+    with_stored_defaults,
 )
 from streameval.service.config.load import load_settings, resolved
-from streameval.service.config.resolved import resolved_secrets, with_store
-from streameval.service.config.secrets import check_store
+from streameval.service.config.resolved import check_store, resolved_secrets, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.store import read_store, shown_path, store_exists
 from streameval.service.upkeep.settings_migration import migration_of
@@ -124,7 +123,7 @@ def check_text(
     if store_exists(settings.store):
         settings, changes = _changes(settings, dropped)
     else:
-        settings = settled(settings, {})
+        settings = with_stored_defaults(settings, {})
     lines = ["# This can be run. Defaults are filled in, secrets are hidden."]
     for window in settings.window:
         words = kind_of_settings(window).words(window_spec_of(window, settings.join))

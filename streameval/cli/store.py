@@ -33,6 +33,7 @@ from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import Table, number, text_table
 from streameval.events.time import iso_time, wall_time
+from streameval.service.config.address import is_postgres
 from streameval.service.join.counters import COUNTERS, REPORTED
 from streameval.service.join.counts import (
     merged_join,
@@ -49,7 +50,6 @@ from streameval.service.store.kept_settings import (
     newest_first,
     unconverted_text,
 )
-from streameval.service.store.postgres import is_postgres
 from streameval.service.store.quarantine import listed, mark_for_replay, reasons
 from streameval.service.store.sqlite import inbox_of
 from streameval.service.store.state_rows import StateRow, merge_rows, merged_windows, read_rows

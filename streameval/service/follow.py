@@ -20,14 +20,14 @@ import msgspec
 
 from streameval.errors import ConfigError, StoreError
 from streameval.evaluator.comparison import Evaluation
-from streameval.events.time import duration, iso_time, wall_time
+from streameval.events.time import iso_time, wall_time
 from streameval.service.alerts.shared import AlertReader, SharedAlerts, is_group
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.evaluators import (
     evaluation_of,
     fingerprint,
     open_evaluators,
-    settled,
+    with_stored_defaults,
 )
 from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
@@ -254,7 +254,7 @@ class Follower:
         refused: ConfigError | None = None
         for unit in newest_first(metas):
             meta = metas[unit]
-            settings = settled(self._settings_of(meta), stored_retention(meta))
+            settings = with_stored_defaults(self._settings_of(meta), stored_retention(meta))
             try:
                 check_same_run(path, meta, fingerprint(settings))
             except ConfigError as error:
@@ -430,7 +430,7 @@ def serve_store(
         follower = Follower(path, settings_of, publisher, judges=judges)
         stack.callback(follower.close)
         serve = follower.settings.serve
-        every = duration(serve.read_every, "serve.read_every") / 1e6
+        every = serve.read_every.seconds
         token = None if serve.token is None else secret(serve.token, "serve.token")
         stack.enter_context(probes(serve, progress))
         follower.read()

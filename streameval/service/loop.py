@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from streameval.errors import SourceError
-from streameval.events.time import duration, iso_time, wall_time
+from streameval.events.time import iso_time, wall_time
 from streameval.service.alerts.rules import Alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.checkpoint_policy import CheckpointPolicy
@@ -303,7 +303,7 @@ class Runner:
         self._publisher = publisher
         self._now = now
         self._clock = clock
-        self._wait = 0 if settings.join is None else duration(settings.join.wait, "join.wait")
+        self._wait = 0 if settings.join is None else settings.join.wait.us
         self._unit = Unit(settings, store, decoder, join=join, now=now)
         self._evaluators = self._unit.counting.evaluators
         with store.reading() as connection:
@@ -458,5 +458,4 @@ class Runner:
 
 def _checkpoint_settings(settings: RunSettings) -> tuple[float, int]:
     """Seconds between two checkpoints, and the number of records that makes one due earlier."""
-    every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
-    return every, settings.checkpoint.events
+    return settings.checkpoint.every.seconds, settings.checkpoint.events

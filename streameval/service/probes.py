@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from streameval.errors import ConfigError
-from streameval.service.config.address import parse_address
+from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
 from streameval.service.http.health import Liveness
 from streameval.service.progress import Progress
@@ -35,13 +35,13 @@ def probes(settings: ServeSettings, progress: Progress) -> Iterator[str | None]:
         The address, with the port that the system chose; None where nothing is served.
 
     Raises:
-        ConfigError: The address is invalid, or in use.
+        ConfigError: The address is in use.
     """
     if settings.probes is None:
         yield None
         return
     liveness = Liveness(settings, progress)
-    address = parse_address(settings.probes, "serve.probes")
+    address = settings.probes
 
     class Handler(BaseHTTPRequestHandler):
         timeout = _REQUEST_SECONDS
@@ -92,7 +92,7 @@ def probes(settings: ServeSettings, progress: Progress) -> Iterator[str | None]:
     thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
     thread.start()
     try:
-        yield f"http://{address._replace(port=server.server_address[1])}/"
+        yield f"http://{Address.of(address.host, server.server_address[1])}/"
     finally:
         server.shutdown()
         server.server_close()

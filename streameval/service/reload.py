@@ -10,8 +10,8 @@ from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
     evaluator_of,
     retention_of,
-    settled,
     slice_fields,
+    with_stored_defaults,
 )
 from streameval.service.config.settings import RUN_METRICS, RunSettings, WindowSettings
 from streameval.service.store.fingerprints import changed_settings
@@ -50,8 +50,10 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
         )
     ]
     # What a window keeps does not change: where the new settings leave it open, it is as now.
-    now = settled(now, {})
-    wanted = settled(wanted, {window.name: retention_of(now, window) for window in now.window})
+    now = with_stored_defaults(now, {})
+    wanted = with_stored_defaults(
+        wanted, {window.name: retention_of(now, window) for window in now.window}
+    )
     settings = msgspec.structs.replace(now, **given)
     metrics = wanted.evaluator.metrics
     if now.evaluator.task == wanted.evaluator.task and all(map(is_kept, metrics or ())):
@@ -62,5 +64,5 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
 
 def differences(now: RunSettings, wanted: RunSettings) -> list[str]:
     """The keys in which settings differ, without their values, which may be secrets."""
-    found = changed_settings("", msgspec.to_builtins(now), msgspec.to_builtins(wanted))
+    found = changed_settings("", *(msgspec.to_builtins(one, enc_hook=str) for one in (now, wanted)))
     return [key for key, _, _ in found]

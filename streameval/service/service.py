@@ -16,8 +16,9 @@ import msgspec
 from streameval.errors import ConfigError, StoreError, StreamevalError
 from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.address import parse_address
 from streameval.service.config.checks import check_store_key, check_workers
-from streameval.service.config.evaluators import fingerprint, settled, window_spec_of
+from streameval.service.config.evaluators import fingerprint, window_spec_of, with_stored_defaults
 from streameval.service.config.resolved import resolved_secrets, with_store
 from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
@@ -29,7 +30,9 @@ from streameval.service.progress import Progress
 from streameval.service.reload import differences, while_running
 from streameval.service.signals import on_signals
 from streameval.service.snapshot import Publisher
+from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
+from streameval.service.sources.kafka import open_group
 from streameval.service.sources.raw import Opening, Position, Source
 from streameval.service.store.dialect import ONE_UNIT, Connection
 from streameval.service.store.kept_settings import (
@@ -40,7 +43,6 @@ from streameval.service.store.kept_settings import (
     keep_window_order,
 )
 from streameval.service.store.postgres import is_away, open_unclaimed
-from streameval.service.store.postgres import parse_address as store_address
 from streameval.service.store.sqlite import inbox_of
 from streameval.service.store.store import Store, each_unit, open_store, read_store
 from streameval.service.unit import Unit
@@ -51,8 +53,8 @@ from streameval.service.upkeep.settings_migration import (
 )
 
 if TYPE_CHECKING:
+    from streameval.service.config.source_settings import KafkaSettings
     from streameval.service.http.server import Server
-    from streameval.service.sources.kafka import KafkaSettings
     from streameval.service.worker import Worker
 
 log = logging.getLogger("streameval.run")
@@ -215,7 +217,7 @@ def _open_settled(
     )
     try:
         check_generation(store, generation)
-        settings = settled(settings, stored_retention(store.meta()))
+        settings = with_stored_defaults(settings, stored_retention(store.meta()))
         keep_window_order(store, [window.name for window in settings.window])
         keep_settings(store, settings, generation)
     except BaseException:
@@ -324,13 +326,13 @@ def _run_worker(
     # Imported only when it is used: its client is an extra.
     from streameval.service.worker import Worker
 
-    address = store_address(settings.store)
+    address = parse_address(settings.store)
     opening = Opening({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
 
     with ThreadPoolExecutor(1, "checkpoint") as writer:
         worker = Worker(
             settings,
-            lambda worker: kafka.open_group(worker, opening, address.name),
+            lambda worker: open_group(kafka, worker, opening, address.name),
             opened,
             check=check,
             progress=progress,
@@ -369,7 +371,7 @@ def open_sources(
     opened: list[Source] = []
     try:
         for source in settings.sources.values():
-            opened += source.open(opening)
+            opened += open_source(source, opening)
     except BaseException:
         for one in opened:
             one.close()

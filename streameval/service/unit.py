@@ -18,7 +18,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from streameval.events.time import wall_time
-from streameval.service.config.evaluators import kept_metrics, open_evaluators, settled
+from streameval.service.config.evaluators import kept_metrics, open_evaluators, with_stored_defaults
 from streameval.service.config.settings import RunSettings
 from streameval.service.counting import CollectedEvents, Counting
 from streameval.service.decode.decoder import RecordDecoder
@@ -125,7 +125,7 @@ class Unit:
             MetricError: A metric whose states are not kept; nothing has changed.
             StoreError: The settings cannot be written for readers of the store.
         """
-        settings = settled(settings, stored_retention(self.store.meta()))
+        settings = with_stored_defaults(settings, stored_retention(self.store.meta()))
         for evaluator in self.counting.evaluators.values():
             evaluator.show(kept_metrics(settings))
         self.quarantine.settings = settings.quarantine

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import IntArray
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import FastPath, Undo, Window, WindowKind, WindowSpec
+from streameval.windows.window import FastPath, Undo, Window, WindowKind, WindowSample, WindowSpec
 
 if TYPE_CHECKING:
     from streameval.states.native.batch_partition import BatchPartition
@@ -85,12 +85,7 @@ class CumulativeWindow(Window):
 CUMULATIVE = WindowKind(
     name="cumulative",
     spec=Cumulative,
-    template="""\
-# All of them.
-[[window]]
-# Letters, digits, - _ and .
-name = "all"
-""",
+    sample=WindowSample("all", "All of them."),
     label=lambda given: "all events",
     words=lambda spec: "every event",
 )

@@ -40,6 +40,7 @@ from streameval.windows.window import (
     Window,
     WindowKey,
     WindowKind,
+    WindowSample,
     WindowSpec,
     check_multiplied,
 )
@@ -496,14 +497,18 @@ FADING = WindowKind(
     sizes=("half_life",),
     forms=("fading:6h", "fading:1000"),
     help="Half-life: fading:6h, in events fading:1000.",
-    keys=(WindowKey("half_life"),),
+    keys=(
+        WindowKey(
+            "half_life",
+            "Instead of `length`: every event counts, with half the weight for each half-life of "
+            "age.",
+            "6h",
+        ),
+    ),
     steps=("half_life",),
-    template="""\
-# Every event, but an event that is six hours older half as much.
-#[[window]]
-#name = "fading"
-#half_life = "6h"
-""",
+    sample=WindowSample(
+        "fading", "Every event, but an event that is six hours older half as much.", on=False
+    ),
     label=lambda given: f"half-life {given['half_life']}",
     words=lambda spec: f"every event, weighing half after {spec.half_life}",
 )

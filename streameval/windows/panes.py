@@ -27,6 +27,7 @@ from streameval.windows.window import (
     Window,
     WindowKey,
     WindowKind,
+    WindowSample,
     WindowSpec,
 )
 
@@ -385,27 +386,25 @@ PANES = WindowKind(
     help="Event time: panes:1h, in steps panes:1h/5m, with options "
     "panes:1h/5m,lateness=10m,retain=7d.",
     keys=(
-        WindowKey("length"),
-        WindowKey("pane"),
-        WindowKey("lateness", "duration or zero"),
-        WindowKey("retain"),
+        WindowKey("length", "The length of event time that counts, up to the newest event.", "1h"),
+        WindowKey("pane", "The step in which the window advances. Not set: `length`.", "5m"),
+        WindowKey(
+            "lateness",
+            "The grace period: how long a pane accepts events after its end. Not set: `join.wait`, "
+            "or `length` without a join.",
+            "24h",
+            "duration or zero",
+        ),
+        WindowKey(
+            "retain",
+            "How long panes are kept for the metric over time. Not set: `length` and `lateness`.",
+            "3d",
+        ),
     ),
     steps=("pane", "length"),
     waits="lateness",
     covers="retain",
-    template="""\
-# The last hour of event time, in steps of five minutes.
-[[window]]
-name = "hour"
-length = "1h"
-# The steps; off, the whole length.
-pane = "5m"
-# How long a pane takes events after its end; off, for as long as a label is
-# waited for.
-#lateness = "24h"
-# For how long panes are kept to be drawn over time; off, length and lateness.
-#retain = "3d"
-""",
+    sample=WindowSample("hour", "The last hour of event time, in steps of five minutes."),
     label=lambda given: " in panes of ".join(
         given[key] for key in ("length", "pane") if key in given
     ),

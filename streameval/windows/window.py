@@ -191,7 +191,19 @@ class WindowKey(NamedTuple):
     """A key of a ``[[window]]`` in a service's configuration; each is also an argument."""
 
     name: str
+    about: str
+    """The description of the key for users."""
+    example: str | int
     type: Literal["duration", "duration or zero", "count"] = "duration"
+
+
+class WindowSample(NamedTuple):
+    """The ``[[window]]`` of a kind in the configuration that ``streameval init`` writes."""
+
+    name: str
+    about: str
+    on: bool = True
+    """Whether its lines are no comments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +230,7 @@ class WindowKind:
     # and the key whose value has to cover it.
     waits: str = ""
     covers: str = ""
-    template: str = ""  # a ``[[window]]`` in the configuration that ``streameval init`` writes
+    sample: WindowSample | None = None
     label: Callable[[dict[str, Any]], str]  # from the given keys to a few words for its heading
     words: Callable[[Any], str]  # from the specification to which events count
     # The same window with as many panes as can be retained, unless it says how many; None for

@@ -25,19 +25,21 @@ from playwright.sync_api import (
 
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.view import View
+from streameval.service.config.address import Address
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.settings import (
+    Duration,
     EvaluatorSettings,
     FieldSettings,
     RunSettings,
     ServeSettings,
     WindowSettings,
 )
+from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.server import Server
 from streameval.service.lateness import LateShare
 from streameval.service.snapshot import Checkpoint
 from streameval.service.snapshot_builder import SnapshotBuilder
-from streameval.service.sources.inbox import HttpSettings
 from streameval.service.store.valid_from import ValidFrom
 from tests.support import published_sample
 from tests.support.chromium import ARGUMENTS, MISSING, find_chromium
@@ -143,7 +145,7 @@ def publish(publisher: SamplePublisher, data: dict[str, Any]) -> None:
 
 def serve(publisher: SamplePublisher, token: str | None = None, listen: str = "") -> Server:
     """A server of the publisher's snapshots."""
-    settings = ServeSettings(listen=listen or "127.0.0.1:0")
+    settings = ServeSettings(listen=Address(listen or "127.0.0.1:0"))
     return Server(settings, HttpSettings(), publisher, _Inbox(), token=token)
 
 
@@ -1115,7 +1117,7 @@ class CountedRun:
             evaluator=EvaluatorSettings(slices=["country"]),
             window=[
                 WindowSettings(name="all"),
-                WindowSettings(name="hour", length="1h", pane="10m"),
+                WindowSettings(name="hour", length=Duration("1h"), pane=Duration("10m")),
             ],
             fields=FieldSettings(score="score", time="time"),
         )

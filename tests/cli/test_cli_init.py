@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from pathlib import Path
 
+import jsonschema
 import pytest
 
-from docsite.reference import configuration_keys
-from streameval.cli.init import template
+from streameval.service.config.documents import configuration_keys, json_schema, template
 from streameval.service.config.evaluators import evaluator_of
 from streameval.service.config.load import load_settings, settings_from_text
 from tests.support.command_runs import Command
@@ -94,7 +96,29 @@ def test_every_key_is_in_it() -> None:
     prose |= {"evaluator.models", "evaluator.paired_scores", "alert.model", "http.inbox"}
     for key in prose:
         assert f"{key.partition('.')[2]} = " in TEMPLATE
-    assert {key for key, _ in configuration_keys()} - prose <= found
+    assert {key.path for key in configuration_keys()} - prose <= found
+
+
+def test_the_schema_accepts_what_a_run_does(run: Command) -> None:
+    schema = json.loads(run("init", "--schema").out)
+    assert schema == json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    valid = jsonschema.Draft202012Validator(schema).is_valid
+    for text in (TEMPLATE, switched_on(TEMPLATE)):
+        assert valid(tomllib.loads(text))
+    for wrong in ("store = 5", "[join]\nwiat = '1h'", "[join]\nhot = 0", "[[alert]]\nname = 'a'"):
+        assert not valid(tomllib.loads(wrong)), wrong
+
+
+def test_every_key_has_a_description_and_its_default_is_in_the_schema() -> None:
+    schema = json_schema()
+    for key in configuration_keys():
+        found = schema
+        for name in key.path.split("."):
+            found = (found.get("items") or found)["properties"][name]
+            found = next((one for one in found.get("anyOf", []) if "properties" in one), found)
+        assert found["description"] == key.about
+        assert found.get("default") == key.default
 
 
 def test_what_is_off_is_the_default_where_it_looks_so() -> None:

@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any
 
 from streameval.errors import StoreError
+from streameval.service.config.address import is_postgres
 from streameval.service.sources.inbox import segment_path, segments
 from streameval.service.store.positions import read_positions
-from streameval.service.store.postgres import is_postgres
 from streameval.service.store.store import read_store
 from streameval.service.upkeep.copy import copy_store
 from tests.crash.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed

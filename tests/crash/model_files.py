@@ -29,8 +29,9 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from streameval.service.config.source_settings import FilesSettings
 from streameval.service.sources.file_marks import is_same, mark_at
-from streameval.service.sources.files import FilesSettings, FilesSource
+from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import Position
 
 PATTERNS = ("{log}", "{log}*", "*", "*p.jsonl*", "*.jsonl")

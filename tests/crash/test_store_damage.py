@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from streameval.errors import StoreError
-from streameval.service.store.postgres import parse_address
+from streameval.service.config.address import parse_address
 from streameval.service.store.store import open_store, read_store
 from streameval.service.store.tables import TABLES
 from streameval.service.upkeep.check import check_store

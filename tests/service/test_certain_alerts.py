@@ -23,6 +23,8 @@ from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import (
     AlertSettings,
+    Duration,
+    DurationOrZero,
     EvaluatorSettings,
     FieldSettings,
     JoinSettings,
@@ -91,7 +93,7 @@ def states(book: AlertBook, *seen: AlertInput) -> list[str]:
         ({}, [AlertInput(Value(0.7, 9, "", 0.1, None, "x"))], ["ok"]),
         ({}, [AlertInput(Value(0.7, 9, "", None, 0.75, "x"))], ["FIRING"]),
         ({}, [AlertInput(Value(0.7, 9, "too few events"))], ["undefined"]),
-        ({"for_": "1s"}, [sure(0.7, 0.05), sure(0.7, 0.2)], ["pending", "ok"]),
+        ({"for_": DurationOrZero("1s")}, [sure(0.7, 0.05), sure(0.7, 0.2)], ["pending", "ok"]),
     ],
 )
 @pytest.mark.parametrize("when", ["certain", "anytime"])
@@ -165,7 +167,7 @@ STEPS = st.lists(
 def test_the_book_follows_the_model(
     steps: list[tuple[float | None, float | None, int, int]], when: str, wait: int
 ) -> None:
-    watched = alert(when=when, for_=f"{wait}s", min_support=5)
+    watched = alert(when=when, for_=DurationOrZero(f"{wait}s"), min_support=5)
     book, model, now = AlertBook([watched], "all"), Model(watched, wait * SECOND), 0
     for value, half, support, later in steps:
         now += later * SECOND
@@ -264,7 +266,13 @@ def test_the_interval_of_an_alert_has_its_own_level(when: Any, part: Any) -> Non
 
 
 def test_against_the_window_before() -> None:
-    window = WindowSettings(name="five", length="2m", pane="1m", lateness="0s", retain="10m")
+    window = WindowSettings(
+        name="five",
+        length=Duration("2m"),
+        pane=Duration("1m"),
+        lateness=DurationOrZero("0s"),
+        retain=Duration("10m"),
+    )
     settings = run_of(alert(against="previous", below=-0.1), window=[window])
     evaluators = open_evaluators(settings)
     before, now = Evaluator(), Evaluator()
@@ -394,8 +402,10 @@ def test_of_alike_slices_any_seldom_fires() -> None:
 
 
 def test_volume_and_quarantine_are_of_the_last_minutes() -> None:
-    volume = alert(name="volume", metric="volume", below=10, per="5m")
-    bad = alert(name="bad", metric="quarantine", below=None, above=0.1, per="5m", when="certain")
+    volume = alert(name="volume", metric="volume", below=10, per=Duration("5m"))
+    bad = alert(
+        name="bad", metric="quarantine", below=None, above=0.1, per=Duration("5m"), when="certain"
+    )
     settings = run_of(volume, bad)
     observer = AlertInputs(settings, {}, lambda: 0.0)
     book = AlertBook(settings.alert, "all", settings)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from streameval.events.time import wall_time
-from streameval.service.config.evaluators import fingerprint, settled
+from streameval.service.config.evaluators import fingerprint, with_stored_defaults
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
@@ -200,7 +200,7 @@ def running(
     publisher.publish = publish  # type: ignore[method-assign]
     store = open_store(settings.store, fingerprint(settings))
     try:
-        settings = settled(settings, {})
+        settings = with_stored_defaults(settings, {})
         keep_settings(store, settings)
         decoder = RecordDecoder(settings.fields, settings.evaluator, settings.join is not None)
         join = open_join(settings, store, time.monotonic, wall_time)

@@ -14,11 +14,12 @@ import pytest
 from streameval.errors import FencedError, StoreError, StreamevalError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.chunk import RecordError
+from streameval.service.config.address import parse_address
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import QuarantineSettings
 from streameval.service.store import postgres as module
 from streameval.service.store.positions import Positions
-from streameval.service.store.postgres import MIGRATIONS, parse_address
+from streameval.service.store.postgres import MIGRATIONS
 from streameval.service.store.quarantine import Quarantine
 from streameval.service.store.staged import write_now
 from streameval.service.store.state_rows import StateRows, merged_windows

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from streameval.errors import StateError
 from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook, AlertChanges
-from streameval.service.config.settings import AlertSettings, RunSettings, WindowSettings
+from streameval.service.config.settings import (
+    AlertSettings,
+    DurationOrZero,
+    RunSettings,
+    WindowSettings,
+)
 from streameval.service.snapshot import Report, Slice, Value
 from tests.support.published_sample import published
 
@@ -50,10 +55,22 @@ def steps(kept: AlertBook, *values: float | Value | None, start: int = 0) -> lis
         ({}, [0.7, 0.9, 0.7], ["FIRING", "RESOLVED", "FIRING"]),
         ({"below": None, "above": 0.2}, [0.2, 0.3, 0.1], ["ok", "FIRING", "RESOLVED"]),
         ({"below": None, "above": 0.2}, [math.inf], ["FIRING"]),
-        ({"for_": "2s"}, [0.7, 0.7, 0.7, 0.9], ["pending", "pending", "FIRING", "RESOLVED"]),
-        ({"for_": "2s"}, [0.7, 0.7, 0.9, 0.7], ["pending", "pending", "ok", "pending"]),
+        (
+            {"for_": DurationOrZero("2s")},
+            [0.7, 0.7, 0.7, 0.9],
+            ["pending", "pending", "FIRING", "RESOLVED"],
+        ),
+        (
+            {"for_": DurationOrZero("2s")},
+            [0.7, 0.7, 0.9, 0.7],
+            ["pending", "pending", "ok", "pending"],
+        ),
         # Having no value for a while starts the waiting anew, but ends no alert.
-        ({"for_": "2s"}, [0.7, 0.7, None, 0.7], ["pending", "pending", "undefined", "pending"]),
+        (
+            {"for_": DurationOrZero("2s")},
+            [0.7, 0.7, None, 0.7],
+            ["pending", "pending", "undefined", "pending"],
+        ),
         ({}, [None, math.nan, 0.9, None], ["undefined", "undefined", "ok", "undefined"]),
         ({}, [0.7, None, math.nan, 0.7, 0.9], ["FIRING", *["firing"] * 3, "RESOLVED"]),
         (
@@ -165,13 +182,13 @@ def test_a_restart_neither_forgets_nor_tells_twice() -> None:
 def test_a_changed_alert_starts_anew_and_a_longer_wait_does_not() -> None:
     kept = book()
     steps(kept, 0.7)
-    assert steps(reopened(kept, alert(for_="1h", min_support=5)), 0.7) == ["firing"]
+    assert steps(reopened(kept, alert(for_=DurationOrZero("1h"), min_support=5)), 0.7) == ["firing"]
     assert steps(reopened(kept, alert(below=0.75)), 0.7) == ["FIRING"]
     assert steps(reopened(kept, alert(window="hour")), 0.7) == ["FIRING"]
 
 
 def test_a_clock_that_is_set_back_does_not_keep_an_alert_pending() -> None:
-    kept = book(alert(for_="2s"))
+    kept = book(alert(for_=DurationOrZero("2s")))
     assert steps(kept, 0.7, start=1_000_000) == ["pending"]
     assert steps(kept, 0.7, 0.7, 0.7) == ["pending", "pending", "FIRING"]
 
@@ -216,7 +233,7 @@ VALUES = st.one_of(st.none(), st.sampled_from([0.5, 0.7, 0.79, 0.8, 0.9, math.na
 def test_restarts_change_nothing_and_tellings_alternate(
     values: list[tuple[float | None, int, int]], wait: str, restarts: set[int]
 ) -> None:
-    watched = alert(for_=wait, min_support=5)
+    watched = alert(for_=DurationOrZero(wait), min_support=5)
     plain, restarted = book(watched), book(watched)
     told: list[str] = []
     now = 0

@@ -17,7 +17,7 @@ from streameval.service.alerts.inputs import AlertInput
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.alerts.transition import Transition
 from streameval.service.alerts.webhook import Webhook
-from streameval.service.config.settings import AlertSettings, WebhookSettings
+from streameval.service.config.settings import AlertSettings, Duration, WebhookSettings
 from streameval.service.snapshot import Value
 
 pytestmark = pytest.mark.backend_independent
@@ -217,7 +217,9 @@ def test_no_server_at_the_address(caplog: pytest.LogCaptureFixture) -> None:
 def test_an_answer_is_waited_for_so_long(receivers: list[Receiver]) -> None:
     receiver = Receiver("hold")
     receivers.append(receiver)
-    settings = WebhookSettings(url=f"http://{receiver.address}/", timeout="50ms", retries=1)
+    settings = WebhookSettings(
+        url=f"http://{receiver.address}/", timeout=Duration("50ms"), retries=1
+    )
     hook = Webhook(settings, first_delay=0.001)
     hook.post(transitions(1)[0])
     assert finished(hook, 1) == [1]

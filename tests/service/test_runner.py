@@ -21,25 +21,28 @@ from streameval.events.time import iso_time
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
     CheckpointSettings,
+    Duration,
+    DurationOrZero,
     EvaluatorSettings,
     FieldSettings,
     RunSettings,
     ServeSettings,
     WindowSettings,
 )
+from streameval.service.config.source_settings import FilesSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness, Reason
+from streameval.service.http.openapi import openapi
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
-from streameval.service.sources.files import FilesSettings, FilesSource
+from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.store.store import Store, open_store
 from streameval.service.unit import Unit
 from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
-from tests.support.write_schema import OPENAPI
 
 
 class Clock:
@@ -65,7 +68,12 @@ class Bench:
             "evaluator": EvaluatorSettings(slices=["country"]),
             "window": [
                 WindowSettings(name="all"),
-                WindowSettings(name="recent", length="10m", pane="5m", lateness="1h"),
+                WindowSettings(
+                    name="recent",
+                    length=Duration("10m"),
+                    pane=Duration("5m"),
+                    lateness=DurationOrZero("1h"),
+                ),
             ],
             "fields": FieldSettings(score="score", time="time"),
             "files": FilesSettings(records=[str(self.file)]),
@@ -207,7 +215,7 @@ def test_the_answers_of_a_run_are_as_described(bench: Make) -> None:
     run.run()
     snapshot = run.publisher.current()
     assert snapshot is not None
-    components = {"components": json.loads(OPENAPI.read_text())["components"]}
+    components = {"components": openapi()["components"]}
     for path, endpoint in ENDPOINTS.items():
         own = {"{name}": ["roc"], "{metric}": ["f1"]}.get(path.rpartition("/")[2], [])
         answer = msgspec.json.encode(endpoint.answer(snapshot, [], *own))
@@ -303,7 +311,7 @@ def test_a_run_is_not_finished_where_a_file_cannot_be_opened(bench: Make) -> Non
 
 
 def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
-    run = bench(checkpoint=CheckpointSettings(every="1s", events=100))
+    run = bench(checkpoint=CheckpointSettings(every=Duration("1s"), events=100))
     numbers: list[int] = []
 
     class Source:
@@ -500,7 +508,7 @@ def beside_a_writer(run: Bench, writer: ThreadPoolExecutor) -> Runner:
     """A runner with checkpoints after two records each, written by another thread."""
     assert run.store is not None
     chosen = msgspec.structs.replace(
-        run.settings, checkpoint=CheckpointSettings(every="1h", events=2)
+        run.settings, checkpoint=CheckpointSettings(every=Duration("1h"), events=2)
     )
     decoder = RecordDecoder(chosen.fields, chosen.evaluator, join=False)
     return Runner(chosen, run.store, decoder, run.publisher, clock=run.clock, submit=writer.submit)
@@ -852,7 +860,10 @@ def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
     ("fields", "window"),
     [
         (FieldSettings(score="score", time="time", weight="weight"), WindowSettings(name="all")),
-        (FieldSettings(score="score", time="time"), WindowSettings(name="fade", half_life="1h")),
+        (
+            FieldSettings(score="score", time="time"),
+            WindowSettings(name="fade", half_life=Duration("1h")),
+        ),
     ],
 )
 @pytest.mark.parametrize("limit", [None, "exact"])

@@ -19,6 +19,8 @@ from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import (
     AlertSettings,
     CheckpointSettings,
+    Duration,
+    DurationOrZero,
     EvaluatorSettings,
     FieldSettings,
     JoinSettings,
@@ -56,11 +58,13 @@ def settings_in(directory: Path, name: str, **more: Any) -> RunSettings:
         "evaluator": EvaluatorSettings(slices=["country"]),
         "window": [
             WindowSettings(name="all"),
-            WindowSettings(name="hour", length="1h", pane="10m", retain="1d"),
-            WindowSettings(name="fading", half_life="30m"),
+            WindowSettings(
+                name="hour", length=Duration("1h"), pane=Duration("10m"), retain=Duration("1d")
+            ),
+            WindowSettings(name="fading", half_life=Duration("30m")),
         ],
         "fields": FieldSettings(id="id", score="score", time="time"),
-        "join": JoinSettings(wait="3h", remember="1h", hot=200),
+        "join": JoinSettings(wait=Duration("3h"), remember=DurationOrZero("1h"), hot=200),
         "checkpoint": CheckpointSettings(events=150),
     }
     return RunSettings(**{**given, **more})
@@ -152,7 +156,7 @@ def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path, seed: 
         name: (kind, [_without_country(line, rng) for line in lines])
         for name, (kind, lines) in partitions(seed, 800).items()
     }
-    every = CheckpointSettings(every="1h", events=70)
+    every = CheckpointSettings(every=Duration("1h"), events=70)
     whole, data = run(settings_in(tmp_path, "a.db", checkpoint=every), lists, random.Random(1))
     plain = settings_in(tmp_path, "b.db", evaluator=EvaluatorSettings())
     _, without = run(plain, lists, random.Random(2))
@@ -188,7 +192,7 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
     lists = partitions(seed, 1500)
     rng = random.Random(seed)
     whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
-    every = CheckpointSettings(every="1h", events=rng.randrange(20, 200))
+    every = CheckpointSettings(every=Duration("1h"), events=rng.randrange(20, 200))
     broken = settings_in(tmp_path, "broken.db", checkpoint=every)
     kills = 0
     while True:
@@ -220,7 +224,7 @@ def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any)
     whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
     address = postgres.address("joined")
     # Few events to a checkpoint: on a busy machine it is delayed by several times as many.
-    often = CheckpointSettings(every="1h", events=20)
+    often = CheckpointSettings(every=Duration("1h"), events=20)
     broken = settings_in(tmp_path, "", store=address, checkpoint=often)
     kills = 0
     while True:

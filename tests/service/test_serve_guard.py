@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from streameval.errors import ConfigError, InputError
-from streameval.service.config.address import Address, parse_address
+from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
 from streameval.service.http.guard import COOKIE, LIMITS, Access
 from streameval.service.http.server import Server
@@ -52,20 +52,20 @@ def url(running: Running, path: str = "/") -> str:
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
 def test_other_addresses_need_a_token(listen: str) -> None:
     with pytest.raises(ConfigError, match=r"serve\.token: expected a token"):
-        Server(ServeSettings(listen=listen), None, SamplePublisher(), None)
+        Server(ServeSettings(listen=Address(listen)), None, SamplePublisher(), None)
 
 
 @pytest.mark.parametrize(
     "listen", ["", ":0", "8642", "localhost", "127.0.0.1:99999", "::1:80", "a:b"]
 )
 def test_addresses_that_are_none(listen: str) -> None:
-    with pytest.raises(InputError, match=r"serve\.listen: expected HOST:PORT"):
-        parse_address(listen)
+    with pytest.raises(InputError, match=r"address: expected HOST:PORT"):
+        Address(listen)
 
 
 def test_a_token_that_can_be_guessed_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"at least 16 characters, got 5") as caught:
-        Access("12345", Address("127.0.0.1", 0))
+        Access("12345", Address("127.0.0.1:0"))
     assert "12345" not in str(caught.value)
 
 
@@ -73,7 +73,7 @@ def test_an_address_in_use_is_reported() -> None:
     with serving() as running:
         listen = str(running.server.address)
         with pytest.raises(ConfigError, match=f"cannot listen at {listen}"):
-            Server(ServeSettings(listen=listen), None, SamplePublisher(), None)
+            Server(ServeSettings(listen=Address(listen)), None, SamplePublisher(), None)
 
 
 def test_ipv6_loopback() -> None:
@@ -162,10 +162,10 @@ def test_a_browser_gets_a_cookie_for_the_token(guarded: Running, way: str) -> No
         assert browser.get("/").status_code == 200
         assert browser.get("/api/report").json()["sequence"] == 1
         # The cookie is of this token only.
-        other = Access("another token of 16", Address("0.0.0.0", 0))
+        other = Access("another token of 16", Address("0.0.0.0:0"))
         sent = [(b"cookie", f"{COOKIE}={browser.cookies[COOKIE]}".encode())]
         assert not other.allows({"headers": sent})
-        assert Access(TOKEN, Address("0.0.0.0", 0)).allows({"headers": sent})
+        assert Access(TOKEN, Address("0.0.0.0:0")).allows({"headers": sent})
 
 
 def test_a_login_form_is_small(guarded: Running) -> None:

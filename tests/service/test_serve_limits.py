@@ -211,7 +211,7 @@ def test_a_client_that_comes_while_the_server_stops_raises_nothing(
             loop.call_soon_threadsafe(lambda held=held, go_on=go_on: (held.set(), go_on.wait()))
             held.wait()
             # The stop and the client are found in one turn of the loop.
-            client.connect(running.server.address)
+            client.connect((running.server.address.host, running.server.address.port))
             stopping = threading.Thread(target=running.server.stop)
             stopping.start()
             while len(loop._ready) < 1:  # type: ignore[attr-defined]

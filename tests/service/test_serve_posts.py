@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.guard import LIMITS
-from streameval.service.sources.inbox import HttpSettings, Inbox, InboxSource
+from streameval.service.sources.inbox import Inbox, InboxSource
 from tests.support.published_sample import HOSTILE
 from tests.support.serve_runs import Box, raw, serving
 

@@ -24,11 +24,13 @@ from streameval.service.config.evaluators import (
     RetentionOptions,
     evaluator_of,
     fingerprint,
-    settled,
     window_spec_of,
+    with_stored_defaults,
 )
 from streameval.service.config.settings import (
     AlertSettings,
+    Duration,
+    DurationOrZero,
     EvaluatorSettings,
     FieldSettings,
     JoinSettings,
@@ -53,7 +55,7 @@ START = 1_700_000_000_000_000
 WINDOWS = {
     "all": WindowSettings(name="all"),
     "day": WindowSettings(name="day"),
-    "fade": WindowSettings(name="fade", half_life="1h"),
+    "fade": WindowSettings(name="fade", half_life=Duration("1h")),
 }
 LENGTHS = [("20m", None), ("1h", None), ("20m", "9h"), ("3h", "12h")]
 SLICES: list[Any] = ["country", "device", ["country", "device"]]
@@ -354,7 +356,13 @@ def settings_of(
     if recent is not None:
         length, retain = recent
         kept_windows.append(
-            WindowSettings(name="recent", length=length, pane="10m", lateness="6h", retain=retain)
+            WindowSettings(
+                name="recent",
+                length=Duration(length),
+                pane=Duration("10m"),
+                lateness=DurationOrZero("6h"),
+                retain=Duration(retain),
+            )
         )
     return RunSettings(
         store=str(directory / "run.db"),
@@ -367,7 +375,7 @@ def settings_of(
         ),
         window=kept_windows,
         fields=FieldSettings(id="id", score="score", time="time", time_unit="us"),
-        join=JoinSettings(wait="30d", remember="30d") if joined else None,
+        join=JoinSettings(wait=Duration("30d"), remember=DurationOrZero("30d")) if joined else None,
     )
 
 
@@ -467,7 +475,7 @@ def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) 
         store=str(tmp_path / "run.db"),
         evaluator=EvaluatorSettings(slices=["country"]),
         fields=FieldSettings(id="id", y_pred="p", time="t", time_unit="us"),
-        join=JoinSettings(wait="1h", remember="1h"),
+        join=JoinSettings(wait=Duration("1h"), remember=DurationOrZero("1h")),
     )
     lists: Partitions = {"p": ("predictions", []), "l": ("labels", [])}
     shared = {"country": "PT", "device": "x", "score": 0.5}
@@ -587,7 +595,7 @@ def test_what_windows_keep_stays_while_a_run_reads_its_file_again() -> None:
         evaluator=EvaluatorSettings(max_scores=2048),
         window=[WindowSettings(name="old"), WindowSettings(name="own", max_scores=4096)],
     )
-    now = settled(written, {"old": RetentionOptions(2048, interval_sums=False)})
+    now = with_stored_defaults(written, {"old": RetentionOptions(2048, interval_sums=False)})
     assert [window.interval_sums for window in now.window] == [False, True]
     silent = msgspec.structs.replace(written, intervals=False)
     changed, later = while_running(now, silent)
@@ -633,7 +641,7 @@ def test_a_restart_after_corrections(task: str, tmp_path: Path) -> None:
         store=str(tmp_path / "run.db"),
         evaluator=EvaluatorSettings(task=task, max_scores=1024),  # type: ignore[arg-type]
         fields=msgspec.structs.replace(fields, time="time", time_unit="us"),
-        join=JoinSettings(wait="30d"),
+        join=JoinSettings(wait=Duration("30d")),
     )
     lists: Partitions = {"predictions": ("predictions", []), "labels": ("labels", [])}
     rng = random.Random(2)

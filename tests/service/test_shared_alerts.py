@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from streameval.service.alerts.shared import ALERTS_UNIT
-from streameval.service.config.evaluators import fingerprint, settled
+from streameval.service.config.evaluators import fingerprint, with_stored_defaults
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
@@ -84,7 +84,7 @@ def count(settings: RunSettings, unit: str, right: bool, start: int) -> None:
     """Ten events of a partition number, by a worker of its own."""
     store = open_store(settings.store, fingerprint(settings), unit=unit, worker=f"worker {unit}")
     with closing(store):
-        here = settled(settings, {})
+        here = with_stored_defaults(settings, {})
         keep_settings(store, here)
         one = Unit(here, store, RecordDecoder(here.fields, here.evaluator, False, 1000), join=None)
         lines = [b'{"y_true": true, "score": %s}' % (b"0.9" if right else b"0.1")] * 10

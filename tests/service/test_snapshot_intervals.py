@@ -13,6 +13,7 @@ from msgspec import UNSET
 from streameval.evaluator.evaluator import Evaluator
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.settings import (
+    Duration,
     EvaluatorSettings,
     FieldSettings,
     RunSettings,
@@ -33,7 +34,7 @@ def run_settings(**given: Any) -> RunSettings:
         evaluator=EvaluatorSettings(slices=["country"]),
         window=[
             WindowSettings(name="all"),
-            WindowSettings(name="hour", length="1h", pane="10m"),
+            WindowSettings(name="hour", length=Duration("1h"), pane=Duration("10m")),
         ],
         fields=FieldSettings(score="score", time="time"),
         **given,

@@ -21,9 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import ConfigError
+from streameval.service.config.source_settings import FilesSettings
 from streameval.service.sources import followed_file
 from streameval.service.sources.file_marks import LogFile
-from streameval.service.sources.files import FilesSettings, FilesSource
+from streameval.service.sources.files import FilesSource
 from streameval.service.sources.followed_file import FollowedFile, next_lines
 from streameval.service.sources.raw import Position
 from tests.crash.model_files import course
@@ -658,7 +659,8 @@ def test_files_are_read_with_few_handles_and_named_without_any(tmp_path: Path) -
         fill(tmp_path / f"{n}.jsonl", n * 10, 10)
     script = f"""
 import resource
-from streameval.service.sources.files import FilesSettings, FilesSource
+from streameval.service.config.source_settings import FilesSettings
+from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import PartitionStatus
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (16, hard))

@@ -20,12 +20,12 @@ from streameval.errors import ConfigError, SourceError
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.secrets import secret as secret_value
 from streameval.service.config.settings import FieldSettings, RunSettings
+from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher
-from streameval.service.sources.kafka import KafkaSettings
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
-from streameval.service.sources.kafka_topics import KafkaProperties
+from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.store import open_store
 from tests.support.apache_kafka import AbsentError, ApacheKafka

@@ -1,32 +1,26 @@
-"""A source is a module and a row in the settings: configuration, template and run follow."""
+"""A source is a struct, an opener and a row in the settings: template, checks and run follow."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 import pytest
 
-from streameval.cli.init import template
 from streameval.cli.run import check_text
 from streameval.errors import ConfigError, InputError
 from streameval.service.config import load
 from streameval.service.config import settings as settings_module
+from streameval.service.config.documents import template
 from streameval.service.config.settings import RunSettings
+from streameval.service.config.source_settings import Kind, SourceSettings
 from streameval.service.loop import Runner
 from streameval.service.service import run_service
-from streameval.service.sources.raw import (
-    Kind,
-    Opening,
-    PartitionStatus,
-    Position,
-    RawBatch,
-    Source,
-    SourceSettings,
-)
+from streameval.service.sources import OPENERS
+from streameval.service.sources.raw import Opening, PartitionStatus, Position, RawBatch, Source
 
 
 class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -35,12 +29,6 @@ class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     records: list[str]
     password: str = ""
     closes: bool = False
-
-    template: ClassVar[str] = """\
-# Records in this file.
-#[memory]
-#records = []
-"""
 
     def names(self) -> Mapping[Kind, Sequence[str]]:
         return {"records": ["memory"]}
@@ -54,9 +42,6 @@ class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     def ending(self) -> MemorySettings:
         return msgspec.structs.replace(self, closes=True)
-
-    def open(self, opening: Opening) -> list[Source]:
-        return [MemorySource(self, opening.positions)]
 
 
 class MemorySource:
@@ -89,6 +74,10 @@ class MemorySource:
         return self._settings.closes and self._next == len(self._settings.records)
 
 
+def opened(settings: MemorySettings, opening: Opening) -> list[Source]:
+    return [MemorySource(settings, opening.positions)]
+
+
 class WithMemory(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The row."""
 
@@ -99,6 +88,7 @@ class WithMemory(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=T
 def row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "RunSettings", WithMemory)
     monkeypatch.setattr(settings_module, "RunSettings", WithMemory)
+    monkeypatch.setitem(OPENERS, MemorySettings, opened)
 
 
 def read(path: Path, count: int, more: str = "") -> RunSettings:
@@ -133,4 +123,4 @@ def test_a_row_is_checked_hidden_and_in_the_template(tmp_path: Path) -> None:
     settings = read(tmp_path / "run.db", 1, 'password = "env:NOT_THERE"')
     with pytest.raises(ConfigError, match=r"memory\.password: expected the variable NOT_THERE"):
         check_text(settings)
-    assert "\n\n# Records in this file.\n#[memory]\n" in template()
+    assert "\n\n# Records that the configuration itself holds.\n#[memory]\n" in template()

@@ -14,9 +14,11 @@ import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.records.chunk import RecordError
+from streameval.service.config.address import is_postgres
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
     CheckpointSettings,
+    Duration,
     EvaluatorSettings,
     FieldSettings,
     JoinSettings,
@@ -38,7 +40,7 @@ from streameval.service.store.checksums import (
 from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import GroupSettings, unconverted_text
 from streameval.service.store.positions import Positions
-from streameval.service.store.postgres import _translated, is_postgres
+from streameval.service.store.postgres import _translated
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
 from streameval.service.store.staged import write_now
 from streameval.service.store.store import open_store, read_store
@@ -115,9 +117,9 @@ def test_an_error_about_changed_windows_names_the_difference(tmp_path: Path) -> 
             RunSettings(
                 window=[
                     WindowSettings(name="all"),
-                    WindowSettings(name="hour", length="1h", pane="5m"),
+                    WindowSettings(name="hour", length=Duration("1h"), pane=Duration("5m")),
                 ],
-                join=JoinSettings(wait=wait),
+                join=JoinSettings(wait=Duration(wait)),
             )
         )
 
@@ -420,7 +422,7 @@ def test_a_change_of_settings_is_told_by_its_keys() -> None:
         ("window.day", None, {"length": 3}),
     ]
     now = RunSettings()
-    wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every="5s"))
+    wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every=Duration("5s")))
     settings, later = while_running(now, wanted)
     assert (settings.checkpoint.every, settings.store, later) == ("5s", now.store, ["store"])
 

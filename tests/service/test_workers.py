@@ -22,6 +22,7 @@ from streameval.errors import ConfigError, SourceError, StoreError
 from streameval.evaluator.comparison import reference_of
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
+from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.follow import Follower
 from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
 from streameval.service.reload import while_running
@@ -34,7 +35,6 @@ from streameval.service.service import (
 )
 from streameval.service.snapshot import Publisher
 from streameval.service.sources import kafka_consumer, kafka_group
-from streameval.service.sources.kafka import KafkaSettings
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store import postgres as postgres_store

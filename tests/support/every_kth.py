@@ -10,7 +10,14 @@ from typing import Any, Self
 from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows.window import FastPath, Window, WindowKey, WindowKind, WindowSpec
+from streameval.windows.window import (
+    FastPath,
+    Window,
+    WindowKey,
+    WindowKind,
+    WindowSample,
+    WindowSpec,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +101,8 @@ EVERY = WindowKind(
     sizes=("k",),
     forms=("every:10",),
     help="Every tenth event: every:10.",
-    keys=(WindowKey("k", "count"),),
-    template='# Every tenth event.\n#[[window]]\n#name = "tenth"\n#k = 10\n',
+    keys=(WindowKey("k", "The step between two events that count.", 10, "count"),),
+    sample=WindowSample("tenth", "Every tenth event.", on=False),
     label=lambda given: f"one of {given['k']}",
     words=lambda spec: f"every event whose number is a multiple of {spec.k}",
 )

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -34,6 +35,7 @@ import msgspec
 from streameval import __version__
 from streameval.cli import main
 from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.address import Address
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings, ServeSettings, WebhookSettings
 from streameval.service.decode.decoder import RecordDecoder
@@ -351,7 +353,11 @@ def postgres_rows(address: str) -> Iterator[tuple[str, str]]:
 def answers(publisher: Publisher) -> Iterator[tuple[str, str]]:
     """Of every path of the server."""
     server = Server(
-        ServeSettings(listen="127.0.0.1:0"), None, publisher, None, clock=lambda: NOW / 1e6 + 5
+        ServeSettings(listen=Address("127.0.0.1:0")),
+        None,
+        publisher,
+        None,
+        clock=lambda: NOW / 1e6 + 5,
     )
     try:
         with httpx.Client(base_url=server.url, timeout=20) as client:
@@ -433,7 +439,9 @@ def _commands() -> Iterator[tuple[str, str]]:
     }
     for name, arguments in given.items():
         yield name, command(*arguments, "--format", "json")
-    yield "init", command("init", "-")
+    # The settings of the file: its comments are the descriptions of the keys.
+    code, _, text = command("init", "-").partition("\n")
+    yield "init", f"{code} {json.dumps(tomllib.loads(text), sort_keys=True)}"
     for run in _RUNS:
         store = f"{run}.db"
         yield f"store check {run}", command("store", "check", store)

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from streameval.errors import StoreError
+from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
+from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.guard import LIMITS, Limits
 from streameval.service.http.server import Server
 from streameval.service.snapshot import Snapshot
-from streameval.service.sources.inbox import HttpSettings
 from tests.support.published_sample import START, SamplePublisher, published_data
 
 __all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "raw", "received", "serving"]
@@ -98,13 +99,14 @@ def serving(
     inbox: Any = None,
     token: str | None = None,
     limits: Limits = LIMITS,
+    listen: str = "127.0.0.1:0",
     **settings: Any,
 ) -> Iterator[Running]:
     """A server for as long as the block lasts."""
     publisher = SamplePublisher((data or published_data()) if published else None)
     clock = Clock()
     box = Box() if inbox is None else inbox
-    serve = ServeSettings(**{"listen": "127.0.0.1:0", **settings})
+    serve = ServeSettings(listen=Address(listen), **settings)
     server = Server(serve, http, publisher, box, clock=clock, token=token, limits=limits)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     # The default allows for keep-alives that the server ends meanwhile.

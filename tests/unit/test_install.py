@@ -52,8 +52,6 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "streameval", folder / "streameval", ignore=built)
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    (folder / "docs").mkdir()
-    shutil.copy(ROOT / "docs" / "streameval.1", folder / "docs")
     return folder
 
 

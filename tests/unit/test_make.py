@@ -29,7 +29,7 @@ _ELSEWHERE = {
     "test-fast": "test-pythons",
     "test": "test-pythons, with the newest Python",
     "demo": "test-pythons, with the newest Python",
-    "man": "test, which compares the page",
+    "man": "wheel, which installs the page",
 }
 """Targets that CI does not call by name -> which of the others do the same."""
 

@@ -92,7 +92,7 @@ SERVICE = """
 from streameval.windows.kinds import KINDS
 from tests.support.every_kth import EVERY
 KINDS[EVERY.name] = EVERY  # the settings are made of the rows when they are imported
-from streameval.cli.init import template
+from streameval.service.config.documents import template
 from streameval.cli.run import check_text
 from streameval.errors import ConfigError
 from streameval.service.config.evaluators import evaluator_of, kind_of_settings, window_spec_text

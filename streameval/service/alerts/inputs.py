@@ -19,7 +19,7 @@ from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import SliceKey, slice_value
 from streameval.evaluator.view import View
-from streameval.events.time import duration, duration_text
+from streameval.events.time import duration_text
 from streameval.service.config.evaluators import (
     open_reference,
     window_of_alert,
@@ -101,7 +101,7 @@ class AlertInputs:
                     partial(self._value_of, alert), partial(self._seconds, alert)
                 )
         spans = {
-            alert.name: duration(alert.per or LATELY, "per")
+            alert.name: (alert.per or LATELY).us
             for alert in settings.alert
             if alert.metric in (VOLUME, QUARANTINE)
         }

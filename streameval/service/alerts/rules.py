@@ -18,7 +18,7 @@ import msgspec
 from streameval.errors import StateError, StoreError, shown
 from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
-from streameval.events.time import duration, iso_time
+from streameval.events.time import iso_time
 from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.transition import Transition
 from streameval.service.config.settings import (
@@ -89,7 +89,7 @@ class AlertBook:
         settings: RunSettings = _NO_SETTINGS,
     ) -> None:
         self._levels = {alert.name: level_of_alert(alert, settings) for alert in alerts}
-        self._alerts = [(alert, duration(alert.for_, "for", zero=True)) for alert in alerts]
+        self._alerts = [(alert, alert.for_.us) for alert in alerts]
         self._first = first_window
         self._models = settings.evaluator.models or [""]
         self._memory = {alert.name: _Memory(self._watched(alert)) for alert in alerts}
@@ -204,7 +204,7 @@ class AlertBook:
         for name in ("against", "reference", "model", "per"):
             if getattr(alert, name) is not None:
                 about += [name, getattr(alert, name)]
-        return msgspec.json.encode(about).decode()
+        return msgspec.json.encode(about, enc_hook=str).decode()
 
 
 _SURE: Mapping[When, str] = {"value": "", "certain": "certainly ", "anytime": "certainly "}

@@ -18,7 +18,6 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from streameval import __version__
-from streameval.events.time import duration
 from streameval.service.alerts.transition import Transition
 from streameval.service.config.resolved import webhook_target
 from streameval.service.config.secrets import hidden_url, secret
@@ -54,7 +53,7 @@ class Webhook:
             self._headers["Authorization"] = f"Basic {login}"
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._timeout = duration(settings.timeout, "webhook.timeout") / 1e6
+        self._timeout = settings.timeout.seconds
         self._tries = 1 + settings.retries
         self._first_delay = first_delay
         self._waiting: queue.Queue[Transition | None] = queue.Queue(_MOST_WAITING)

@@ -1,52 +1,58 @@
-"""Addresses to listen on, and the hosts that mean this machine."""
+"""Addresses of a configuration: where a server listens, and a store on PostgreSQL."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import NamedTuple
+import re
+from typing import NamedTuple, Self
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from streameval.errors import InputError, shown
 
+SCHEMES = ("postgresql://", "postgres://")
+_DEFAULT_SCHEMA = "streameval"
+_SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,47}")
 
-class Address(NamedTuple):
-    """Host and port to listen on; the system chooses the port where it is 0."""
 
+class Address(str):
+    """``HOST:PORT`` to listen on, as written; an IPv6 host is in brackets, port 0 is any free one.
+
+    >>> Address("127.0.0.1:8642").port, Address("[::1]:0").host, Address("[::1]:0").loopback
+    (8642, '::1', True)
+    >>> Address("localhost")
+    Traceback (most recent call last):
+    streameval.errors.InputError: address: expected HOST:PORT, as 127.0.0.1:8642 or [::1]:8642, ...
+    """
+
+    __slots__ = ("host", "port")
     host: str
     port: int
+
+    def __new__(cls, text: str) -> Self:
+        """Parse a text; raises InputError."""
+        host, _, port = text.rpartition(":")
+        number = int(port) if port.isascii() and port.isdecimal() and len(port) <= 5 else -1
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            host = ""  # "::1:80" could be read in two ways
+        if not host or not 0 <= number <= 65535 or any(letter.isspace() for letter in host):
+            raise InputError(
+                "address", expected="HOST:PORT, as 127.0.0.1:8642 or [::1]:8642", got=shown(text)
+            )
+        address = super().__new__(cls, text)
+        address.host, address.port = host, number
+        return address
+
+    @classmethod
+    def of(cls, host: str, port: int) -> Self:
+        """The address of a host, whose IPv6 address has no brackets, and a port."""
+        return cls(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
 
     @property
     def loopback(self) -> bool:
         """Whether only this machine can reach it."""
         return is_loopback(self.host)
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-
-def parse_address(text: str, key: str = "serve.listen") -> Address:
-    """The address ``HOST:PORT`` of a key; an IPv6 address is written in brackets.
-
-    Raises:
-        InputError: The text is none.
-
-    >>> parse_address("127.0.0.1:8642"), parse_address("[::1]:0").loopback
-    (Address(host='127.0.0.1', port=8642), True)
-    >>> parse_address("localhost")
-    Traceback (most recent call last):
-    streameval.errors.InputError: serve.listen: expected HOST:PORT, as 127.0.0.1:8642 or ...
-    """
-    host, _, port = text.rpartition(":")
-    number = int(port) if port.isascii() and port.isdecimal() and len(port) <= 5 else -1
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""  # "::1:80" could be read in two ways
-    if not host or not 0 <= number <= 65535 or any(letter.isspace() for letter in host):
-        raise InputError(
-            key, expected="HOST:PORT, as 127.0.0.1:8642 or [::1]:8642", got=shown(text)
-        )
-    return Address(host, number)
 
 
 def is_loopback(host: str) -> bool:
@@ -78,3 +84,83 @@ def client_of(host: str) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, 64), strict=False))
+
+
+def is_postgres(store: str) -> bool:
+    """Whether a store is in a PostgreSQL database; else it is a file.
+
+    >>> is_postgres("postgresql://host/db"), is_postgres("run.db")
+    (True, False)
+    """
+    return store.startswith(SCHEMES)
+
+
+class StoreAddress(NamedTuple):
+    """The address of a store on PostgreSQL."""
+
+    conninfo: str
+    """For the server, without ``schema``."""
+    schema: str
+    shown: str
+    """As it may be shown: without a password."""
+    password: str | None
+
+    @property
+    def name(self) -> str:
+        """Database and schema, without the host, which may have several names."""
+        return f"{urlsplit(self.conninfo).path[1:] or 'the default database'}, schema {self.schema}"
+
+
+def parse_address(text: str) -> StoreAddress:
+    """The parts of ``postgresql://user:password@host:port/database?schema=name``.
+
+    Raises:
+        InputError: It is no address; the message holds no part of a password.
+
+    >>> address = parse_address("postgresql://me:s3cret@db.example/prod?schema=fraud")
+    >>> address.conninfo, address.schema
+    ('postgresql://me:s3cret@db.example/prod', 'fraud')
+    >>> address.shown
+    'postgresql://me:***@db.example/prod?schema=fraud'
+    """
+    try:
+        parts = urlsplit(text)
+        query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise no_store_address("postgresql://…") from None
+    user, _, hosts = parts.netloc.rpartition("@")
+    name, colon, password = user.partition(":")
+    if "@" in user or parts.fragment or any(c in parts.path[1:] for c in "@/"):
+        # A part of it may be one of a password.
+        raise no_store_address(f"postgresql://{quote(name)}:***…")
+    schema = dict(query).get("schema", _DEFAULT_SCHEMA)
+    if not _SCHEMA_NAME.fullmatch(schema):
+        raise InputError(
+            "store",
+            expected="?schema= of 1 to 48 lower-case letters, digits or _, not beginning with pg_ "
+            "or a digit",
+            got=shown(schema),
+        )
+    options = [(key, value) for key, value in query if key != "schema"]
+    told = [(key, "***" if "password" in key else value) for key, value in query]
+    secrets = [unquote(password)] if password else []
+    secrets += [value for key, value in query if key == "password"]
+    netloc = f"{name}:***@{hosts}" if colon else parts.netloc
+
+    def joined(netloc: str, query: list[tuple[str, str]]) -> str:
+        text = urlencode(query, safe="*/", quote_via=quote)
+        return f"postgresql://{netloc}{parts.path}" + (f"?{text}" if text else "")
+
+    return StoreAddress(
+        joined(parts.netloc, options), schema, joined(netloc, told), next(iter(secrets), None)
+    )
+
+
+def no_store_address(got: str) -> InputError:
+    """The error of an address of a store, of which only a part without secrets is shown."""
+    return InputError(
+        "store",
+        expected="postgresql://user:password@host:port/database?schema=name",
+        got=got,
+        remedy="write @ : / ? # and % of a password as %40 %3A %2F %3F %23 and %25",
+    )

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, get_args
-
-import msgspec
 
 from streameval.errors import (
     InputError,
@@ -18,11 +14,11 @@ from streameval.errors import (
     shown,
 )
 from streameval.evaluator.comparison import checked_models
-from streameval.events.time import duration, duration_text
+from streameval.events.time import duration_text
 from streameval.metrics.registry import find
 from streameval.records.json_records import split_path
 from streameval.records.rules import check_metric, check_spec
-from streameval.service.config.address import parse_address
+from streameval.service.config.address import is_postgres, parse_address
 from streameval.service.config.evaluators import (
     ahead_limit,
     evaluator_of,
@@ -44,14 +40,10 @@ from streameval.service.config.settings import (
     RUN_METRICS,
     VOLUME,
     AlertSettings,
-    Duration,
-    DurationOrZero,
     RunSettings,
     WindowSettings,
 )
 from streameval.service.decode.fields import record_fields
-from streameval.service.store.postgres import is_postgres
-from streameval.service.store.postgres import parse_address as store_address
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.interval import checked_level
 from streameval.uncertainty.methods import METHODS
@@ -70,7 +62,6 @@ def check_settings(settings: RunSettings) -> None:
         _check_paths,
         check_store_key,
         _check_intervals,
-        _check_durations,
         _check_models,
         _check_fields,
         _check_evaluator,
@@ -107,7 +98,7 @@ def check_store_key(settings: RunSettings) -> None:
         )
     shared = is_postgres(settings.store)
     if shared:
-        store_address(settings.store)
+        parse_address(settings.store)
     http = settings.http
     if http is not None and shared and http.inbox is None:
         raise OptionError.requires(
@@ -136,27 +127,6 @@ def _check_intervals(settings: RunSettings) -> None:
             got="true" if settings.intervals is True else error.got,
             remedy=error.remedy.replace("pass", "set intervals ="),
         ) from None
-
-
-def _check_durations(settings: RunSettings) -> None:
-    for key, text, kinds in _values(settings):
-        if text is not None and (Duration in kinds or DurationOrZero in kinds):
-            try:
-                duration(text, key, zero=DurationOrZero in kinds)
-            except InputError as error:
-                expected = "a duration such as 90s, 5m, 1h or 7d"
-                raise InputError(key, expected=expected, got=error.got) from None
-
-
-def _values(settings: Any, table: str = "") -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-    """Every key of a table and of the tables in it, with its value and its possible types."""
-    for field in msgspec.structs.fields(settings):
-        key, value = f"{table}{field.encode_name}", getattr(settings, field.name)
-        items = value if isinstance(value, list) else ()
-        for inner, one in [(key, value), *((f"{key}[{n}]", one) for n, one in enumerate(items))]:
-            if isinstance(one, msgspec.Struct):
-                yield from _values(one, f"{inner}.")
-        yield key, value, (field.type, *get_args(field.type))
 
 
 def _check_models(settings: RunSettings) -> None:
@@ -240,7 +210,7 @@ def _check_fields(settings: RunSettings) -> None:
 def _check_ahead(settings: RunSettings) -> None:
     """Raise InputError for a ``fields.ahead`` with which one record makes all others late."""
     limit, ahead = ahead_limit(settings), settings.fields.ahead
-    if limit is not None and ahead is not None and duration(ahead, zero=True) > limit.ahead_us:
+    if limit is not None and ahead is not None and ahead.us > limit.ahead_us:
         most = duration_text(limit.ahead_us)
         raise OptionError.conflicts(
             "fields.ahead",
@@ -592,17 +562,14 @@ def _check_alert_slice(settings: RunSettings, key: str, alert: AlertSettings) ->
 
 def _check_serve(settings: RunSettings) -> None:
     serve = settings.serve
-    address = parse_address(serve.listen)
-    if serve.probes is not None:
-        parse_address(serve.probes, "serve.probes")
     if serve.token is not None and not serve.token:
         raise InputError("serve.token", expected="a token", got="an empty text")
     if settings.http is not None and not serve.enabled:
         raise OptionError.requires("http", "serve.enabled = true")
-    if serve.enabled and serve.token is None and not address.loopback:
+    if serve.enabled and serve.token is None and not serve.listen.loopback:
         raise InputError(
             "serve.token",
-            expected=f"a token, as {address.host} can be reached from other machines",
+            expected=f"a token, as {serve.listen.host} can be reached from other machines",
             got="nothing",
             remedy='set token = "env:STREAMEVAL_TOKEN", or listen on 127.0.0.1',
         )

@@ -20,6 +20,7 @@ _WORDS: Mapping[type, str] = {
     inspect.ListType: "a list",
     inspect.DictType: "a table",
     inspect.StructType: "a table",
+    inspect.CustomType: "text",
 }
 
 _OTHERWISE = {
@@ -36,45 +37,41 @@ _GOT = re.compile(r", got `(\w+)`")
 
 
 def config_error(name: str, error: InputError, overridden: Sequence[str] = ()) -> ConfigError:
-    """The error of a key, with the file or ``--set`` before it.
-
-    Args:
-        name: The file's.
-        error: Its field is the key.
-        overridden: Keys that the command line gave.
-
-    >>> print(config_error("run.toml", InputError("join.hot", expected="a number", got="'5'")))
-    run.toml: join.hot: expected a number, got '5'
-    """
+    """The error of a key, after the file's name, or ``--set`` for an overridden key."""
     key = error.field
     given = any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in overridden)
     return ConfigError(f"{'--set' if given else name}: {error}")
 
 
-def type_words(kind: Any) -> str:
-    """A type in words.
-
-    >>> from msgspec.inspect import type_info
-    >>> type_words(type_info(int | None)), type_words(type_info(list[str]))
-    ('a whole number', 'a list of texts')
-    """
+def types_of(kind: Any) -> list[Any]:
+    """The types that a value may have, without None and without their descriptions."""
+    if isinstance(kind, inspect.Metadata):
+        return types_of(kind.type)
     if isinstance(kind, inspect.UnionType):
-        parts = [type_words(one) for one in kind.types if not isinstance(one, inspect.NoneType)]
-        return " or ".join(dict.fromkeys(parts))
+        return [inner for one in kind.types for inner in types_of(one)]
+    return [] if isinstance(kind, inspect.NoneType) else [kind]
+
+
+def type_words(kind: Any) -> str:
+    """A type in words."""
+    if len(kinds := types_of(kind)) > 1:
+        return " or ".join(dict.fromkeys(map(type_words, kinds)))
+    kind = kinds[0]
     if isinstance(kind, inspect.LiteralType):
         if len(kind.values) == 1:
             return f'"{kind.values[0]}"'
         return f"one of {', '.join(map(str, kind.values))}"
     if isinstance(kind, inspect.ListType):
-        inner = kind.item_type
-        several = {inspect.StrType: "texts", inspect.IntType: "whole numbers"}.get(type(inner))
+        inner = types_of(kind.item_type)[0]
+        names: dict[type, str] = {inspect.StrType: "texts", inspect.IntType: "whole numbers"}
+        several = names.get(type(inner))
         return f"a list of {several}" if several else "a list"
     return _WORDS[type(kind)]
 
 
 def inside(kind: Any, name: str) -> Any:
     """The type of a table's key or of a list's items; None where the type has none."""
-    for one in getattr(kind, "types", (kind,)):
+    for one in types_of(kind):
         if isinstance(one, inspect.StructType):
             return next((field.type for field in one.fields if field.encode_name == name), None)
         if isinstance(one, inspect.ListType):
@@ -85,13 +82,7 @@ def inside(kind: Any, name: str) -> Any:
 
 
 def type_error(error: msgspec.ValidationError, data: Mapping[str, Any], kind: Any) -> InputError:
-    """What msgspec reports of a configuration's types, with key, expected, got and remedy.
-
-    Args:
-        error: Raised by :func:`msgspec.convert`.
-        data: What was converted.
-        kind: The type, as :mod:`msgspec.inspect` describes it.
-    """
+    """The error of msgspec.convert(data, kind), with key, expected, got and remedy."""
     text = str(error)
     key = ""
     value: Any = data
@@ -107,10 +98,12 @@ def type_error(error: msgspec.ValidationError, data: Mapping[str, Any], kind: An
     unknown = "Object contains unknown field" in text
     if unknown or "Object missing required field" in text:
         return _key_error(kind, value, key, unknown=unknown)
-    literals = [one for one in getattr(kind, "types", (kind,)) if hasattr(one, "values")]
+    if isinstance(cause := error.__cause__, InputError):  # raised by what parses the value
+        return InputError(key, expected=cause.expected, got=cause.got, remedy=cause.remedy)
+    literals = [one for one in types_of(kind) if hasattr(one, "values")]
     remedy = did_you_mean(value, literals[0].values) if literals and type(value) is str else ""
     expected = type_words(kind)
-    numbers = [one for one in getattr(kind, "types", (kind,)) if isinstance(one, inspect.IntType)]
+    numbers = [one for one in types_of(kind) if isinstance(one, inspect.IntType)]
     if numbers and type(value) is int:
         number = _WORDS[inspect.IntType]
         expected = expected.replace(number, f"{number} of at least {numbers[0].ge}")
@@ -126,8 +119,7 @@ def _offending(table: Mapping[str, Any], text: str) -> str:
 
 
 def _key_error(kind: Any, table: Mapping[str, Any], key: str, *, unknown: bool) -> InputError:
-    kinds = getattr(kind, "types", (kind,))
-    struct = next(one for one in kinds if isinstance(one, inspect.StructType))
+    struct = next(one for one in types_of(kind) if isinstance(one, inspect.StructType))
     fields = {field.encode_name: field for field in struct.fields}
     dot = f"{key}." if key else ""
     if not unknown:

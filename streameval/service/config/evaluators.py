@@ -10,7 +10,6 @@ import msgspec
 from streameval.errors import ConfigError, StateError, StreamevalError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation
 from streameval.evaluator.evaluator import Evaluator, load
-from streameval.events.time import duration
 from streameval.metrics.registry import USUAL_METRICS, find
 from streameval.records.spec import Spec
 from streameval.records.wording import KEYS
@@ -20,6 +19,7 @@ from streameval.service.config.settings import (
     KEYS_OF_ANY_WINDOW,
     RUN_METRICS,
     AlertSettings,
+    Duration,
     JoinSettings,
     RunSettings,
     WindowSettings,
@@ -75,15 +75,7 @@ def _of_one_model(paths: str | dict[str, str] | None) -> str | None:
 
 
 def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
-    """A new evaluator of one model for one of a run's windows; its event times are microseconds.
-
-    Raises:
-        InputError: A bad value; the field names it.
-        MetricError: No such metric.
-
-    >>> evaluator_of(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m")).task
-    'binary'
-    """
+    """A new evaluator of one model for a window; its event times are microseconds."""
     spec = spec_of(settings, window)
     return Evaluator(spec.kind, **spec.arguments)
 
@@ -96,11 +88,7 @@ class RetentionOptions(msgspec.Struct, frozen=True):
 
 
 def retention_of(settings: RunSettings, window: WindowSettings) -> RetentionOptions:
-    """What a new window keeps: by its own keys, those of ``[evaluator]``, and the defaults.
-
-    >>> retention_of(RunSettings(), WindowSettings(name="all"))
-    RetentionOptions(max_scores=65536, interval_sums=True)
-    """
+    """What a new window keeps: by its own keys, those of ``[evaluator]``, and the defaults."""
     # Pairs of scores are kept exactly.
     usual = EXACT if settings.evaluator.paired_scores else DEFAULT_MAX_SCORES
     most = window.max_scores or settings.evaluator.max_scores or usual
@@ -111,17 +99,10 @@ def retention_of(settings: RunSettings, window: WindowSettings) -> RetentionOpti
     return RetentionOptions(most, sums)
 
 
-def settled(settings: RunSettings, stored: Mapping[str, RetentionOptions]) -> RunSettings:
-    """The settings with what each window keeps filled in: as stored, unless they say it.
-
-    Args:
-        settings: As they were written.
-        stored: What the windows of the store keep, by name; empty for a new store.
-
-    >>> one = settled(RunSettings(), {"all": RetentionOptions()}).window[0]
-    >>> one.max_scores, one.interval_sums
-    ('exact', False)
-    """
+def with_stored_defaults(
+    settings: RunSettings, stored: Mapping[str, RetentionOptions]
+) -> RunSettings:
+    """The settings with what each window keeps filled in: as stored, unless they say it."""
     windows = []
     for window in settings.window:
         was = stored.get(window.name)
@@ -139,16 +120,7 @@ def settled(settings: RunSettings, stored: Mapping[str, RetentionOptions]) -> Ru
 
 
 def evaluation_of(settings: RunSettings, window: WindowSettings) -> Evaluation:
-    """What counts the events of a window: an evaluator, or a comparison of several models.
-
-    Raises:
-        InputError, MetricError: As :func:`evaluator_of`; or bad names of models.
-
-    >>> from streameval.service.config.settings import EvaluatorSettings
-    >>> models = EvaluatorSettings(models=["champion", "challenger"])
-    >>> evaluation_of(RunSettings(evaluator=models), WindowSettings(name="all"))
-    <Comparison of champion, challenger>
-    """
+    """A new evaluator of a window, or a comparison of several models."""
     evaluator = evaluator_of(settings, window)
     return evaluator if settings.evaluator.models is None else comparison_of(evaluator, settings)
 
@@ -164,11 +136,7 @@ def comparison_of(evaluator: Evaluator, settings: RunSettings) -> Comparison:
 
 
 def open_evaluators(settings: RunSettings) -> dict[str, Evaluation]:
-    """What counts the events of each window, empty, by the window's name, in their order.
-
-    Raises:
-        ConfigError: The evaluator refuses the value of a key.
-    """
+    """A new evaluator or comparison for each window, by its name; raises ConfigError."""
     try:
         return {window.name: evaluation_of(settings, window) for window in settings.window}
     except StreamevalError as error:
@@ -176,12 +144,7 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluation]:
 
 
 def open_reference(settings: RunSettings, path: str) -> Evaluator:
-    """The evaluator of a state file that alerts compare with.
-
-    Raises:
-        StateError: There is no such file, it is damaged, or its metrics mean something else
-            than the run's: the error names the file and what differs.
-    """
+    """The evaluator of a state file that alerts compare with; StateError if its metrics differ."""
     reference = load(path)
     mine = evaluator_of(settings, WindowSettings(name="all")).options
     theirs = reference.options
@@ -224,15 +187,8 @@ def window_keys(window: WindowSettings) -> dict[str, Any]:
 def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
     """The window that a ``[[window]]`` names.
 
-    Where it names no ``lateness``, a pane takes events for as long as a label
-    is waited for; without a join, for the window's own length, because the
-    partitions of a topic are never read quite in step.
-
-    Raises:
-        InputError: It names none.
-
-    >>> window_spec_of(WindowSettings(name="w", length="1h"), JoinSettings(wait="6h"))
-    Panes(length='1h', pane=None, lateness='6h', retain=None)
+    Without a ``lateness``, a pane accepts events for as long as a label is waited for; without
+    a join, for the window's own length, because partitions of a topic are not read in step.
     """
     kind, given = kind_of_settings(window), window_keys(window)
     if kind.waits:
@@ -243,20 +199,12 @@ def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowS
 
 
 def window_spec_text(window: WindowSettings) -> str:
-    """The window in words.
-
-    >>> window_spec_text(WindowSettings(name="hour", length="1h", pane="5m"))
-    '1h in panes of 5m'
-    """
+    """The window in words."""
     return kind_of_settings(window).label(window_keys(window))
 
 
-def step_of(window: WindowSettings) -> dict[str, str]:
-    """The key of the step by which a window advances, with its value; empty without steps.
-
-    >>> step_of(WindowSettings(name="hour", length="1h", pane="5m"))
-    {'pane': '5m'}
-    """
+def step_of(window: WindowSettings) -> dict[str, Duration]:
+    """The key of the step by which a window advances, with its value; empty without steps."""
     given = window_keys(window)
     names = [name for name in kind_of_settings(window).steps if name in given]
     return {name: given[name] for name in names[:1]}
@@ -273,24 +221,16 @@ class AheadLimit(NamedTuple):
 def ahead_limit(settings: RunSettings) -> AheadLimit | None:
     """How far ahead of the clock a record's time may be; None: the settings set no limit.
 
-    Half of ``join.wait``, and of each window its pane or half-life. So a record ahead of
-    the clock moves a window by one pane or half-life at most, and is remembered by the
-    join for no longer than half of ``wait`` beyond the others.
-
-    Raises:
-        InputError: A duration is invalid.
-
-    >>> windows = [WindowSettings(name="day", length="1d", pane="1h")]
-    >>> ahead_limit(RunSettings(window=windows, join=JoinSettings(wait="90m")))
-    AheadLimit(ahead_us=2700000000, key='join.wait', value='90m')
+    Half of ``join.wait``, and of each window its pane or half-life: so a record ahead of the
+    clock moves a window by one pane or half-life at most.
     """
     limits = []
     if settings.join is not None:
         wait = settings.join.wait
-        limits.append(AheadLimit(duration(wait) // 2, "join.wait", wait))
+        limits.append(AheadLimit(wait.us // 2, "join.wait", wait))
     for n, window in enumerate(settings.window):
         for name, span in step_of(window).items():
-            limits.append(AheadLimit(duration(span), f"window[{n}].{name}", span))
+            limits.append(AheadLimit(span.us, f"window[{n}].{name}", span))
     return min(limits, default=None)
 
 
@@ -304,15 +244,7 @@ def kept_metrics(settings: RunSettings) -> list[str] | None:
 
 
 def main_metrics(settings: RunSettings) -> list[str]:
-    """The few metrics that every slice is shown with.
-
-    The first six of ``evaluator.metrics``, or the task's most usual; and those
-    that an alert watches in a slice.
-
-    >>> from streameval.service.config.settings import FieldSettings
-    >>> main_metrics(RunSettings(fields=FieldSettings(y_pred="label")))
-    ['accuracy', 'precision', 'recall', 'f1']
-    """
+    """The metrics that every slice is shown with: six of the kept or usual ones, and alerts'."""
     task = settings.evaluator.task
     names = settings.evaluator.metrics
     if names is None:
@@ -329,11 +261,7 @@ def slice_fields(part: str | list[str]) -> list[str]:
 
 
 def fingerprint(settings: RunSettings) -> dict[str, str]:
-    """The settings that a store's counts depend on: key -> value as JSON.
-
-    >>> fingerprint(RunSettings())["evaluator.threshold"]
-    '0.5'
-    """
+    """The settings that a store's counts depend on: key -> value as JSON."""
     given = settings.evaluator
     values: dict[str, Any] = {
         "evaluator.task": given.task,

@@ -17,13 +17,18 @@ import tomli_w
 from msgspec import inspect
 
 from streameval.errors import ConfigError, InputError, shown
-from streameval.events.time import duration, duration_text
+from streameval.events.time import duration_text
 from streameval.service.config.checks import check_settings
-from streameval.service.config.errors import config_error, inside, type_error
+from streameval.service.config.errors import config_error, inside, type_error, types_of
 from streameval.service.config.evaluators import ahead_limit
 from streameval.service.config.secrets import hidden
-from streameval.service.config.settings import LONGEST_AHEAD, RunSettings
-from streameval.service.sources.inbox import HttpSettings
+from streameval.service.config.settings import (
+    LONGEST_AHEAD,
+    DurationOrZero,
+    RunSettings,
+    parsed,
+)
+from streameval.service.config.source_settings import HttpSettings
 
 _LARGEST = 1 << 20
 
@@ -37,12 +42,10 @@ def load_settings(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -
     Args:
         path: A TOML file.
         overrides: ``KEY=VALUE`` each, with the key dotted: ``join.wait=6h``,
-            ``window.0.pane=1m``. A value is written as in TOML; text may go bare.
+            ``window.0.pane=1m``. A value is written as in TOML; text needs no quotes.
 
     Raises:
-        ConfigError: There is no such file, or it is no configuration. One line
-            that names the file, the key, what was expected and what was got, and
-            never a secret.
+        ConfigError: There is no such file, or it is no configuration; never with a secret.
     """
     name = os.fspath(path)
     try:
@@ -70,21 +73,7 @@ def settings_from_text(
     overrides: Sequence[str] = (),
     check: Callable[[RunSettings], None] = check_settings,
 ) -> RunSettings:
-    """The settings in a text; as :func:`load_settings`.
-
-    Args:
-        text: TOML.
-        name: Of the text, for errors.
-        overrides: As of :func:`load_settings`.
-        check: What the settings have to pass beyond their types.
-
-    >>> text = '[fields]\\nscore = "p"'
-    >>> settings_from_text(text, overrides=["evaluator.threshold=0.7"]).evaluator.threshold
-    0.7
-    >>> settings_from_text('[fields]\\nscroe = "p"', "run.toml")
-    Traceback (most recent call last):
-    streameval.errors.ConfigError: run.toml: fields.scroe: expected a key of fields (id, ...
-    """
+    """The settings in a TOML text, as :func:`load_settings`; ``check`` is of more than types."""
     try:
         data = tomllib.loads(text.replace("\r\n", "\n"))
     except tomllib.TOMLDecodeError as error:
@@ -108,15 +97,16 @@ def _with_ahead(settings: RunSettings) -> RunSettings:
     """The settings with a default for ``fields.ahead``."""
     if settings.fields.ahead is not None:
         return settings
-    limit, longest = ahead_limit(settings), duration(LONGEST_AHEAD)
+    limit, longest = ahead_limit(settings), LONGEST_AHEAD.us
     ahead = longest if limit is None else min(limit.ahead_us, longest)
-    fields = msgspec.structs.replace(settings.fields, ahead=duration_text(ahead))
+    text = DurationOrZero(duration_text(ahead))
+    fields = msgspec.structs.replace(settings.fields, ahead=text)
     return msgspec.structs.replace(settings, fields=fields)
 
 
 def _converted(data: Mapping[str, Any]) -> RunSettings:
     try:
-        return msgspec.convert(data, RunSettings)
+        return msgspec.convert(data, RunSettings, dec_hook=parsed)
     except msgspec.ValidationError as error:
         with suppress(LookupError, StopIteration):
             raise type_error(error, data, inspect.type_info(RunSettings)) from None
@@ -124,16 +114,8 @@ def _converted(data: Mapping[str, Any]) -> RunSettings:
 
 
 def resolved(settings: RunSettings) -> str:
-    """Settings as a TOML text with all defaults filled in and secrets hidden.
-
-    Keys that are not set are listed in comments. Hidden are tokens, the address of the webhook
-    except its host, and those properties of a source's client whose names contain the word of
-    a secret or whose values are references.
-
-    >>> print(resolved(RunSettings()).splitlines()[0])
-    store = "streameval.db"
-    """
-    return "\n".join(_table(msgspec.to_builtins(settings), "")).strip() + "\n"
+    """Settings as a TOML text with all defaults filled in and secrets hidden."""
+    return "\n".join(_table(msgspec.to_builtins(settings, enc_hook=str), "")).strip() + "\n"
 
 
 def _table(table: Mapping[str, Any], key: str) -> Iterator[str]:
@@ -158,17 +140,7 @@ def _tables(value: Any) -> list[dict[str, Any]]:
 
 
 def apply_overrides(overrides: Sequence[str], data: dict[str, Any]) -> tuple[str, ...]:
-    """Put overrides into what a file holds; the keys that were given, as errors write them.
-
-    Raises:
-        ConfigError: No ``KEY=VALUE``, or a key that leads nowhere.
-
-    >>> data = {"window": [{"name": "all"}]}
-    >>> apply_overrides(["join.wait=6h", "window.0.length=1h", "join.hot=10"], data)
-    ('join.wait', 'window[0].length', 'join.hot')
-    >>> data
-    {'window': [{'name': 'all', 'length': '1h'}], 'join': {'wait': '6h', 'hot': 10}}
-    """
+    """Put overrides into what a file holds; returns their keys, as errors write them."""
     return tuple(_apply(override, data) for override in overrides)
 
 
@@ -183,7 +155,7 @@ def _apply(override: str, data: dict[str, Any]) -> str:
     written = ""
     while True:
         name = names.pop(0)
-        if isinstance(_plain(kind), inspect.DictType):
+        if _is(kind, inspect.DictType):
             # A property's name has dots of its own.
             name, names = ".".join([name, *names]), []
         if isinstance(target, list):
@@ -206,7 +178,7 @@ def _apply(override: str, data: dict[str, Any]) -> str:
             return written
         if isinstance(target, dict):
             # Where the file has no such table, the next name is a key of a new one.
-            if isinstance(_plain(kind), inspect.ListType) and target.get(step, []) == []:
+            if _is(kind, inspect.ListType) and target.get(step, []) == []:
                 raise _no_list(kind, written, empty=step in target)
             target.setdefault(step, {})
         target = target[step]
@@ -214,7 +186,7 @@ def _apply(override: str, data: dict[str, Any]) -> str:
 
 def _no_list(kind: Any, key: str, *, empty: bool) -> ConfigError:
     remedy = f"set all of it: '{key}=[…]'"
-    if isinstance(_plain(kind).item_type, inspect.StructType):
+    if _is(types_of(kind)[0].item_type, inspect.StructType):
         whole = f"{key}=[{{KEY = VALUE, …}}, …]"
         remedy = f"write each [[{key}]] in the file, or set all of them: '{whole}'"
     got = "an empty one" if empty else "none"
@@ -236,19 +208,16 @@ def _names(key: str) -> list[str]:
     return names if found == 0 else []
 
 
-def _plain(kind: Any) -> Any:
-    """A type without its None."""
-    if isinstance(kind, inspect.UnionType):
-        others = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
-        return others[0] if len(others) == 1 else kind
-    return kind
+def _is(kind: Any, *wanted: type) -> bool:
+    """Whether a value can be of one type only, and of these; None aside."""
+    kinds = [] if kind is None else types_of(kind)
+    return len(kinds) == 1 and isinstance(kinds[0], wanted)
 
 
 def _value(text: str, kind: Any, key: str) -> Any:
     """A value as TOML has it; what is no TOML, or is meant as text, is text."""
-    if text[:1] not in ('"', "'", "[", "{") and isinstance(
-        _plain(kind), (inspect.StrType, inspect.LiteralType)
-    ):
+    texts = (inspect.StrType, inspect.LiteralType, inspect.CustomType)
+    if text[:1] not in ('"', "'", "[", "{") and _is(kind, *texts):
         return text
     if "\n" not in text:
         try:

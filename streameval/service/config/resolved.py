@@ -9,6 +9,7 @@ from functools import cache, partial
 import msgspec
 
 from streameval.errors import ConfigError
+from streameval.service.config.address import is_postgres
 from streameval.service.config.secrets import check_token, is_web_address, secret
 from streameval.service.config.settings import RunSettings, WebhookSettings
 
@@ -16,20 +17,9 @@ from streameval.service.config.settings import RunSettings, WebhookSettings
 def resolved_secrets(
     settings: RunSettings, environment: Mapping[str, str] = os.environ
 ) -> Callable[[str, str], str]:
-    """Look up every secret that the settings name, before a store or source is opened.
+    """:func:`secret` for every secret that the settings name; raises ConfigError.
 
-    Returns:
-        A function from ``env:NAME`` or ``file:PATH``, and its key, to the value, as
-        :func:`secret`. Each is read once, because a pipe can be read only once.
-
-    Raises:
-        ConfigError: One does not exist, or is too short a token or no address. The
-            message holds the key and never a value.
-
-    >>> from streameval.service.config.settings import ServeSettings
-    >>> resolved_secrets(RunSettings(serve=ServeSettings(token="env:TOKEN")), {})
-    Traceback (most recent call last):
-    streameval.errors.ConfigError: serve.token: expected the variable TOKEN in the environment, ...
+    All are looked up at once, and each is read once, because a pipe can be read only once.
     """
     resolve = cache(partial(secret, environment=environment))
     resolve(settings.store, "store")
@@ -53,18 +43,7 @@ def with_store(settings: RunSettings, resolve: Callable[[str, str], str]) -> Run
 def webhook_target(
     settings: WebhookSettings, resolve: Callable[[str, str], str] = secret
 ) -> tuple[str, str | None]:
-    """The address and the token of a webhook, resolved and checked.
-
-    Args:
-        settings: The webhook's.
-        resolve: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
-
-    Raises:
-        ConfigError: A secret does not exist, or is no address or token.
-
-    >>> webhook_target(WebhookSettings(url="env:URL"), lambda value, key: "http://hooks.example/x")
-    ('http://hooks.example/x', None)
-    """
+    """The address and the token of a webhook, resolved and checked; raises ConfigError."""
     url = resolve(settings.url, "webhook.url")
     if not is_web_address(url):
         raise ConfigError("webhook.url: expected an address http://… or https://…, got other text")
@@ -74,3 +53,18 @@ def webhook_target(
     if not (token.isascii() and token.isprintable()):
         raise ConfigError("webhook.token: expected printable ASCII text, got other text")
     return url, token
+
+
+def check_store(path: str) -> None:
+    """Raise ConfigError for a path where no store can be created."""
+    if is_postgres(path):
+        return
+    whole = os.path.abspath(path)
+    directory = os.path.dirname(whole)
+    if os.path.isdir(whole):
+        raise ConfigError(f"store: expected the path of a file, got the directory {path}")
+    if not os.path.isdir(directory):
+        raise ConfigError(
+            f"store: expected a file in a directory that is there, got {path}; "
+            f"make {directory} first, or name another path"
+        )

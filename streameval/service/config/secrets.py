@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from streameval.errors import ConfigError
-from streameval.service.store.postgres import is_postgres, parse_address
+from streameval.service.config.address import is_postgres, parse_address
 
 HIDDEN = "***"
 """Shown instead of a secret."""
@@ -25,23 +25,7 @@ _SECRET_WORDS = ("password", "secret", "key", "token", "jaas", "credential", "oa
 
 
 def secret(value: str, key: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The value that ``env:NAME`` or ``file:PATH`` refers to; any other text is returned.
-
-    Args:
-        value: As the configuration has it.
-        key: The configuration's key, for errors.
-        environment: The variables.
-
-    Raises:
-        ConfigError: The variable or file does not exist, or is empty. The
-            message names the variable or the file, never a value.
-
-    >>> secret("env:TOKEN", "serve.token", {"TOKEN": "s3cret"}), secret("plain", "serve.token")
-    ('s3cret', 'plain')
-    >>> secret("env:TOKEN", "serve.token", {})
-    Traceback (most recent call last):
-    streameval.errors.ConfigError: serve.token: expected the variable TOKEN in the environment, ...
-    """
+    """The value that ``env:NAME`` or ``file:PATH`` refers to, or the text; raises ConfigError."""
     kind, colon, name = value.partition(":")
     if kind == "env" and colon:
         found = environment.get(name)
@@ -86,13 +70,7 @@ def is_reference(value: object) -> bool:
 
 
 def is_secret(key: str, value: object) -> bool:
-    """Whether a key's value must not be shown.
-
-    >>> is_secret("serve.token", "x"), is_secret("kafka.properties.sasl.password", "x")
-    (True, True)
-    >>> is_secret("kafka.properties.bootstrap.servers", "localhost"), is_secret("fields.id", "key")
-    (False, False)
-    """
+    """Whether a key's value must not be shown."""
     if key == "store":
         return isinstance(value, str) and is_postgres(value)
     if key in ("serve.token", "webhook.token", "webhook.url"):
@@ -104,11 +82,7 @@ def is_secret(key: str, value: object) -> bool:
 
 
 def hidden(key: str, value: Any) -> Any:
-    """A key's value as it may be shown.
-
-    >>> hidden("serve.token", "hunter2"), hidden("serve.listen", "127.0.0.1:8642")
-    ('***', '127.0.0.1:8642')
-    """
+    """A key's value as it may be shown."""
     if key == "store" and is_postgres(value):
         return parse_address(value).shown
     if key == "webhook.url" and not is_reference(value):
@@ -139,11 +113,7 @@ def hidden_url(url: str) -> str:
 
 
 def is_web_address(text: str) -> bool:
-    """Whether a text is an address that can be posted to.
-
-    >>> is_web_address("https://hooks.example/x"), is_web_address("hooks.example")
-    (True, False)
-    """
+    """Whether a text is an address that can be posted to."""
     try:
         parts = urlsplit(text)
         complete = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -153,35 +123,9 @@ def is_web_address(text: str) -> bool:
 
 
 def check_token(token: str) -> None:
-    """Raise ConfigError for a token of the server that is too short to withstand guessing.
-
-    >>> check_token("12345")
-    Traceback (most recent call last):
-    streameval.errors.ConfigError: serve.token: expected at least 16 characters, got 5; ...
-    """
+    """Raise ConfigError for a token of the server that is too short to withstand guessing."""
     if len(token) < _LEAST_TOKEN:
         raise ConfigError(
             f"serve.token: expected at least {_LEAST_TOKEN} characters, got {len(token)}; "
             "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
-        )
-
-
-def check_store(path: str) -> None:
-    """Raise ConfigError for a path where no store can be created.
-
-    >>> check_store("postgresql://me:pw@db.example/prod")
-    >>> check_store("/no such/run.db")
-    Traceback (most recent call last):
-    streameval.errors.ConfigError: store: expected a file in a directory that is there, got ...
-    """
-    if is_postgres(path):
-        return
-    whole = os.path.abspath(path)
-    directory = os.path.dirname(whole)
-    if os.path.isdir(whole):
-        raise ConfigError(f"store: expected the path of a file, got the directory {path}")
-    if not os.path.isdir(directory):
-        raise ConfigError(
-            f"store: expected a file in a directory that is there, got {path}; "
-            f"make {directory} first, or name another path"
         )

@@ -1,21 +1,28 @@
-"""The settings of a run: the tables and keys of its configuration file, typed.
+"""The settings of a run: the tables and keys of its configuration file, typed and described.
 
-Durations are texts such as ``"5m"``; field paths are written as for files
-(``"meta.score"``). A table's ``template`` explains its keys; it is the table's part of the file
-that ``streameval init`` writes. A file becomes settings in :mod:`streameval.service.config.load`.
+A key's description and example are in its annotation, and a table's in its docstring: the file
+that ``streameval init`` writes, the reference of keys and the JSON schema for editors are made of
+them. A file becomes settings in :mod:`streameval.service.config.load`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from streameval.service.sources.files import FilesSettings
-from streameval.service.sources.inbox import HttpSettings
-from streameval.service.sources.kafka import KafkaSettings
-from streameval.service.sources.raw import SourceSettings
+from streameval.errors import InputError
+from streameval.events.time import duration
+from streameval.service.config.address import Address
+from streameval.service.config.source_settings import (
+    FilesSettings,
+    HttpSettings,
+    KafkaSettings,
+    SourceSettings,
+    about,
+)
 from streameval.tasks.registry import task_names
 from streameval.windows.kinds import KINDS
 
@@ -29,20 +36,64 @@ RUN_METRICS: Mapping[str, str] = {
     VOLUME: "the number of records that were read lately",
     QUARANTINE: "the share of the records read lately that could not be counted",
 }
-"""What alerts watch besides metrics: numbers of the run, not of a window or slice."""
+"""Operational metrics that alerts watch: numbers of the run, not of a window or slice."""
 
-LATELY = "5m"
+
+class Duration(str):
+    """A duration above 0 as the configuration has it, ``"5m"``, with its length.
+
+    >>> Duration("90s").us, Duration("90s").seconds, Duration("90s") == "90s"
+    (90000000, 90.0, True)
+    """
+
+    __slots__ = ("us",)
+    us: int
+    """Microseconds."""
+
+    def __new__(cls, text: str) -> Self:
+        """Parse a text; raises InputError."""
+        try:
+            us = duration(text, zero=cls is DurationOrZero)
+        except InputError as error:
+            expected = "a duration such as 90s, 5m, 1h or 7d"
+            raise InputError("duration", expected=expected, got=error.got) from None
+        found = super().__new__(cls, text)
+        found.us = us
+        return found
+
+    @property
+    def seconds(self) -> float:
+        """The length in seconds."""
+        return self.us / 1_000_000
+
+
+class DurationOrZero(Duration):
+    """A duration that may be 0."""
+
+    __slots__ = ()
+
+
+def parsed(kind: type, value: object) -> Any:
+    """A value of a type that msgspec does not have; raises InputError, or TypeError for no text."""
+    if not isinstance(value, str):
+        raise TypeError("expected text")
+    return kind(value)
+
+
+def lasting(text: str) -> Any:
+    """The default of a key that is a duration."""
+    return msgspec.field(default_factory=lambda: Duration(text))
+
+
+LATELY = Duration("5m")
 """The span of the clock that volume and quarantine are about where ``alert.per`` is not set."""
 
-LONGEST_AHEAD = "1d"
+LONGEST_AHEAD = Duration("1d")
 """How far ahead of the clock a record's time may be where ``fields.ahead`` is not set."""
 
-
-Duration: TypeAlias = Annotated[str, "duration"]
-DurationOrZero: TypeAlias = Annotated[str, "duration or zero"]
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-ScoreLimit: TypeAlias = Annotated[int, msgspec.Meta(ge=1024)] | Literal["exact"]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+PositiveCount: TypeAlias = Annotated[int, Meta(ge=1)]
+ScoreLimit: TypeAlias = Annotated[int, Meta(ge=1024)] | Literal["exact"]
 
 EXACT: Literal["exact"] = "exact"
 """The value of ``max_scores`` with which all scores are kept."""
@@ -50,6 +101,8 @@ EXACT: Literal["exact"] = "exact"
 DEFAULT_MAX_SCORES = 65_536
 """The limit of distinct scores of a new window whose settings have none."""
 
+_SLICES: list[object] = ["country", ["country", "model"]]
+_METRICS = ["accuracy", "precision", "recall", "f1", "roc_auc", "log_loss"]
 
 if TYPE_CHECKING:
     TaskChoice: TypeAlias = str
@@ -58,87 +111,91 @@ else:
 
 
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The task, metrics and slices; as the arguments of :class:`streameval.Evaluator`."""
+    """What is evaluated: the task, the metrics and the slices."""
 
-    task: TaskChoice = "binary"
-    positive: str | int | bool = True
-    threshold: float = 0.5
-    labels: list[str | int] | None = None
-    metrics: list[str] | None = None
-    bins: int = 10
-    probabilities: bool = True
-    """Whether ``fields.proba`` holds probabilities; else any scores of each of ``labels``."""
-    slices: list[str | list[str]] = []
-    max_slices: int = 10_000
-    max_scores: ScoreLimit | None = None
-    """None: :data:`DEFAULT_MAX_SCORES` in a new window, and what a stored one was begun with."""
-    models: list[str] | None = None
-    """Names of the models that are compared, the reference first; None: there is one."""
-    paired_scores: bool = False
-
-    template: ClassVar[str] = """\
-[evaluator]
-# "binary" or "multiclass".
-task = "binary"
-# The label that counts as positive; true and 1 are one. Where it is text, name
-# both labels below.
-positive = true
-# A score from here on is predicted positive.
-threshold = 0.5
-# All labels there are; others are refused.
-#labels = [0, 1]
-# The metrics that are kept and shown, as `streameval metrics` lists them; off,
-# the usual ones are shown, and all can be queried.
-#metrics = ["accuracy", "precision", "recall", "f1", "roc_auc", "log_loss"]
-# Bins of the calibration curve.
-#bins = 10
-# false: fields.proba names an object of any scores, of each of labels.
-#probabilities = true
-# Fields to evaluate by as well. A list of fields is a combination of them.
-#slices = ["country", ["country", "model"]]
-# Largest number of slices; further ones are counted as "(other)".
-#max_slices = 10000
-# Most distinct scores that each window, pane and slice keeps; further ones are joined, and
-# metrics of the ranking are shown with certain bounds. "exact": all are kept, and the
-# memory grows with them.
-#max_scores = 65536
-# Several models of the same events: models = ["champion", "challenger"], the first is
-# the reference; in [fields] score = { champion = "s1", challenger = "s2" }. With
-# paired_scores = true the difference in roc_auc has an interval, and memory grows with
-# the distinct pairs of scores.
-"""
+    task: Annotated[TaskChoice, about("`binary` or `multiclass`.")] = "binary"
+    positive: Annotated[
+        str | int | bool,
+        about("""Binary: the positive label; `true` and `1` are one label. Text requires `labels`.
+        """),
+    ] = True
+    threshold: Annotated[
+        float,
+        about("""Binary: an event without `y_pred` is predicted positive if its score is at least
+        this."""),
+    ] = 0.5
+    labels: Annotated[
+        list[str | int] | None,
+        about("The complete list of labels; others are refused.", [0, 1]),
+    ] = None
+    metrics: Annotated[
+        list[str] | None,
+        about(
+            """Metrics that are kept and shown, as `streameval metrics` lists them. Not set: the
+            usual ones are shown, and all can be queried.""",
+            _METRICS,
+        ),
+    ] = None
+    bins: Annotated[int, about("Bins of the calibration curve.")] = 10
+    probabilities: Annotated[
+        bool,
+        about("""Multi-class: `false` where `fields.proba` holds any scores, one of each of
+        `labels`, instead of probabilities."""),
+    ] = True
+    slices: Annotated[
+        list[str | list[str]],
+        about("Fields to evaluate by as well; a list of fields is a combination.", _SLICES),
+    ] = []
+    max_slices: Annotated[
+        int,
+        about('The largest number of slices; events of further ones are counted as "(other)".'),
+    ] = 10_000
+    max_scores: Annotated[
+        ScoreLimit | None,
+        about(
+            """The most distinct scores that each window, pane and slice keeps, at least 1024;
+            further ones are joined, and metrics of the ranking have certain bounds. `"exact"`:
+            all are kept, and memory grows with them. Not set: 65536 in a new window; a stored
+            one keeps what it was begun with.""",
+            DEFAULT_MAX_SCORES,
+        ),
+    ] = None
+    models: Annotated[
+        list[str] | None,
+        about("""Names of the models that are compared on the same events, the reference first:
+        `models = ["champion", "challenger"]`, with
+        `score = { champion = "s1", challenger = "s2" }` in `[fields]`."""),
+    ] = None
+    paired_scores: Annotated[
+        bool,
+        about("""With `paired_scores = true` the scores of all models of an event are kept together,
+        so that the difference in `roc_auc` has an interval; memory grows with the distinct pairs.
+        Requires `models`."""),
+    ] = False
 
 
 class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A window that is kept and published under a name of its own.
+    """Which events count: one [[window]] for each, kept and published under its name."""
 
-    The other keys are those of :data:`streameval.windows.kinds.KINDS`, each None unless given:
-    the first key of a kind selects it, and without one all events count.
-    """
-
-    name: str
-    max_scores: ScoreLimit | None = None
-    """None: that of ``[evaluator]``."""
-    interval_sums: bool | None = None
-    """Whether the sums are kept that intervals need where these do not follow from the counts.
-    None: in a new window of a run with intervals, and in a stored one as it was begun."""
-
-    template: ClassVar[str] = "\n".join(
-        [
-            *(kind.template for kind in KINDS.values() if kind.template),
-            """\
-# Keys of any window: its own max_scores, and whether the sums are kept that intervals need
-# where scores are joined, weights are not whole, or events fade (off: in a run with
-# intervals).
-#max_scores = "exact"
-#interval_sums = true
-""",
-        ]
-    )
+    name: Annotated[str, about("The window's name: letters, digits, - _ and .", "all")]
+    max_scores: Annotated[
+        ScoreLimit | None,
+        about("As `evaluator.max_scores`, for this window alone.", EXACT),
+    ] = None
+    interval_sums: Annotated[
+        bool | None,
+        about(
+            """Whether the sums are kept that intervals need where scores are joined, weights are
+            not whole, or events fade. Not set: in a new window of a run with intervals; a stored
+            one stays as it was begun.""",
+            True,
+        ),
+    ] = None
 
 
-KEYS_OF_ANY_WINDOW = frozenset(_NamedWindow.__struct_fields__)
-"""The keys of a ``[[window]]`` that do not say which events count."""
+KEYS_OF_ANY_WINDOW = _NamedWindow.__struct_fields__
+"""The keys of a ``[[window]]`` that do not say which events count. The others are those of
+:data:`streameval.windows.kinds.KINDS`: the first key of a kind selects it."""
 
 if TYPE_CHECKING:
     WindowSettings = _NamedWindow
@@ -147,11 +204,16 @@ else:
     WindowSettings = msgspec.defstruct(
         "WindowSettings",
         [
-            (key.name, _KEY_TYPES[key.type] | None, None)
+            (
+                key.name,
+                Annotated[_KEY_TYPES[key.type] | None, about(key.about, key.example)],
+                None,
+            )
             for kind in KINDS.values()
             for key in kind.keys
         ],
         bases=(_NamedWindow,),
+        namespace={"__doc__": _NamedWindow.__doc__},
         module=__name__,
         frozen=True,
         forbid_unknown_fields=True,
@@ -160,27 +222,78 @@ else:
 
 
 class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Paths of the fields in a label's record; None: as in a prediction's record."""
+    """The fields of a label's own record, where they differ from a prediction's."""
 
-    id: str | None = None
-    y_true: str | None = None
-    time: str | None = None
+    id: Annotated[
+        str | None, about("The id in a label's record, if not at `fields.id`.", "prediction_id")
+    ] = None
+    y_true: Annotated[
+        str | None, about("The label in a label's record, if not at `fields.y_true`.", "truth")
+    ] = None
+    time: Annotated[
+        str | None, about("The time in a label's record, if not at `fields.time`.", "labelled_at")
+    ] = None
 
 
 class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Dotted paths of a record's fields."""
+    """The fields of a record, which is a JSON object: a dot goes one level down, "meta.score"."""
 
-    id: str | None = None
-    y_true: str | None = "y_true"
-    y_pred: str | dict[str, str] | None = None
-    """Of several models a table from each of them to its field; so is ``score``."""
-    score: str | dict[str, str] | None = None
-    proba: str | None = None
-    weight: str | None = None
-    time: str | None = None
-    time_unit: Literal["s", "ms", "us", "ns"] | None = None
-    ahead: DurationOrZero | None = None
-    slices: dict[str, str] = {}
+    id: Annotated[
+        str | None,
+        about("The id that a label and its prediction share. Required by the join.", "id"),
+    ] = None
+    y_true: Annotated[str | None, about("The true label.")] = "y_true"
+    y_pred: Annotated[
+        str | dict[str, str] | None,
+        about(
+            """The predicted label; of several models a table from each of them to its field. Not
+            set: it follows from `score` or `proba`.""",
+            "y_pred",
+        ),
+    ] = None
+    score: Annotated[
+        str | dict[str, str] | None,
+        about(
+            "Binary: the score of the positive label, any number; of several models a table.",
+            "score",
+        ),
+    ] = None
+    proba: Annotated[
+        str | None,
+        about('Instead of `score`: `proba = "proba"` names an object from label to probability.'),
+    ] = None
+    weight: Annotated[
+        str | None,
+        about("A weight of 0 or more. A record of weight 0 counts for nothing.", "weight"),
+    ] = None
+    time: Annotated[
+        str | None,
+        about(
+            """The event time: ISO 8601 with an offset, or a number. Not set: when Kafka or the
+            inbox received the record; for files when it is read.""",
+            "time",
+        ),
+    ] = None
+    time_unit: Annotated[
+        Literal["s", "ms", "us", "ns"] | None,
+        about("The unit of times that are numbers, since 1970: `s`, `ms`, `us` or `ns`.", "ms"),
+    ] = None
+    ahead: Annotated[
+        DurationOrZero | None,
+        about(
+            """A record whose time is further ahead of the clock than this is bad, because it would
+            make all others late. At most half of `join.wait`, and the pane or half-life of each
+            window. Not set: that maximum, but at most a day.""",
+            "5m",
+        ),
+    ] = None
+    slices: Annotated[
+        dict[str, str],
+        about(
+            "The fields of the keys of `evaluator.slices`, if they differ from the keys.",
+            {"country": "meta.country"},
+        ),
+    ] = {}
     label: LabelFieldSettings = LabelFieldSettings()
 
     @property
@@ -199,226 +312,194 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
                 found[name] = given
         return found
 
-    template: ClassVar[str] = """\
-# A record is a JSON object. A dot in a path goes one level down: "meta.score".
-
-[fields]
-# What a label and its prediction share; needed for the join.
-id = "id"
-# The true label.
-y_true = "y_true"
-# The positive label's score, any number. In its place, proba = "proba" names an
-# object from label to probability.
-score = "score"
-# The predicted label; off, it follows from score or proba.
-#y_pred = "y_pred"
-# A weight: a number of 0 or more. An event of weight 0 counts for nothing.
-#weight = "weight"
-# When it happened: ISO 8601 with an offset, or a number. Off, it is when Kafka or
-# the inbox took the record; for files, when it is read.
-#time = "time"
-# What numbers count since 1970: "s", "ms", "us" or "ns".
-#time_unit = "ms"
-# A record whose time is further ahead of the clock is bad, because it would make
-# all others late: at most half of join.wait, and a pane or half-life of each window;
-# off, as much as that, and a day at most.
-#ahead = "5m"
-
-# Where the keys of slices are found, if not under their own names.
-#[fields.slices]
-#country = "meta.country"
-
-# Where a label's own record has its fields, if not in the same places.
-#[fields.label]
-#id = "prediction_id"
-#y_true = "truth"
-#time = "labelled_at"
-"""
-
 
 class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How predictions and labels are joined."""
+    """Labels that arrive later. Without [join], only records that hold their label count."""
 
-    wait: Duration = "24h"
-    remember: DurationOrZero | None = None
-    hot: PositiveCount = 500_000
-
-    template: ClassVar[str] = """\
-# Without [join], only records that hold their label count.
-
-[join]
-# A label counts if it is at most so much younger, or older, than its prediction.
-wait = "24h"
-# For how long after that duplicates and corrections are recognised; off, as wait.
-#remember = "24h"
-# Most entries in memory; the rest is on disk.
-#hot = 500000
-"""
+    wait: Annotated[
+        Duration,
+        about("A label counts if its time differs from its prediction's by at most this."),
+    ] = lasting("24h")
+    remember: Annotated[
+        DurationOrZero | None,
+        about(
+            "How long after that duplicates and corrections are recognised. Not set: `wait`.",
+            "24h",
+        ),
+    ] = None
+    hot: Annotated[
+        PositiveCount, about("The largest number of entries in memory; the others are on disk.")
+    ] = 500_000
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When counts become durable and visible."""
+    """When counts become durable and visible: at a checkpoint."""
 
-    every: Duration = "1s"
-    events: PositiveCount = 50_000
-
-    template: ClassVar[str] = """\
-# When what was counted becomes durable and visible: so often, or after so many
-# events if that is sooner.
-[checkpoint]
-#every = "1s"
-#events = 50000
-"""
+    every: Annotated[Duration, about("The interval of checkpoints.")] = lasting("1s")
+    events: Annotated[
+        PositiveCount, about("A checkpoint is due earlier after this number of events.")
+    ] = 50_000
 
 
 class QuarantineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How much is kept of records that cannot be counted."""
+    """Records that cannot be counted, kept as in a dead-letter queue."""
 
-    keep: Count = 10_000
-    max_bytes: Count = 4096
-
-    template: ClassVar[str] = """\
-# Records that cannot be counted: how many are kept, and how much of each.
-[quarantine]
-#keep = 10000
-#max_bytes = 4096
-"""
+    keep: Annotated[Count, about("How many bad records are kept; all are counted.")] = 10_000
+    max_bytes: Annotated[Count, about("How much of each is kept.")] = 4096
 
 
 class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The address of the pages, the API and the metrics."""
+    """Pages, the API and /metrics."""
 
-    enabled: bool = True
-    listen: str = "127.0.0.1:8642"
-    token: str | None = None
-    max_slices_exposed: Count = 200
-    ready_lag: Count = 100_000
-    ready_checkpoint_age: Duration = "30s"
-    live_age: Duration = "2m"
-    probes: str | None = None
-    read_every: Duration = "1s"
-
-    template: ClassVar[str] = """\
-[serve]
-# Pages, API and /metrics.
-#enabled = true
-# Host and port; port 0 is any free one. Any address but loopback needs the token.
-listen = "127.0.0.1:8642"
-# Requests send it as "Authorization: Bearer".
-#token = "env:STREAMEVAL_TOKEN"
-# Most slices in /metrics, those of most support.
-#max_slices_exposed = 200
-# /caughtup answers 503 while more records than this wait to be read, or while the last
-# checkpoint is older than this.
-#ready_lag = 100000
-#ready_checkpoint_age = "30s"
-# /livez answers 503 when the run has made no step for so long.
-#live_age = "2m"
-# A further address that answers /livez and /readyz alone, without the token, also where
-# enabled is false.
-#probes = "0.0.0.0:8643"
-# How often streameval serve reads the store.
-#read_every = "1s"
-"""
+    enabled: Annotated[bool, about("Whether pages, the API and `/metrics` are served.")] = True
+    listen: Annotated[
+        Address,
+        about("""Host and port; port 0 is any free one. Any address but loopback requires `token`.
+        """),
+    ] = msgspec.field(default_factory=lambda: Address("127.0.0.1:8642"))
+    token: Annotated[
+        str | None,
+        about(
+            """The token that requests send as `Authorization: Bearer`; at least 16 characters.
+            `env:NAME` or `file:PATH`.""",
+            "env:STREAMEVAL_TOKEN",
+        ),
+    ] = None
+    max_slices_exposed: Annotated[
+        Count, about("The largest number of slices in `/metrics`, those of most support.")
+    ] = 200
+    ready_lag: Annotated[
+        Count, about("`/caughtup` answers 503 while more records than this wait to be read.")
+    ] = 100_000
+    ready_checkpoint_age: Annotated[
+        Duration, about("`/caughtup` answers 503 while the last checkpoint is older than this.")
+    ] = lasting("30s")
+    live_age: Annotated[
+        Duration, about("`/livez` answers 503 when the run has made no step for this time.")
+    ] = lasting("2m")
+    probes: Annotated[
+        Address | None,
+        about(
+            """A further address, which answers `/livez` and `/readyz` alone, without the token,
+            also where `enabled` is false.""",
+            "0.0.0.0:8643",
+        ),
+    ] = None
+    read_every: Annotated[Duration, about("How often `streameval serve` reads the store.")] = (
+        lasting("1s")
+    )
 
 
 class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A bound on a metric."""
+    """Alerts: one [[alert]] for each bound on a metric."""
 
-    name: str
-    metric: str
-    below: float | None = None
-    above: float | None = None
-    when: Literal["value", "certain", "anytime"] = "value"
-    level: float | None = None
-    against: Literal["previous"] | None = None
-    reference: str | None = None
-    model: str | None = None
-    window: str | None = None
-    slice: dict[str, str | int] | Literal["any"] = {}
-    min_support: PositiveCount = 1
-    for_: DurationOrZero = msgspec.field(default="0s", name="for")
-    per: Duration | None = None
-
-    template: ClassVar[str] = """\
-#[[alert]]
-#name = "f1-low"
-#metric = "f1"
-# It fires below this; above = 0.2 would fire above that.
-#below = 0.8
-# "value" compares the value; "certain" its whole confidence interval, so that noise
-# seldom fires; "anytime" an interval that holds at every look, so that false alarms
-# over the whole life of the alert stay under 1 - level (a window of all events only).
-#when = "certain"
-# Of that interval; off, as intervals.
-#level = 0.99
-# Off, the first window.
-#window = "hour"
-# Off, all events; "any": each slice, with a correction for their number.
-#slice = { country = "PT" }
-# With less support than this the value is not judged.
-#min_support = 1000
-# For how long it has to be so.
-#for = "10m"
-
-# The bound is of the difference to the same window one length earlier. In its place,
-# reference = "last-month.state" names a state file to compare with; of several models
-# model = "challenger" compares it with the first one.
-#[[alert]]
-#name = "f1-fell"
-#metric = "f1"
-#below = -0.02
-#window = "hour"
-#against = "previous"
-
-# Besides metrics: label_coverage, lag, volume (records read: below = 1 is silence) and
-# quarantine (the share of records that could not be counted); the last two of the time
-# per, off: 5m.
-#[[alert]]
-#name = "many-bad"
-#metric = "quarantine"
-#above = 0.01
-#per = "10m"
-"""
+    name: Annotated[str, about("The alert's name: letters, digits, - _ and .", "f1-low")]
+    metric: Annotated[
+        str,
+        about(
+            """The metric that is watched; or a number of the whole run, which takes no window and
+            no slice: `label_coverage` (requires `[join]`), `lag`, `volume` (records read: below 1
+            is silence) or `quarantine` (the share of records that could not be counted).""",
+            "f1",
+        ),
+    ]
+    below: Annotated[float | None, about("The alert fires below this.", 0.8)] = None
+    above: Annotated[
+        float | None, about("Instead of `below`: with `above = 0.2` it fires above that.")
+    ] = None
+    when: Annotated[
+        Literal["value", "certain", "anytime"],
+        about(
+            """What is compared with the bound: `"value"`; `"certain"`, the whole confidence
+            interval, so that noise seldom fires; `"anytime"`, a confidence sequence, which holds
+            at every look, so that false alarms over the whole life of the alert stay under 1 -
+            `level` (a window of all events only).""",
+            "certain",
+        ),
+    ] = "value"
+    level: Annotated[
+        float | None, about("The level of that interval. Not set: `intervals`, or 0.95.", 0.99)
+    ] = None
+    against: Annotated[
+        Literal["previous"] | None,
+        about("""`against = "previous"`: the bound is of the difference to the same window one
+        length earlier."""),
+    ] = None
+    reference: Annotated[
+        str | None,
+        about("""`reference = "last-month.state"`: the bound is of the difference to the value of a
+        state file."""),
+    ] = None
+    model: Annotated[
+        str | None,
+        about("""Of several models, `model = "challenger"`: the bound is of this model's metric less
+        that of the first one."""),
+    ] = None
+    window: Annotated[str | None, about("The window. Not set: the first.", "hour")] = None
+    slice: Annotated[
+        dict[str, str | int] | Literal["any"],
+        about(
+            """The slice. Empty: all events. `"any"`: each slice of the window, with a correction
+            for their number.""",
+            {"country": "PT"},
+        ),
+    ] = {}
+    min_support: Annotated[
+        PositiveCount, about("With less support than this the alert is `undefined`.", 1000)
+    ] = 1
+    for_: Annotated[DurationOrZero, about("How long the bound has to be crossed.", "10m")] = (
+        msgspec.field(default_factory=lambda: DurationOrZero("0s"), name="for")
+    )
+    per: Annotated[
+        Duration | None,
+        about("""The span of the clock that `volume` and `quarantine` are about, as `per = "10m"`.
+        Not set: 5m."""),
+    ] = None
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where alerts are posted to."""
+    """The address that alerts are posted to."""
 
-    url: str
-    token: str | None = None
-    timeout: Duration = "5s"
-    retries: Count = 5
-
-    template: ClassVar[str] = """\
-# Where alerts are posted to.
-#[webhook]
-#url = "https://hooks.example.com/streameval"
-# Sent as "Authorization: Bearer".
-#token = "file:/run/secrets/webhook"
-#timeout = "5s"
-# After 1, 2, 4 ... seconds.
-#retries = 5
-"""
+    url: Annotated[
+        str,
+        about("The address; or `env:NAME` or `file:PATH`.", "https://hooks.example.com/streameval"),
+    ]
+    token: Annotated[
+        str | None,
+        about(
+            "Sent as `Authorization: Bearer`. `env:NAME` or `file:PATH`.",
+            "file:/run/secrets/webhook",
+        ),
+    ] = None
+    timeout: Annotated[Duration, about("The longest wait for a response.")] = lasting("5s")
+    retries: Annotated[
+        Count, about("How often a failed post is repeated, after 1, 2, 4 … seconds.")
+    ] = 5
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A whole configuration."""
 
-    store: str = "streameval.db"
-    intervals: float | bool = 0.95
-    """The level of the published confidence intervals; False: there are none."""
+    store: Annotated[
+        str,
+        about("""The SQLite file of the run, with the inbox of posted records beside it; or the
+        address `postgresql://…` of a database, `env:NAME` or `file:PATH`."""),
+    ] = "streameval.db"
+    intervals: Annotated[
+        float | bool,
+        about("""The level of the confidence intervals that are published with the metrics; `false`:
+        none."""),
+    ] = 0.95
     evaluator: EvaluatorSettings = EvaluatorSettings()
     window: list[WindowSettings] = msgspec.field(
         default_factory=lambda: [WindowSettings(name="all")]
     )
     fields: FieldSettings = FieldSettings()
-    # A source is one row here and one module in streameval.service.sources.
+    # A source is one row here, one struct, and one row of streameval.service.sources.OPENERS.
     files: FilesSettings | None = None
     http: HttpSettings | None = None
     kafka: KafkaSettings | None = None
     join: JoinSettings | None = None
-    """None: every record holds its label, and no id is kept."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     serve: ServeSettings = ServeSettings()
@@ -437,18 +518,10 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def level_of_alert(alert: AlertSettings, settings: RunSettings) -> float:
-    """The level of the interval that an alert looks at.
-
-    >>> level_of_alert(AlertSettings(name="a", metric="f1"), RunSettings(intervals=0.9))
-    0.9
-    """
+    """The level of the interval that an alert looks at."""
     return alert.level or interval_level(settings) or 0.95
 
 
 def interval_level(settings: RunSettings) -> float | None:
-    """The level of the published intervals; None: there are none.
-
-    >>> interval_level(RunSettings()), interval_level(RunSettings(intervals=False))
-    (0.95, None)
-    """
+    """The level of the published intervals; None: there are none."""
     return None if settings.intervals is False else float(settings.intervals)

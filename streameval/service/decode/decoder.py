@@ -15,7 +15,6 @@ from streameval.events.time import (
     EARLY_1970,
     LATEST,
     ForwardClock,
-    duration,
     iso_time,
     unit_remedy,
 )
@@ -80,8 +79,7 @@ class RecordDecoder:
         self._reference = 0.0
         self._ticked = ticks()
         self.clock = ForwardClock(clock)
-        ahead = LONGEST_AHEAD if fields.ahead is None else fields.ahead
-        self._ahead = duration(ahead, "fields.ahead", zero=True)
+        self._ahead = (LONGEST_AHEAD if fields.ahead is None else fields.ahead).us
 
     @property
     def label_kind(self) -> LabelKind | None:

@@ -2,7 +2,7 @@
 
 Each answer starts with the snapshot's ``sequence`` and time ``at``. An endpoint's row
 declares what its answer holds besides, and its parameters: the routes are made of the table,
-and ``openapi.json`` is generated from it.
+and ``/openapi.json`` is generated from it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Parameter(NamedTuple):
     name: str
     about: str
     default: str | int = ""
-    """Of a number an int."""
+    """An int makes the parameter a number."""
     most: int = _LARGEST_NUMBER
     """The largest number."""
     choices: tuple[str, ...] = ()
@@ -70,30 +70,14 @@ class Parameter(NamedTuple):
 def _unknown(
     where: str, given: str, names: Iterable[str], *, none: str = "nothing here", status: int = 400
 ) -> RefusedError:
-    """The error of a name that is none of some."""
+    """The error of a name that is not one of the known ones."""
     expected = ", ".join(names)
     expected = f"one of {expected}" if expected else none
     return RefusedError(status, expected=expected, got=shown(given), where=where)
 
 
 class QueryParameters:
-    """The parameters of one request.
-
-    Args:
-        pairs: As given.
-        parameters: Those of the endpoint.
-        open_slice: Reads the slice of the parameter ``slice``.
-
-    Raises:
-        RefusedError: 400; a parameter that the endpoint does not have.
-
-    >>> limit = Parameter("limit", "Rows at most.", 100, most=1000)
-    >>> QueryParameters([("limit", "5")], [limit]).number("limit")
-    5
-    >>> QueryParameters([("colour", "red")], [limit])
-    Traceback (most recent call last):
-    streameval.service.http.errors.RefusedError: colour: expected one of limit, got 'colour'
-    """
+    """The parameters of one request; RefusedError 400 for one that the endpoint does not have."""
 
     def __init__(
         self,
@@ -140,11 +124,7 @@ class QueryParameters:
         return windows[self.choice("window", names, names[0] if names else "")]
 
     def of_slice(self, data: Snapshot, window: str, part: OpenedPart, metric: str = "") -> Snapshot:
-        """The snapshot with the slice's part in place of the window's; itself without a slice.
-
-        Raises:
-            RefusedError: 404; the window has no such slice.
-        """
+        """The snapshot with the slice's part in place of the window's; RefusedError 404."""
         name = self.text("slice")
         if not name:
             return data
@@ -381,8 +361,8 @@ def _sorted(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
 def _by_interval(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
     """By the last end in the order's direction: a slice is early only if its whole interval is.
 
-    The worst slices by value are mostly those of few events, which are so by chance; those whose
-    better end is the worst are certainly bad. Without an interval a slice is behind the others.
+    The worst values are mostly of slices with few events, by chance. A slice without an interval
+    comes after the others.
     """
 
     def end(row: Slice) -> float:
@@ -613,15 +593,7 @@ Accepted = _struct("Accepted", accepted=Annotated[int, note("Events that are dur
 def status(
     data: Snapshot | None, *, now: float, started: float, reasons: list[Reason], posts: bool
 ) -> Answer:
-    """The answer of ``/api/status``.
-
-    Args:
-        data: The newest snapshot; with None the answer has what is known without.
-        now: Seconds since 1970.
-        started: When the server started, likewise.
-        reasons: Why the run is not ready.
-        posts: Whether events can be posted.
-    """
+    """The answer of ``/api/status``; times are seconds since 1970."""
     return {
         "version": __version__,
         "started": iso_time(int(started * 1e6)),

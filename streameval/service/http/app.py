@@ -14,6 +14,7 @@ import msgspec
 
 from streameval.errors import MissingExtraError, StoreError, shown
 from streameval.service.config.settings import ServeSettings
+from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.api import (
     ENDPOINTS,
     Accepted,
@@ -37,10 +38,10 @@ from streameval.service.http.errors import RefusedError, failure
 from streameval.service.http.guard import Limits
 from streameval.service.http.health import UNPUBLISHED, Liveness, Readiness
 from streameval.service.http.live import Live
+from streameval.service.http.openapi import openapi_text
 from streameval.service.http.prometheus import CONTENT_TYPE, MetricsText
 from streameval.service.progress import Progress
 from streameval.service.snapshot import Publisher
-from streameval.service.sources.inbox import HttpSettings
 
 try:
     from starlette.applications import Starlette
@@ -62,7 +63,8 @@ _TYPES = {
     ".svg": "image/svg+xml",
     ".yml": "text/plain; charset=utf-8",
 }
-_BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml", "openapi.json")
+_BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml")
+_OPENAPI = "openapi.json"
 _PLOTLY = "plotly.min.js"
 _PART_BYTES = 64 * 1024
 
@@ -81,25 +83,7 @@ def application(
     progress: Progress,
     following: bool,
 ) -> App:
-    """The application, without the guard.
-
-    Args:
-        settings: The table ``serve`` of the settings.
-        http: The table ``http``; None: events cannot be posted.
-        publisher: Holds the snapshots.
-        inbox: Stores posts; None with `http` None.
-        live: The stream of events.
-        threads: For storing posts, separate from those that answer queries, so that a slow
-            disk does not delay the pages.
-        clock: Seconds since 1970.
-        started: When the server began, by this clock.
-        limits: What clients may cost.
-        progress: Of the loop that publishes.
-        following: Whether other processes count, and this one only reads their store.
-
-    Raises:
-        ConfigError: A setting is invalid.
-    """
+    """The application, without the guard; ``threads`` store posts, beside those of queries."""
     readiness = Readiness(settings, following=following)
     liveness = Liveness(settings, progress)
     files = _StaticFiles()
@@ -146,7 +130,7 @@ def application(
         Route(
             "/static/{name}", lambda request: files.respond(request.path_params["name"], request)
         ),
-        Route("/openapi.json", lambda request: files.respond("openapi.json", request)),
+        Route("/openapi.json", lambda request: files.respond(_OPENAPI, request)),
         Route("/healthz", healthz),
         Route("/livez", livez),
         Route("/readyz", readyz),
@@ -287,14 +271,7 @@ def _failed(request: Request, error: Exception) -> Response:
 
 
 class _StaticFiles:
-    """Files by name: those of ``static/``, plotly's script, the shipped rules and dashboard.
-
-    Names are looked up in a table made at the start, so nothing outside it
-    is served. A file that changes is read again.
-
-    Raises:
-        MissingExtraError: plotly is not installed.
-    """
+    """Files by names of a table: of ``static/``, plotly's script, the rules and dashboard."""
 
     def __init__(self) -> None:
         self._paths = {path.name: path for path in sorted((_HERE / "static").iterdir())}
@@ -304,7 +281,23 @@ class _StaticFiles:
 
     def respond(self, name: str, request: Request) -> Response:
         """A file by its name; raises RefusedError 404."""
+        body, etag = self._content(name)
+        # The script changes with plotly's version only, and is large. The pages' own
+        # files are requested again each time, at no cost where they did not change.
+        cache = "private, max-age=2592000" if name == _PLOTLY else "no-cache"
+        headers = {"etag": etag, "cache-control": cache}
+        if etag in (header(request.scope, "if-none-match") or ""):
+            return Response(status_code=304, headers=headers)
+        # In parts, each when the client has read those before: a whole one would be copied for
+        # every client, and stay as long as one reads nothing.
+        headers |= {"content-length": str(len(body)), "content-type": _TYPES[Path(name).suffix]}
+        return StreamingResponse(_parts(body), headers=headers)
+
+    def _content(self, name: str) -> tuple[bytes, str]:
+        """The content of a file and its entity tag; raises RefusedError 404."""
         path = self._paths.get(name)
+        if name == _OPENAPI:
+            return openapi_text(), _etag(openapi_text())
         if path is None or path.suffix not in _TYPES:
             raise RefusedError(
                 404, expected="a file that is served", got="another name", where="/static/"
@@ -314,19 +307,12 @@ class _StaticFiles:
         known = self._read.get(name)
         if known is None or known[0] != version:
             body = path.read_bytes()
-            etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            known = self._read[name] = version, body, etag
-        _, body, etag = known
-        # The script changes with plotly's version only, and is large. The pages' own
-        # files are requested again each time, at no cost where they did not change.
-        cache = "private, max-age=2592000" if name == _PLOTLY else "no-cache"
-        headers = {"etag": etag, "cache-control": cache}
-        if etag in (header(request.scope, "if-none-match") or ""):
-            return Response(status_code=304, headers=headers)
-        # In parts, each when the client has read those before: a whole one would be copied for
-        # every client, and stay as long as one reads nothing.
-        headers |= {"content-length": str(len(body)), "content-type": _TYPES[path.suffix]}
-        return StreamingResponse(_parts(body), headers=headers)
+            known = self._read[name] = version, body, _etag(body)
+        return known[1:]
+
+
+def _etag(body: bytes) -> str:
+    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 async def _parts(body: bytes) -> AsyncIterator[bytes]:

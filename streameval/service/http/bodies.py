@@ -24,15 +24,7 @@ class Postbox(Protocol):
 
 
 class BodyMemory:
-    """Bytes of bodies that may be in memory at once, all requests together.
-
-    >>> memory = BodyMemory(10)
-    >>> with memory.reserve() as take:
-    ...     take(8); memory.free
-    2
-    >>> memory.free
-    10
-    """
+    """Bytes of bodies that may be in memory at once, all requests together."""
 
     def __init__(self, most: int) -> None:
         self.free = most
@@ -68,17 +60,7 @@ class BodyMemory:
 async def read_body(
     scope: Scope, receive: Receive, *, most: int, seconds: float, take: Callable[[int], None]
 ) -> bytes:
-    """The whole body.
-
-    Args:
-        most: Bytes that it may have.
-        seconds: For how long it may take to arrive.
-        take: Reserves memory for what arrives.
-
-    Raises:
-        RefusedError: 413 too large, 408 too slow, 415 compressed, 400 broken
-            off, 503 too many bodies in memory.
-    """
+    """The whole body; RefusedError 413 too large, 408 too slow, 415 compressed, 400 broken off."""
     coding = header(scope, "content-encoding")
     if coding is not None and coding.lower() != "identity":
         raise RefusedError(
@@ -132,16 +114,7 @@ def _too_large(most: int, got: str) -> RefusedError:
 
 
 def check_lines(body: bytes, most: int) -> None:
-    """Check that the body is UTF-8 text, not blank, in lines of at most so many bytes.
-
-    Raises:
-        RefusedError: 400 or 413; it names the line.
-
-    >>> check_lines(b'{"id": 1}\\n{"id": 2}\\n', 20)
-    >>> check_lines(b'{}\\n{"id": "a long one."}', 20)
-    Traceback (most recent call last):
-    streameval.service.http.errors.RefusedError: line 2: expected at most 20 bytes, got 21
-    """
+    """Raise RefusedError unless the body is UTF-8 text in lines of at most so many bytes."""
     if not body or body.isspace():
         raise RefusedError(400, expected="one JSON object a line", got="nothing", where="the body")
     # Nearly always the whole is shorter than a line may be.
@@ -169,17 +142,9 @@ def check_lines(body: bytes, most: int) -> None:
 
 
 def one_line_each(body: bytes, content_type: str | None) -> bytes:
-    """The body as JSON lines, also where it is one object over several lines.
+    """The body as JSON lines, also if it is one object over several; RefusedError 400.
 
     Only a body of type ``application/json`` is parsed: lines of JSON are returned unchanged.
-
-    Raises:
-        RefusedError: 400; an array, or an object that does not end.
-
-    >>> one_line_each(b'{\\n "id": 1\\n}', "application/json")
-    b'{"id":1}'
-    >>> one_line_each(b'{"id": 1}\\n{"id": 2}', "application/json")
-    b'{"id": 1}\\n{"id": 2}'
     """
     if (content_type or "").partition(";")[0].strip().lower() != JSON:
         return body

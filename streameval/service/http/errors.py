@@ -23,20 +23,7 @@ class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RefusedError(StreamevalError):
-    """A request that is rejected.
-
-    Args:
-        status: The HTTP status, 4xx or 503.
-        expected: What is accepted, in words.
-        got: What was received; never a secret, and cut to a length.
-        where: The parameter, header or line.
-        remedy: What to do, a full clause; may be empty.
-        headers: Further headers of the answer.
-        retry_seconds: For the header Retry-After; None: without it.
-
-    >>> RefusedError(400, expected="a whole number", got="'x'", where="limit").body()
-    b'{"error":{"expected":"a whole number","got":"\\'x\\'","where":"limit","remedy":""}}'
-    """
+    """A request that is rejected with an HTTP status; ``got`` is short and never a secret."""
 
     def __init__(
         self,

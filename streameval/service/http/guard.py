@@ -71,10 +71,7 @@ _ENCODED = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS]
 
 
 class Limits(NamedTuple):
-    """Limits of what clients can consume: seconds, bytes and counts.
-
-    The sizes of bodies and lines are settings of a run.
-    """
+    """Limits of what clients can consume; the sizes of bodies and lines are settings of a run."""
 
     body_seconds: float = 30
     """For a posted body to arrive."""
@@ -83,23 +80,23 @@ class Limits(NamedTuple):
     keep_alive_seconds: int = 15
     """Between two requests of a connection."""
     connections: int = 512
-    """Of all clients; beyond, the one that waits the longest for its client is closed."""
+    """Open connections; a further one replaces the one that waits the longest for its client."""
     client_connections: int = 256
-    """Of one client: an IPv4 address, or an IPv6 network of 64 bits."""
+    """Open connections of a client: an IPv4 address, or an IPv6 network of 64 bits."""
     reserve: int = 16
     """Further connections, answered at ``/healthz`` alone, while no other can be closed."""
     spare_handles: int = 4
     """File handles kept for connections when the process has no other left."""
     wrong_tokens: int = 10
-    """Of one client at once, before it has to wait for each comparison."""
+    """Attempts that a client has free before each comparison is delayed."""
     wrong_token_seconds: float = 1
     """The wait; after ten times that without a wrong token one more is free."""
     body_bytes: int = 64 * 1024 * 1024
-    """Of all bodies that are in memory at a time; at least one of the largest size fits."""
+    """Size of all bodies in memory; at least one of the largest size fits."""
     listeners: int = 64
-    """Of the stream of events."""
+    """Clients of the stream of events at a time."""
     event_seconds: float = 15
-    """Silence on the stream of events, at most."""
+    """The longest silence on the stream of events."""
 
 
 LIMITS = Limits()
@@ -107,19 +104,7 @@ LIMITS = Limits()
 
 
 class Access:
-    """Compares the token or cookie of a request with the run's token.
-
-    The cookie holds a keyed hash of the token, not the token, so that reading
-    a browser's cookies does not give it away; a new token ends every session.
-
-    Args:
-        token: None: requests need none, which only a loopback address allows.
-        address: Where the server listens.
-
-    Raises:
-        ConfigError: No token for an address that other machines can reach, or one too
-            short to withstand guessing.
-    """
+    """Compares the token or cookie of a request with the run's token, if it has one."""
 
     def __init__(self, token: str | None, address: Address) -> None:
         if token is None and not address.loopback:
@@ -132,6 +117,7 @@ class Access:
         self.open = token is None
         """Whether there is no token."""
         self._token = (token or "").encode()
+        # A keyed hash, so that a browser's cookies do not give the token away.
         self._cookie = hmac.digest(self._token, b"streameval session", "sha256").hex().encode()
 
     def allows(self, scope: Scope) -> bool:
@@ -147,12 +133,12 @@ class Access:
         )
 
     def claim(self, scope: Scope) -> bytes:
-        """What the request has as token and cookie; empty without both."""
+        """The token and the cookie of a request; empty without both."""
         claims = [header(scope, "authorization") or "", *_cookies(scope)]
         return "\n".join(claims).encode("utf-8", "replace") if any(claims) else b""
 
     def is_token(self, given: str) -> bool:
-        """Whether it is the token, in a time that does not depend on how much of it is right."""
+        """Whether a text is the token, compared in constant time."""
         same = hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
         return same and not self.open
 
@@ -164,7 +150,7 @@ class Access:
 
 @dataclass(slots=True)
 class _Client:
-    """The wrong tokens of a client."""
+    """The wrong tokens of a client: those that are still free, and when that was counted."""
 
     free: float
     at: float
@@ -176,19 +162,9 @@ class _Client:
 class WrongTokens:
     """Slows the guessing of the token, for each client separately.
 
-    A client has some wrong tokens free. When they are spent, each of its requests with a
-    token waits before the token is compared, right or wrong, so that no answer
-    is given earlier than the others; when too many of them wait, further ones are refused without a
-    comparison. A right token of another client never waits. The same wrong token again
-    is no guess: it is neither counted nor compared, so that a program with an outdated
-    token does not slow others at its address.
-
-    Args:
-        limits: How many are free, and the wait.
-        clock: Seconds, monotonic.
-
-    Cost:
-        O(1) time; memory for at most 4,096 clients, the latest that failed.
+    When a client has spent its free attempts, each of its requests with a token waits before the
+    comparison, right or wrong. The same wrong token again is neither counted nor compared, so
+    that a program with an outdated token does not slow others at its address.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
@@ -198,16 +174,7 @@ class WrongTokens:
         self._clients: OrderedDict[str, _Client] = OrderedDict()
 
     async def check(self, client: str, claim: bytes, is_right: Callable[[], bool]) -> bool:
-        """Whether a claim is right.
-
-        Args:
-            client: The client that makes it.
-            claim: What is claimed, to recognise a repetition.
-            is_right: Compares it.
-
-        Raises:
-            RefusedError: 429; too many claims of the client are waiting.
-        """
+        """Whether a client's claim is right; RefusedError 429 if too many of its claims wait."""
         known = self._clients.get(client)
         digest = hashlib.sha256(claim).digest()
         if known is not None:
@@ -286,18 +253,11 @@ def login_page(problem: str = "") -> bytes:
 
 
 class Guard:
-    """Passes a request to the application, or rejects it.
-
-    Args:
-        app: The application; may be replaced, and a request ends in the one that it began in.
-        access: The token. Without one, only names of this machine are accepted
-            as Host, so that a page of another site, whose name was
-            made to point here (DNS rebinding), reaches nothing.
-        limits: How many wrong tokens a client may send before it has to wait.
-    """
+    """Passes a request to the application, or rejects it."""
 
     def __init__(self, app: App, access: Access, limits: Limits) -> None:
         self.app = app
+        """May be replaced; a request ends in the one that it began in."""
         self._access = access
         self._wrong = WrongTokens(limits)
         self._memory = BodyMemory(64 * 1024)
@@ -415,6 +375,7 @@ class Guard:
             raise
 
     def _check_host(self, scope: Scope) -> None:
+        # Without a token, a site whose name was made to point here (DNS rebinding) gets nothing.
         host = header(scope, "host") or ""
         if self._access.open and not is_loopback(_name_of(host)):
             raise RefusedError(
@@ -433,10 +394,8 @@ def _client(scope: Scope) -> str:
 class _Body:
     """Reads a request's body, and tracks whether some of it is left.
 
-    Where the connection is kept, uvicorn reads the rest of a refused body. Where the
-    client wants it closed (as Python's urllib does), it is closed with the answer, and a
-    client that is still sending receives "connection reset" instead of the error; so the
-    rest is read and discarded first, within bounds.
+    If the client wants the connection closed (as Python's urllib does) while it is still sending,
+    it receives "connection reset" instead of an error; so the rest is read and discarded first.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:

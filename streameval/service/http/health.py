@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from streameval.errors import ConfigError, InputError
-from streameval.events.time import duration
 from streameval.service.config.settings import ServeSettings
 from streameval.service.lateness import MOST_LATE
 from streameval.service.progress import Progress
@@ -34,23 +32,15 @@ class Reason(NamedTuple):
 
 
 class Liveness:
-    """Alive: the loop has made a step within ``live_age``, or is still restoring its store.
-
-    Args:
-        settings: The table ``serve`` of the settings.
-        progress: Of the loop.
-
-    Raises:
-        ConfigError: ``live_age`` is no duration.
-    """
+    """Alive: the loop has made a step within ``live_age``, or is still restoring its store."""
 
     def __init__(self, settings: ServeSettings, progress: Progress) -> None:
-        self._most = _seconds(settings.live_age, "serve.live_age")
+        self._most = settings.live_age.seconds
         self._progress = progress
 
     @property
     def alive(self) -> bool:
-        """Whether it is."""
+        """Whether the loop has made a step in time."""
         return self._progress.idle_seconds <= self._most
 
 
@@ -58,29 +48,16 @@ class Readiness:
     """Caught up: every partition read to within ``ready_lag``, the last checkpoint younger than
     ``ready_checkpoint_age``, and most of the recent records in time for the join and the windows.
 
-    Of a process that follows a store: the store was read within ``ready_checkpoint_age``. How far
-    the processes are that count, only they know.
-
-    Args:
-        settings: The table ``serve`` of the settings.
-        following: Whether other processes count.
-
-    Raises:
-        ConfigError: ``ready_checkpoint_age`` is no duration.
+    A process that follows a store is caught up if it has read it within ``ready_checkpoint_age``.
     """
 
     def __init__(self, settings: ServeSettings, *, following: bool = False) -> None:
         self._lag = settings.ready_lag
-        self._age = _seconds(settings.ready_checkpoint_age, "serve.ready_checkpoint_age")
+        self._age = settings.ready_checkpoint_age.seconds
         self.following = following
 
     def reasons(self, data: Snapshot | None, now: float) -> list[Reason]:
-        """Why not; empty when caught up.
-
-        Args:
-            data: The newest snapshot, if there is one.
-            now: Seconds since 1970.
-        """
+        """Why the run is not caught up at a time, in seconds since 1970; empty if it is."""
         reasons = list(self._reasons(data, now))
         if len(reasons) > _MOST_REASONS:
             more = Reason("more", f"and {len(reasons) - _MOST_REASONS} more")
@@ -123,17 +100,6 @@ class Readiness:
                 yield Reason("lag", text)
 
 
-def _seconds(text: str, key: str) -> float:
-    try:
-        return duration(text, key) / 1e6
-    except InputError as error:
-        raise ConfigError(str(error)) from None
-
-
 def seconds_of(text: str) -> float:
-    """A snapshot's time as seconds since 1970.
-
-    >>> seconds_of("1970-01-01T00:01:00Z")
-    60.0
-    """
+    """A snapshot's time as seconds since 1970."""
     return datetime.fromisoformat(text).timestamp()

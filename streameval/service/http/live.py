@@ -20,17 +20,10 @@ _SEND_SECONDS = 30
 
 
 class Live:
-    """Sends the newest snapshot, shortened, to all listeners.
+    """Sends the newest snapshot, shortened, to all listeners; a slow one skips some.
 
-    One thread waits for the publisher; a snapshot is encoded once for
-    all listeners. A slow one skips snapshots: it always receives the newest, so the
-    memory for it is bounded.
-
-    Args:
-        publisher: Holds the snapshots.
-        most: Listeners at once.
-        keep_alive: Seconds of silence after which a comment is sent, so that
-            proxies keep the connection and a lost reader is noticed.
+    After ``keep_alive`` seconds of silence a comment is sent, so that proxies keep the connection
+    and a lost reader is noticed.
     """
 
     def __init__(self, publisher: Publisher, *, most: int = 64, keep_alive: float = 15) -> None:
@@ -89,11 +82,7 @@ class Live:
         changed.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """An ASGI application: serves one listener until it disconnects or the server ends.
-
-        Raises:
-            RefusedError: 503; the limit of listeners is reached.
-        """
+        """An ASGI application: serves one listener until it disconnects or the server ends."""
         if scope["method"] == "HEAD":
             await respond(send, 200, b"", _EVENT_STREAM)
             return

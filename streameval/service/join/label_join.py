@@ -38,7 +38,6 @@ import msgspec
 import numpy as np
 
 from streameval.errors import StoreError
-from streameval.events.time import duration
 from streameval.service.config.evaluators import kind_of_settings, step_of
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.service.decode.fields import record_fields
@@ -57,7 +56,7 @@ from streameval.service.store.tables import JOIN_TABLES, sqlite_schema
 JOIN_LAYOUT = "run.layout"
 """The key in ``meta`` with the columns of the predictions that wait, in their order."""
 
-_COHORT = "1h"
+_COHORT_US = 3_600_000_000
 
 
 class JoinChanges(NamedTuple):
@@ -251,11 +250,11 @@ def open_join(
     """
     if settings.join is None:
         return None
-    wait = duration(settings.join.wait, "join.wait")
+    wait = settings.join.wait.us
     remember = settings.join.remember
     series = [window for window in settings.window if kind_of_settings(window).widest is not None]
     panes = [pane for window in series for pane in step_of(window).values()]
-    cohorts = [duration(pane, "pane") for pane in panes] or [duration(_COHORT)]
+    cohorts = [pane.us for pane in panes] or [_COHORT_US]
     meta = store.meta()
     layout = join_layout(settings.fields, settings.evaluator, meta)
     cohort = min(cohorts)
@@ -274,7 +273,7 @@ def open_join(
         store.read_connection(),
         layout=layout,
         wait_us=wait,
-        remember_us=wait if remember is None else duration(remember, "remember", zero=True),
+        remember_us=wait if remember is None else remember.us,
         hot=settings.join.hot,
         cohort_us=spans.cohort,
         clock=clock,

@@ -1,1 +1,34 @@
 """Sources of records: files, posts and Kafka topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from streameval.service.config.source_settings import (
+    FilesSettings,
+    HttpSettings,
+    KafkaSettings,
+    SourceSettings,
+)
+from streameval.service.sources.files import open_files
+from streameval.service.sources.inbox import open_inbox
+from streameval.service.sources.kafka import open_kafka
+from streameval.service.sources.raw import Opening, Source
+
+OPENERS: dict[type, Callable[[Any, Opening], list[Source]]] = {
+    FilesSettings: open_files,
+    HttpSettings: open_inbox,
+    KafkaSettings: open_kafka,
+}
+"""The function that opens a source, by the type of its table in the configuration."""
+
+
+def open_source(settings: SourceSettings, opening: Opening) -> list[Source]:
+    """The source that a table describes, in one part or more.
+
+    Raises:
+        ConfigError, SourceError, StoreError: It cannot be opened; nothing is open then.
+        MissingExtraError: Its client is not installed.
+    """
+    return OPENERS[type(settings)](settings, opening)

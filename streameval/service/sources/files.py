@@ -9,15 +9,13 @@ import re
 import resource
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import ClassVar
-
-import msgspec
 
 from streameval.errors import ConfigError, SourceError
+from streameval.service.config.source_settings import FilesSettings, Kind
 from streameval.service.sources.file_marks import (
     Inode,
     Judgement,
@@ -37,8 +35,6 @@ from streameval.service.sources.followed_file import (
     unsure,
 )
 from streameval.service.sources.raw import (
-    KINDS,
-    Kind,
     LagUnit,
     Opening,
     PartitionStatus,
@@ -62,44 +58,6 @@ _INCOMPLETE_SECONDS = 60.0
 
 _ROTATED = re.compile(r"[._-][0-9][^a-zA-Z]*(\.[a-zA-Z0-9]{1,4})?$")
 """What rotation adds to a name, where no file has the name itself."""
-
-
-class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """JSON lines in files: either all records in ``records``, or the two kinds separately."""
-
-    records: list[str] = []
-    predictions: list[str] = []
-    labels: list[str] = []
-    follow: bool = True
-
-    template: ClassVar[str] = """\
-# Files of JSON lines. In place of the two kinds, records = ["logs/*.jsonl"] names
-# files whose records are either, or both at once.
-#[files]
-#predictions = ["predictions.jsonl"]
-#labels = ["labels.jsonl"]
-# Go on reading as they grow and rotate; false ends the run when all is read.
-#follow = true
-"""
-
-    def names(self) -> Mapping[Kind, Sequence[str]]:
-        """The patterns, by what their files hold."""
-        return {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind)}
-
-    def check(self, table: str) -> None:
-        """Every value is accepted."""
-
-    def secrets(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def ending(self) -> FilesSettings:
-        """Without following."""
-        return msgspec.structs.replace(self, follow=False)
-
-    def open(self, opening: Opening) -> list[Source]:
-        """One source for all files."""
-        return [FilesSource(self, opening.positions)]
 
 
 class FilesSource:
@@ -630,3 +588,8 @@ def _is_there(path: str) -> bool:
     except OSError:  # which is reported when it is opened
         pass
     return True
+
+
+def open_files(settings: FilesSettings, opening: Opening) -> list[Source]:
+    """One source for all files."""
+    return [FilesSource(settings, opening.positions)]

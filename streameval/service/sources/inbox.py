@@ -18,18 +18,16 @@ import re
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
-import msgspec
-
-from streameval.errors import InputError, StoreError, shown
+from streameval.errors import StoreError, shown
+from streameval.service.config.source_settings import HttpSettings, Kind
 from streameval.service.private_files import private_directory, private_file
 from streameval.service.sources.raw import (
-    Kind,
     LagUnit,
     Opening,
     PartitionStatus,
@@ -48,62 +46,6 @@ _READ_BYTES = 2 * 1024 * 1024
 _HEADER = re.compile(rb"(\d{1,19}) (\d{1,12}) ([0-9a-f]{8})(?: ([0-9a-f]{8}))?\n")
 _HEADER_BEGUN = re.compile(rb"[0-9a-f ]{1,51}")
 _HEADER_BYTES = 64
-
-
-class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``POST /v1/predictions`` and ``/v1/labels``, kept in an inbox beside the store."""
-
-    inbox: str | None = None
-    max_body_bytes: int = 8 * 1024 * 1024
-    max_line_bytes: Annotated[int, msgspec.Meta(ge=1)] = 1024 * 1024
-    max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
-
-    template: ClassVar[str] = """\
-# POST /v1/predictions and /v1/labels: one JSON object a line.
-[http]
-# The directory of the inbox is beside the store; with a store on PostgreSQL it is to be named:
-# inbox = "inbox"
-# A larger body is refused.
-#max_body_bytes = 8388608
-# A longer line is a bad record.
-#max_line_bytes = 1048576
-# Posts are refused while more than this waits to be counted.
-#max_inbox_bytes = 4294967296
-"""
-
-    def names(self) -> Mapping[Kind, Sequence[str]]:
-        """The routes, by what is posted to them."""
-        return {kind: [f"/v1/{kind}"] for kind in _KINDS}
-
-    def check(self, table: str) -> None:
-        """Each bound is at least the one before it: a line, a body, the inbox."""
-        bounds = ("max_line_bytes", "max_body_bytes", "max_inbox_bytes")
-        for smaller, larger in pairwise(bounds):
-            least, value = getattr(self, smaller), getattr(self, larger)
-            if value < least:
-                raise InputError(
-                    f"{table}.{larger}",
-                    expected=f"a whole number of at least {least}, the {table}.{smaller}",
-                    got=str(value),
-                )
-
-    def secrets(self) -> Mapping[str, str]:
-        """None: the server has the token."""
-        return {}
-
-    def ending(self) -> HttpSettings:
-        """The same: the source never ends."""
-        return self
-
-    def open(self, opening: Opening) -> list[Source]:
-        """The inbox, and one source that reads it."""
-        directory = opening.inbox if self.inbox is None else Path(self.inbox)
-        inbox = Inbox(directory, max_bytes=self.max_inbox_bytes, clock=opening.clock)
-        try:
-            return [InboxSource(inbox, opening.positions)]
-        except BaseException:
-            inbox.close()
-            raise
 
 
 class InboxFullError(StoreError):
@@ -604,3 +546,14 @@ def _is_torn(tail: bytes, start: int) -> bool:
         return False
     body = tail[header.end() :]
     return len(body) < int(header[2]) or body.endswith(b"\0")
+
+
+def open_inbox(settings: HttpSettings, opening: Opening) -> list[Source]:
+    """The inbox of posts, and one source that reads it."""
+    directory = opening.inbox if settings.inbox is None else Path(settings.inbox)
+    inbox = Inbox(directory, max_bytes=settings.max_inbox_bytes, clock=opening.clock)
+    try:
+        return [InboxSource(inbox, opening.positions)]
+    except BaseException:
+        inbox.close()
+        raise

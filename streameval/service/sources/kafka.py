@@ -1,13 +1,13 @@
-"""The source Kafka: its table in the configuration, which opens it.
+"""Opens Kafka as a source.
 
-The client is an extra, so what uses it is in a module that is imported when the source opens.
+The client is an extra, so the modules that use it are imported when the source opens.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streameval.service.sources.kafka_topics import KafkaTopics
+from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.sources.raw import Opening, Source
 from streameval.service.sources.turns import PredictionsFirst
 
@@ -15,37 +15,27 @@ if TYPE_CHECKING:
     from streameval.service.sources.kafka_group import HeldUnits, KafkaGroup
 
 
-class KafkaSettings(KafkaTopics, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Topics; either one of all ``records``, or two."""
+def open_group(
+    settings: KafkaSettings, units: HeldUnits, opening: Opening, owner: str
+) -> KafkaGroup:
+    """The source of a worker that the group of the evaluation ``owner`` assigns partitions to."""
+    from streameval.service.sources.kafka_group import KafkaGroup
 
-    def open_group(self, units: HeldUnits, opening: Opening, owner: str) -> KafkaGroup:
-        """The source of a worker that the group assigns partitions to.
+    return KafkaGroup(settings, units, secret=opening.resolve, stamps=opening.stamps, owner=owner)
 
-        Args:
-            units: Opens and closes what it keeps of each partition number.
-            opening: As :meth:`open` takes it, without positions.
-            owner: The name of the evaluation, which no other one has.
-        """
-        # Imported only when it is used: its client is an extra.
-        from streameval.service.sources.kafka_group import KafkaGroup
 
-        return KafkaGroup(self, units, secret=opening.resolve, stamps=opening.stamps, owner=owner)
+def open_kafka(settings: KafkaSettings, opening: Opening) -> list[Source]:
+    """One source; two topics are read by a consumer each."""
+    from streameval.service.sources.kafka_consumer import KafkaSource
 
-    def open(self, opening: Opening) -> list[Source]:
-        """One source; two topics are read by a consumer each."""
-        # Imported only when it is used: its client is an extra.
-        from streameval.service.sources.kafka_consumer import KafkaSource
-
-        opened: list[Source] = []
-        try:
-            for one in self.by_topic():
-                opened.append(
-                    KafkaSource(
-                        one, opening.positions, secret=opening.resolve, stamps=opening.stamps
-                    )
-                )
-        except BaseException:
-            for source in opened:
-                source.close()
-            raise
-        return opened if len(opened) == 1 else [PredictionsFirst(*opened)]
+    opened: list[Source] = []
+    try:
+        for one in settings.by_topic():
+            opened.append(
+                KafkaSource(one, opening.positions, secret=opening.resolve, stamps=opening.stamps)
+            )
+    except BaseException:
+        for source in opened:
+            source.close()
+        raise
+    return opened if len(opened) == 1 else [PredictionsFirst(*opened)]

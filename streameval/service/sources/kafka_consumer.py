@@ -20,9 +20,9 @@ import numpy as np
 from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.events.values import IntArray
 from streameval.records.chunk import RecordError
-from streameval.service.sources.kafka_topics import KafkaProperties, KafkaTopics
+from streameval.service.config.source_settings import KafkaSettings, Kind
+from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import (
-    Kind,
     LagUnit,
     PartitionStatus,
     Position,
@@ -111,7 +111,7 @@ class KafkaSource:
 
     def __init__(
         self,
-        settings: KafkaTopics,
+        settings: KafkaSettings,
         positions: Mapping[str, Position],
         *,
         clock: Callable[[], float] = time.monotonic,

@@ -23,6 +23,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from streameval.errors import ConfigError, SourceError
+from streameval.service.config.source_settings import COOPERATIVE, STRATEGY, KafkaSettings
 from streameval.service.sources.kafka_consumer import (
     OFFSET_END,
     Consumer,
@@ -33,12 +34,7 @@ from streameval.service.sources.kafka_consumer import (
     partition_name,
     quiet_logger,
 )
-from streameval.service.sources.kafka_topics import (
-    COOPERATIVE,
-    STRATEGY,
-    KafkaProperties,
-    KafkaTopics,
-)
+from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
 from streameval.service.sources.turns import PredictionsFirst
 
@@ -104,7 +100,7 @@ class KafkaGroup:
 
     def __init__(
         self,
-        settings: KafkaTopics,
+        settings: KafkaSettings,
         units: HeldUnits,
         *,
         owner: str,

@@ -1,4 +1,4 @@
-"""Batches of records, and what a source is: how it is configured, opened and read."""
+"""Batches of records, and what a source is: how it is opened and read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from streameval.events.values import IntArray
 from streameval.records.chunk import RecordError
 from streameval.records.event_columns import EventColumns
-
-Kind: TypeAlias = Literal["predictions", "labels", "records"]
-"""What a batch holds; in ``records`` each record may be a prediction, a label or both."""
+from streameval.service.config.source_settings import KINDS as KINDS
+from streameval.service.config.source_settings import Kind as Kind
 
 LagUnit: TypeAlias = Literal["records", "bytes"]
-
-KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -107,39 +104,6 @@ class Opening(NamedTuple):
     """The directory beside the store in which a source may keep records."""
     clock: Callable[[], float] = time.time
     """Seconds since 1970, for the times at which records arrive."""
-
-
-@runtime_checkable
-class SourceSettings(Protocol):
-    """A table of the configuration that describes a source.
-
-    It is a struct in the module of its source, and one row in
-    :class:`streameval.service.config.settings.RunSettings`. Its attribute ``template`` explains
-    the keys: it is the table's part of the file that ``streameval init`` writes.
-    """
-
-    def names(self) -> Mapping[Kind, Sequence[str]]:
-        """What is read, by what its records are: paths, topics, routes."""
-
-    def check(self, table: str) -> None:
-        """Raise InputError for values that the types allow and the source does not.
-
-        Its field is the key, which begins with the name of the ``table``.
-        """
-
-    def secrets(self) -> Mapping[str, str]:
-        """The values that may be ``env:NAME`` or ``file:PATH``, by their keys in the table."""
-
-    def ending(self) -> Self:
-        """The settings with which the source ends when all has been read."""
-
-    def open(self, opening: Opening) -> list[Source]:
-        """The source, in one part or more.
-
-        Raises:
-            ConfigError, SourceError, StoreError: It cannot be opened; nothing is open then.
-            MissingExtraError: Its client is not installed.
-        """
 
 
 @dataclass(slots=True)

@@ -22,10 +22,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from streameval.errors import FencedError, InputError, MissingExtraError, StoreError, shown
+from streameval.errors import FencedError, MissingExtraError, StoreError, shown
+from streameval.service.config.address import StoreAddress, no_store_address, parse_address
 from streameval.service.store.dialect import (
     ONE_UNIT,
     SET_COUNTER,
@@ -42,10 +42,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Call: TypeAlias = "Callable[[psycopg.Connection[Any]], _T]"
 
-SCHEMES = ("postgresql://", "postgres://")
-
-_DEFAULT_SCHEMA = "streameval"
-_SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,47}")
 
 _PATIENCE_SECONDS = 30.0
 """How long a lost server is waited for."""
@@ -159,78 +155,6 @@ STATE_CHECKSUM_OK = (
 """SQL that is true for a row of ``states`` that matches its checksum."""
 
 
-def is_postgres(path: str) -> bool:
-    """Whether a store's path is the address of a PostgreSQL database."""
-    return path.startswith(SCHEMES)
-
-
-class Address(NamedTuple):
-    """The address of a store on PostgreSQL."""
-
-    conninfo: str
-    """For the server, without ``schema``."""
-    schema: str
-    shown: str
-    """As it may be shown: without a password."""
-    password: str | None
-
-    @property
-    def name(self) -> str:
-        """Database and schema, without the host, which may have several names."""
-        return f"{urlsplit(self.conninfo).path[1:] or 'the default database'}, schema {self.schema}"
-
-
-def parse_address(text: str) -> Address:
-    """The parts of ``postgresql://user:password@host:port/database?schema=name``.
-
-    >>> address = parse_address("postgresql://me:s3cret@db.example/prod?schema=fraud")
-    >>> address.conninfo, address.schema
-    ('postgresql://me:s3cret@db.example/prod', 'fraud')
-    >>> address.shown
-    'postgresql://me:***@db.example/prod?schema=fraud'
-    """
-    try:
-        parts = urlsplit(text)
-        query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-    except ValueError:
-        raise _no_address("postgresql://…") from None
-    user, _, hosts = parts.netloc.rpartition("@")
-    name, colon, password = user.partition(":")
-    if "@" in user or parts.fragment or any(c in parts.path[1:] for c in "@/"):
-        # A part of it may be one of a password.
-        raise _no_address(f"postgresql://{quote(name)}:***…")
-    schema = dict(query).get("schema", _DEFAULT_SCHEMA)
-    if not _SCHEMA_NAME.fullmatch(schema):
-        raise InputError(
-            "store",
-            expected="?schema= of 1 to 48 lower-case letters, digits or _, not beginning with pg_ "
-            "or a digit",
-            got=shown(schema),
-        )
-    options = [(key, value) for key, value in query if key != "schema"]
-    told = [(key, "***" if "password" in key else value) for key, value in query]
-    secrets = [unquote(password)] if password else []
-    secrets += [value for key, value in query if key == "password"]
-    netloc = f"{name}:***@{hosts}" if colon else parts.netloc
-
-    def joined(netloc: str, query: list[tuple[str, str]]) -> str:
-        text = urlencode(query, safe="*/", quote_via=quote)
-        return f"postgresql://{netloc}{parts.path}" + (f"?{text}" if text else "")
-
-    return Address(
-        joined(parts.netloc, options), schema, joined(netloc, told), next(iter(secrets), None)
-    )
-
-
-def _no_address(got: str) -> InputError:
-    return InputError(
-        "store",
-        expected="postgresql://user:password@host:port/database?schema=name",
-        got=got,
-        remedy="write @ : / ? # and % of a password as %40 %3A %2F %3F %23 and %25",
-    )
-
-
 @lru_cache(1024)
 def _translated(statement: str) -> str:
     """A portable statement as PostgreSQL and its client have it."""
@@ -275,7 +199,7 @@ class Tables:
 class _Session:
     """A connection to the server, of one or several stores of a process."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: StoreAddress) -> None:
         self.address = address
         self.users = 0
         self.number = 0
@@ -729,7 +653,7 @@ class PostgresStore:
 
 
 @contextmanager
-def translating_errors(address: Address, what: str) -> Iterator[None]:
+def translating_errors(address: StoreAddress, what: str) -> Iterator[None]:
     """Raise the client's errors as StoreError, with a remedy."""
     import psycopg
 
@@ -763,7 +687,7 @@ _REMEDIES = {
 }
 
 
-def _sentence(address: Address, what: str, error: psycopg.Error) -> str:
+def _sentence(address: StoreAddress, what: str, error: psycopg.Error) -> str:
     text = error.diag.message_primary or str(error)
     text = " ".join(text.split())
     if address.password:
@@ -791,7 +715,7 @@ def is_away(error: StoreError) -> bool:
     return not state or state.startswith(_LOST) or state in (*_LOST_STATES, "53300")
 
 
-def _connected(address: Address) -> psycopg.Connection[Any]:
+def _connected(address: StoreAddress) -> psycopg.Connection[Any]:
     try:
         import psycopg
         from psycopg.conninfo import conninfo_to_dict
@@ -802,7 +726,7 @@ def _connected(address: Address) -> psycopg.Connection[Any]:
     try:
         given = conninfo_to_dict(address.conninfo)
     except psycopg.Error:
-        raise _no_address(address.shown) from None
+        raise no_store_address(address.shown) from None
     try:
         values: dict[str, Any] = {**_KEEPALIVES, **given}
         return psycopg.connect(**values, autocommit=True)

@@ -10,13 +10,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from streameval.service.config.address import is_postgres, parse_address
 from streameval.service.store.dialect import ONE_UNIT, closed_on_error
 from streameval.service.store.fingerprints import check_unchanged
 from streameval.service.store.postgres import (
     PostgresStore,
-    is_postgres,
     open_postgres,
-    parse_address,
     postgres_exists,
     read_postgres,
 )

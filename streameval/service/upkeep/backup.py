@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streameval.errors import StoreError
+from streameval.service.config.address import is_postgres
 from streameval.service.private_files import private_directory, private_file
 from streameval.service.store.dialect import ONE_UNIT
 from streameval.service.store.lock import StoreLock, commits_noted
 from streameval.service.store.positions import Positions
-from streameval.service.store.postgres import is_postgres
 from streameval.service.store.sqlite import (
     RESTORED,
     finish_restore,

@@ -10,6 +10,7 @@ from typing import Any
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.service.alerts.rules import AlertBook, restore_alerts
+from streameval.service.config.address import is_postgres
 from streameval.service.join.counters import OUTCOMES_OF_LABELS
 from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
@@ -17,7 +18,7 @@ from streameval.service.sources.inbox import check_inbox
 from streameval.service.store.dialect import RESTORE, Connection, decoded
 from streameval.service.store.lock import commits_noted
 from streameval.service.store.positions import Positions, read_positions
-from streameval.service.store.postgres import is_postgres, read_postgres
+from streameval.service.store.postgres import read_postgres
 from streameval.service.store.quarantine import listed, reasons
 from streameval.service.store.sqlite import inbox_of, read_sqlite, translating_errors, verify
 from streameval.service.store.state_rows import merged_windows

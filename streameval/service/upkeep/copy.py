@@ -10,10 +10,11 @@ from itertools import islice
 from urllib.parse import quote, unquote
 
 from streameval.errors import StoreError
+from streameval.service.config.address import is_postgres
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.store.checksums import keep_checksums
 from streameval.service.store.dialect import ONE_UNIT, Connection, has_table, streamed
-from streameval.service.store.postgres import PostgresStore, is_postgres
+from streameval.service.store.postgres import PostgresStore
 from streameval.service.store.sqlite import RESTORED
 from streameval.service.store.store import Store, each_unit, open_store, read_store
 from streameval.service.store.tables import TABLES, quoted

@@ -13,7 +13,7 @@ from streameval.errors import ConfigError, shown
 from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import OTHER
-from streameval.events.time import duration, duration_text, iso_time
+from streameval.events.time import duration_text, iso_time
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
     KEPT,
@@ -22,9 +22,9 @@ from streameval.service.config.evaluators import (
     evaluator_of,
     fingerprint,
     retention_of,
-    settled,
     slice_fields,
     spec_of,
+    with_stored_defaults,
 )
 from streameval.service.config.settings import (
     DEFAULT_MAX_SCORES,
@@ -176,7 +176,7 @@ class _Comparison:
         self._connection = connection
         self._meta = dict(connection.execute("SELECT key, value FROM meta"))
         self._stored = stored_retention(self._meta)
-        self._given, settings = settings, settled(settings, self._stored)
+        self._given, settings = settings, with_stored_defaults(settings, self._stored)
         self._settings = settings
         got = fingerprint(settings)
         was = {key[7:]: value for key, value in stored_fingerprint(self._meta).items()}
@@ -333,7 +333,7 @@ class _Comparison:
         if noted is None or self._settings.join is None:
             return
         was = read_spans(noted).wait
-        wait = duration(self._settings.join.wait, "join.wait")
+        wait = self._settings.join.wait.us
         if was != wait:
             counts = read_join(self._connection) or {}
             late = counts.get("too_late", 0) + counts.get("expired", 0)
