@@ -19,8 +19,6 @@ from streameval.demo.replay import Poster, replay
 from streameval.errors import SourceError
 from tests.support.command_runs import COMMAND, in_process
 
-pytestmark = pytest.mark.backend_independent
-
 
 @pytest.fixture(scope="module")
 def flights() -> list[Flight]:

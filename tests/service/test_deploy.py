@@ -27,8 +27,6 @@ from tests.support.brokers import Broker, free_port, running_broker
 from tests.support.command_runs import COMMAND
 from tests.support.postgres_server import Postgres
 
-pytestmark = pytest.mark.backend_independent
-
 DEPLOY = Path(streameval.__file__).parents[1] / "deploy"
 TOKEN = "a-token-of-twenty-two"
 STARTS = 90.0

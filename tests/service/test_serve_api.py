@@ -31,8 +31,6 @@ from tests.support import write_schema
 from tests.support.published_sample import HOSTILE, SamplePublisher, published, published_data
 from tests.support.serve_runs import Running, serving
 
-pytestmark = pytest.mark.backend_independent
-
 OPENAPI = json.loads(
     (Path(streameval.__file__).parent / "service" / "http" / "openapi.json").read_text(
         encoding="utf-8"

@@ -246,7 +246,6 @@ def missed(n: int, auc: float, share: float, times: int) -> float:
     return wrong / times
 
 
-@pytest.mark.backend_independent
 @pytest.mark.parametrize(("n", "auc"), [(50, 0.7), (50, 0.98), (70, 0.98), (200, 0.9)])
 def test_average_precision_is_covered(n: int, auc: float) -> None:
     # Percentiles of the replicates miss .09, .20, .15 and .08.

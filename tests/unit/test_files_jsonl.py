@@ -15,8 +15,6 @@ from streameval.errors import InputError
 from streameval.records.chunk import BadRecord, Chunk, Kind, Wanted
 from streameval.records.jsonl import read_jsonl
 
-pytestmark = pytest.mark.backend_independent
-
 LABEL = Wanted("label", "label")
 SCORE = Wanted("score", "number")
 

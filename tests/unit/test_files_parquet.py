@@ -14,8 +14,6 @@ from streameval.errors import InputError, MissingExtraError
 from streameval.records.arrow import read_parquet
 from streameval.records.chunk import BadRecord, Chunk, Wanted
 
-pytestmark = pytest.mark.backend_independent
-
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 

@@ -14,8 +14,6 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.layout import Layout
 from streameval.records.sources import Source, find_paths, find_sources, read_source
 
-pytestmark = pytest.mark.backend_independent
-
 WANTED = [Wanted("y", "label")]
 
 

@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 
 from streameval import plots
 
-pytestmark = [pytest.mark.slow, pytest.mark.backend_independent]
+pytestmark = pytest.mark.slow
 
 ENDINGS = [".png", ".svg", ".pdf", ".html"]
 
