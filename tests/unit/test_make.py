@@ -18,8 +18,6 @@ import pytest
 from benchmarks import run
 from benchmarks.timing import NO_TARGET, Row
 
-pytestmark = pytest.mark.backend_independent
-
 ROOT = Path(__file__).parents[2]
 
 _ELSEWHERE = {
@@ -27,7 +25,8 @@ _ELSEWHERE = {
     "bench": "bench-quick",
     "scripts": "static",
     "test-fast": "test-pythons",
-    "test": "test-pythons, with the newest Python",
+    "test": "test-all",
+    "test-all": "test-pythons, with the newest Python",
     "demo": "test-pythons, with the newest Python",
     "man": "test, which compares the page",
 }
