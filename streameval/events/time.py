@@ -155,16 +155,17 @@ def event_time(
     elif isinstance(value, np.datetime64):
         if not np.isnat(value):
             moment = int(value.astype("datetime64[us]").astype(np.int64))
-    elif is_number(value) and unit is None:
-        got, code = f"the number {shown(value)}", "time_unit"
-        remedy = 'declare its unit with time_unit="s" or "ms"'
-    elif is_number(value) and unit is not None and math.isfinite(value):
-        moment = _from_number(value, unit)
-        if first or not EARLIEST <= moment <= LATEST:
-            remedy = unit_remedy(value, unit)
-        if remedy and moment <= LATEST:
-            expected, got = f"a time in {unit}", f"{shown(value)}, which is {iso_time(moment)}"
-            moment = None
+    elif is_number(value):
+        if unit is None:
+            got, code = f"the number {shown(value)}", "time_unit"
+            remedy = 'declare its unit with time_unit="s" or "ms"'
+        elif math.isfinite(value):
+            moment = _from_number(value, unit)
+            if first or not EARLIEST <= moment <= LATEST:
+                remedy = unit_remedy(value, unit)
+            if remedy and moment <= LATEST:
+                expected, got = f"a time in {unit}", f"{shown(value)}, which is {iso_time(moment)}"
+                moment = None
     if moment is None or not EARLIEST <= moment <= LATEST:
         raise InputError(
             field,

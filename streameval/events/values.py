@@ -78,11 +78,12 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
         return str(value)
     if isinstance(value, (int, np.bool_, np.integer)) and not isinstance(value, np.timedelta64):
         return int(value)
+    real = isinstance(value, numbers.Real) and not isinstance(value, np.timedelta64)
+    number = float(value) if real else math.nan  # type: ignore[arg-type]
+    if number.is_integer():
+        return int(number)
     got = remedy = code = ""
-    if isinstance(value, numbers.Real) and not isinstance(value, np.timedelta64):
-        number = float(value)
-        if number.is_integer():
-            return int(number)
+    if real:
         got = shown(value)
         if math.isfinite(number):
             remedy, code = "a fraction is a score: pass it as score=", "score"
@@ -388,10 +389,9 @@ def most_probable(proba: Mapping[Label, float]) -> Label:
 def most_probable_columns(proba: FloatArray, labels: Sequence[Label]) -> IntArray:
     """The column of :func:`most_probable` of each row; columns in any order."""
     order = np.asarray(sorted(range(len(labels)), key=labels.__getitem__), dtype=np.int64)
-    # A copy in this order is made only if the columns have another one.
-    sorted_columns = proba if (order[1:] > order[:-1]).all() else proba[:, order]
-    columns: IntArray = order[np.argmax(sorted_columns, axis=1)]
-    return columns
+    ascending = (order[1:] > order[:-1]).all()  # the columns need no copy in this order
+    chosen: IntArray = np.argmax(proba if ascending else proba[:, order], axis=1)
+    return chosen if ascending else order[chosen]
 
 
 SUM_TOLERANCE = 1e-3

@@ -183,7 +183,8 @@ class Rankings:
     def follow(self, true: Label, scores: Scores, weight: int, not_probabilities: bool) -> None:
         """Add one event, or remove it with a negative weight."""
         kept = self.kept
-        if COMPILED is not None and weight == 1 and not not_probabilities and [*kept] == [None]:
+        alone = len(kept) == 1 and None in kept
+        if COMPILED is not None and weight == 1 and alone and not not_probabilities:
             COMPILED.follow(kept[None], true, scores)
             return
         for other, rankings in kept.items():
@@ -693,7 +694,7 @@ class ClassScores(ScoreFields):
         whole = removable_weight(weight, self.exact)
         self._fit()
         event = y_true, {label: coarse(s, self._level) for label, s in proba.items()}, whole
-        if any(isinstance(each, _Part) for each in self._waiting):
+        if self._waiting and any(isinstance(each, _Part) for each in self._waiting):
             # Some may have negative weights: what is sorted may be more than there is.
             self._fold()
         found = self._retract(*event) or self._take(*event)

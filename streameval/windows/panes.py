@@ -182,7 +182,7 @@ class PanesWindow(PanesFastPath, Window):
             return  # dropped by the end of its batch
         if self._merged_at != timeline.newest:
             self._advance()
-        merged = self._merge_with(number)
+        merged = None if self._merged is None else self._merge_with(number)
         if merged is not None:
             merged.check(*event)
         self.buckets.update(number, event)

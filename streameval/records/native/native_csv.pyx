@@ -82,14 +82,7 @@ cdef class NativeTable:
 
 
 def cut(str text, Py_ssize_t width, str delimiter, Py_ssize_t limit):
-    """The cells of lines; None where ``csv`` has to parse them.
-
-    Args:
-        text: Whole lines, without lone surrogates.
-        width: Cells in a line.
-        delimiter: One character of ASCII.
-        limit: The largest size of a cell.
-    """
+    """The cells of whole lines, ``limit`` bytes each at most; None where ``csv`` has to parse them."""
     cdef NativeTable table = NativeTable.__new__(NativeTable)
     cdef Py_ssize_t size = 0
     cdef const char* data = PyUnicode_AsUTF8AndSize(text, &size)

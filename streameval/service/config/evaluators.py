@@ -309,6 +309,7 @@ def main_metrics(settings: RunSettings) -> list[str]:
     The first six of ``evaluator.metrics``, or the task's most usual; and those
     that an alert watches in a slice.
 
+    >>> from streameval.service.config.settings import FieldSettings
     >>> main_metrics(RunSettings(fields=FieldSettings(y_pred="label")))
     ['accuracy', 'precision', 'recall', 'f1']
     """

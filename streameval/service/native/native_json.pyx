@@ -115,7 +115,7 @@ cdef class NativeRecords:
         return len(fields) <= MOST_FIELDS and all(kind in _KINDS for _, kind in fields)
 
     def read(self, list messages not None):
-        """The values of each field, or none where no row is plain; the rows that are not plain.
+        """Columns of the fields, none where no row is plain; and the rows that are not plain.
 
         An array of numbers or of booleans where each record has one, else a list with None
         for a field that is missing or null. An id is a text.

@@ -99,16 +99,7 @@ cdef inline void _own(PyObject** place, object value):
 
 @cython.final
 cdef class NativeKeyTable:
-    """Entries by key, a batch at a time: PortableKeyTable, several times as fast.
-
-    The garbage collector does not traverse it: entries must not refer to the table. A prediction
-    that is added by :meth:`predict` is packed: it becomes an object when it is requested.
-
-    Args:
-        numbers: Of each column of a payload, whether it holds floats only, which are never nan.
-        kinds: Tag -> type of an entry, called with its fields.
-        encode: An entry and its key, or a cell, to MessagePack.
-    """
+    """Entries by key, a batch at a time: PortableKeyTable, several times as fast."""
 
     cdef KeySlots _slots
     cdef vector[uint8_t] _numbers
@@ -234,14 +225,9 @@ cdef class NativeKeyTable:
         int64_t border,
         uint8_t[::1] chosen not None,
     ):
-        """Insert predictions of unknown ids; returns how many.
-
-        Args:
-            columns: Of the payload: arrays of floats with nan for None, or lists.
-            labels: Of complete records; None: of records without labels.
-            older: An id that is in this table, with a newest time from ``border`` on, is known.
-            chosen: 1 for the rows to look at; set to 0 where the id is known.
-        """
+        """Insert predictions of unknown ids; returns how many."""
+        # An id is known if it is in this table with a newest time from `border` on; its row in
+        # `chosen` becomes 0. A column is an array of floats with nan for None, or a list.
         cdef Py_ssize_t total = len(keys), start, count, n, row, inserted = 0
         cdef KeyEntry* entry
         cdef KeyEntry* before
@@ -307,18 +293,8 @@ cdef class NativeKeyTable:
         NativeKeyTable older not None,
         int64_t border,
     ):
-        """Label packed predictions that have no label.
-
-        Args:
-            wait: A label counts if its time and its prediction's differ by no more.
-            older: Has the entries of ids that are not in this table.
-            border: An entry counts if its newest time is not before this one.
-
-        Returns:
-            A mask of the rows that were labelled; of these the predictions' times, partitions,
-            newest times afterwards, and columns as :meth:`predict` takes them. Once a row of an id
-            is declined, so are all later ones of it.
-        """
+        """Label packed predictions: a mask of the rows, and of these the columns of the predictions."""
+        # Once a row of an id is declined, so are all later ones of it.
         global _batch
         cdef Py_ssize_t total = len(keys), start, count, n, row
         cdef size_t k, width = self._numbers.size()

@@ -79,20 +79,7 @@ cdef uint64_t _ROOM = 1 << 61
 
 @cython.final
 cdef class BatchPartition:
-    """The events of a batch, sorted into sets: one for each window and bucket that counts some.
-
-    The sets are numbered from 0, by window and then by bucket.
-
-    Args:
-        y_true: Column of a binary batch without weights, contiguous, as ``y_pred`` and ``score``,
-            which may be None.
-        moments: Of the events; None where there is one bucket, of the number 0.
-        width: How many moments a bucket has.
-        least: Number of the first bucket whose events are counted.
-        windows: How many windows there are; the window 0 counts all events.
-        dimensions: For each dimension of slices the code of each event's value, and the number
-            of the window of each code. No window is in two dimensions.
-    """
+    """The events of a batch by set: one for each window and bucket that counts some, in this order."""
 
     cdef EventPartition _sets
     cdef vector[double] _scores[2]

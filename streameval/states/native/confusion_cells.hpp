@@ -57,16 +57,20 @@ struct ClassWeights {
     Wide correct, truth, predicted;
 };
 
+// What LabelSums has; the sums of ratios as of the last recompute().
+struct Sums {
+    Wide total, hits;
+    std::int64_t active, with_true, with_predicted;
+    Wide precision, recall, f1;
+    U256 true_predicted, true_squared, predicted_squared;
+};
+
 template <class Count>
 class ConfusionCells {
   public:
     typedef decltype(product(Count(), Count())) Square;
 
-    // What LabelSums has; the sums of ratios as of the last recompute().
     Count total = 0, hits = 0;
-    std::int64_t active = 0, with_true = 0, with_predicted = 0;
-    Wide precision = 0, recall = 0, f1 = 0;
-    Square true_predicted{}, true_squared{}, predicted_squared{};
 
     ConfusionCells() = default;
     template <class Other>
@@ -101,6 +105,11 @@ class ConfusionCells {
         return {one.correct, one.truth, one.predicted};
     }
 
+    Sums sums() const {
+        return {total, hits, active_, with_true_, with_predicted_, precision_, recall_, f1_,
+                long_of(true_predicted_), long_of(true_squared_), long_of(predicted_squared_)};
+    }
+
     void clear() { *this = ConfusionCells(); }
 
     // Adds a weight of less than 64 bits, or takes it away where it is negative.
@@ -130,14 +139,14 @@ class ConfusionCells {
             hits += more;
         }
         // (t + w)^2 - t^2 = w(t + (t + w)), and so on.
-        shift(true_squared, weight, t + row.truth, less);
-        shift(predicted_squared, weight, p + column.predicted, less);
-        shift(true_predicted, weight,
+        shift(true_squared_, weight, t + row.truth, less);
+        shift(predicted_squared_, weight, p + column.predicted, less);
+        shift(true_predicted_, weight,
               i == j ? t + column.predicted : row.predicted + column.truth, less);
-        with_true += int(row.truth != 0) - int(t != 0);
-        with_predicted += int(column.predicted != 0) - int(p != 0);
-        active += int(is_active(row)) - int(row_was);
-        if (i != j) active += int(is_active(column)) - int(column_was);
+        with_true_ += int(row.truth != 0) - int(t != 0);
+        with_predicted_ += int(column.predicted != 0) - int(p != 0);
+        active_ += int(is_active(row)) - int(row_was);
+        if (i != j) active_ += int(is_active(column)) - int(column_was);
         total += more;
         held += more;
         if (held == 0 && !is_near) far_.erase(code(i, j));
@@ -172,19 +181,19 @@ class ConfusionCells {
     // 64 bits.
 
     double accuracy() const { return share(hits, total); }
-    double precision_macro() { return mean(precision, with_predicted); }
-    double recall_macro() { return mean(recall, with_true); }
-    double f1_macro() { return mean(f1, active); }
+    double precision_macro() { return mean(precision_, with_predicted_); }
+    double recall_macro() { return mean(recall_, with_true_); }
+    double f1_macro() { return mean(f1_, active_); }
     double precision_of(std::size_t k) const { return share(classes_[k].correct, classes_[k].predicted); }
     double recall_of(std::size_t k) const { return share(classes_[k].correct, classes_[k].truth); }
     double f1_of(std::size_t k) const {
         return share(2 * Wide(classes_[k].correct), Wide(classes_[k].truth) + classes_[k].predicted);
     }
-    double cohen_kappa() const { return signed_share(covariance(), rest_of_square(true_predicted)); }
+    double cohen_kappa() const { return signed_share(covariance(), rest_of_square(true_predicted_)); }
     double matthews_corrcoef() const {
         const SignedWide over = covariance();
-        const SignedWide spread_true = rest_of_square(true_squared);
-        const SignedWide spread_predicted = rest_of_square(predicted_squared);
+        const SignedWide spread_true = rest_of_square(true_squared_);
+        const SignedWide spread_predicted = rest_of_square(predicted_squared_);
         if (spread_true == spread_predicted) return signed_share(over, spread_true);
         const double value = std::sqrt(signed_share(over, spread_true) * signed_share(over, spread_predicted));
         return over < 0 ? -value : value;
@@ -201,6 +210,9 @@ class ConfusionCells {
     // The cells of the first classes have places of their own, without a look-up.
     static constexpr std::size_t few = 4;
 
+    std::int64_t active_ = 0, with_true_ = 0, with_predicted_ = 0;
+    Wide precision_ = 0, recall_ = 0, f1_ = 0;
+    Square true_predicted_{}, true_squared_{}, predicted_squared_{};
     Count near_[few * few] = {};
     std::unordered_map<std::uint64_t, Count> far_;
     std::vector<Class> classes_;
@@ -243,9 +255,9 @@ class ConfusionCells {
         const Wide new_precision = ratio(one.correct, one.predicted);
         const Wide new_recall = ratio(one.correct, one.truth);
         const Wide new_f1 = ratio(2 * one.correct, one.truth + one.predicted);
-        precision += new_precision - one.precision;
-        recall += new_recall - one.recall;
-        f1 += new_f1 - one.f1;
+        precision_ += new_precision - one.precision;
+        recall_ += new_recall - one.recall;
+        f1_ += new_f1 - one.f1;
         one.precision = new_precision;
         one.recall = new_recall;
         one.f1 = new_f1;
@@ -260,7 +272,7 @@ class ConfusionCells {
 
     // c*s - sum of t*p, as MCC and kappa have it.
     SignedWide covariance() const {
-        return static_cast<SignedWide>(product(hits, total) - true_predicted);
+        return static_cast<SignedWide>(product(hits, total) - true_predicted_);
     }
     // s^2 less a sum of products.
     SignedWide rest_of_square(const Square& products) const {

@@ -21,25 +21,7 @@ cdef inline object _event(uint8_t flags, double score):
 
 @cython.final
 cdef class NativeEventRing:
-    """The last binary events of weight 1, oldest first, 9 bytes each.
-
-    Holds events as :data:`streameval.windows.window.EventFields` and answers as a
-    ``deque`` of them does, in as much as a window asks.
-
-    Args:
-        most: The events of a full window.
-
-    Threads:
-        As its window, one at a time.
-
-    >>> ring = NativeEventRing(2)
-    >>> ring.append((1, 1, 0.75, 1))
-    >>> ring.append((0, 1, None, 1))
-    >>> list(ring)
-    [(1, 1, 0.75, 1), (0, 1, None, 1)]
-    >>> ring.popleft(), len(ring)
-    ((1, 1, 0.75, 1), 1)
-    """
+    """The last binary events of weight 1, oldest first, 9 bytes each: a ``deque`` of EventFields."""
 
     def __init__(self, size_t most):
         self._most = most

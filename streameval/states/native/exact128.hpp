@@ -275,23 +275,6 @@ inline double quotient(U256 a, U256 b) {
     return std::ldexp(static_cast<double>(digits), exponent - 55);
 }
 
-// An integer on its way to Python, or to a double where it is exact in one.
-struct Whole {
-    SignedWide value = 0;
-
-    std::int64_t high() const { return static_cast<std::int64_t>(value >> 64); }
-    std::uint64_t low() const { return static_cast<std::uint64_t>(value); }
-    bool equals(const Whole& other) const { return value == other.value; }
-    int sign() const { return (value > 0) - (value < 0); }
-    bool exact_as_double() const {
-        const SignedWide most = SignedWide(1) << 53;
-        return -most <= value && value <= most;
-    }
-    double as_double() const { return static_cast<double>(static_cast<std::int64_t>(value)); }
-};
-
-inline Whole whole(Wide value) { return {static_cast<SignedWide>(value)}; }
-
 // scaled / (count * 2^64). False, and nothing done, where a number is out of range.
 inline bool mean_of_scaled(Wide scaled, std::int64_t count, double* mean) {
     if (scaled >> 127 || count <= 0) return false;

@@ -14,23 +14,25 @@ cdef extern from "exact128.hpp" namespace "streameval" nogil:
         Wide high
         Wide low
 
-    cdef cppclass Whole:
-        int64_t high()
-        uint64_t low()
-        int sign()
-
-    Whole whole(Wide value)
-
 
 cdef inline object integer(Wide number):
     cdef uint64_t high = <uint64_t>(number >> 64), low = <uint64_t>number
     return low if high == 0 else (<object>high << 64) | low
 
 
+cdef inline object signed_integer(SignedWide number):
+    return (<object><int64_t>(number >> 64) << 64) | <uint64_t>number
+
+
 cdef inline Wide wide(object number):
     """Requires a number from 0 to 2**128 - 1."""
     cdef uint64_t high = number >> 64, low = number & 0xFFFF_FFFF_FFFF_FFFF
     return (<Wide>high << 64) | <Wide>low
+
+
+cdef inline SignedWide signed_wide(object number):
+    """Requires a number from -2**127 to 2**127 - 1."""
+    return <SignedWide>wide(number & ((1 << 128) - 1))
 
 
 cdef inline object long_integer(const U256& number):

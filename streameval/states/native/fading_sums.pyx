@@ -92,13 +92,7 @@ cdef inline Wide _within(number, Wide held) except? 0:
 
 @cython.final
 cdef class NativeWideRanking:
-    """:class:`~streameval.states.ranking.wide_ranking.WideRanking`, compiled.
-
-    Raises OverflowError, and changes nothing, where a total would reach 2¹²⁵.
-
-    Cost:
-        O(log n) to add or remove; W2 is current. 40 bytes a distinct score.
-    """
+    """:class:`~streameval.states.ranking.wide_ranking.WideRanking`, compiled, of totals below 2¹²⁵."""
 
     cdef WideTree _tree
 
@@ -195,23 +189,7 @@ cdef class NativeWideRanking:
 
 @cython.final
 cdef class NativeFadingSums(WindowFastPath):
-    """:class:`~streameval.windows.fading_sums.FadingSums` of binary events, compiled.
-
-    The same integers, in 128 and 256 bits; the window goes on with the reference once they do
-    not fit. A plain event of the newest epoch, or one that begins a new one, is weighed, added to the
-    sums, and waits until the state of its own epoch is needed (:meth:`take`). An epoch that has
-    faded out before then never has one. The methods from :meth:`roc_auc` on are the metrics of
-    these names, with the same bits; nan where the sum is not kept, is behind or has no value.
-
-    Args:
-        plan: What the epochs keep.
-        span: The half-life in microseconds, or in events.
-        epochs: How many are kept.
-        timeline: The window's; its latest moment advances.
-        tables: Powers of two, of which units are made.
-        advance: Drops epochs that have faded out, and removes them from these sums.
-        losses: The class of their losses, ProbabilitySums.
-    """
+    """:class:`~streameval.windows.fading_sums.FadingSums` of binary events, compiled."""
 
     cdef FadingSums _sums
     cdef NativeWideRanking _ranking
@@ -224,7 +202,8 @@ cdef class NativeFadingSums(WindowFastPath):
     cdef bint _labels
     cdef bint _scores
     cdef bint _limited
-    # The newest epoch for which what has faded out is no longer in the sums.
+    # Drops epochs that have faded out, and removes them from these sums: _advance. The newest
+    # epoch for which what has faded out is no longer in the sums.
     cdef public object advanced_to
     # The oldest epoch that has a state, the newest in which anything was counted, and what one
     # class of an epoch may still weigh.

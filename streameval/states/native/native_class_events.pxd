@@ -6,17 +6,10 @@ from libc.stdint cimport int64_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
+from streameval.states.native.exact128 cimport SignedWide, Wide
+
 
 cdef extern from "class_terms.hpp" namespace "streameval" nogil:
-    ctypedef uint64_t Wide
-    ctypedef int64_t SignedWide
-
-    cdef cppclass Whole:
-        int64_t high()
-        uint64_t low()
-
-    Whole whole(Wide value)
-
     cbool mean_of_scaled(Wide scaled, int64_t count, double* mean)
 
     # Of loss_tally.hpp: the events whose predicted label had a probability in one bin.

@@ -7,7 +7,6 @@ What is not counted here is counted by the Python code of the same states, to th
 
 cimport cython
 from cpython.dict cimport PyDict_Copy, PyDict_Next
-from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport Py_GT, Py_LT, PyObject, PyObject_RichCompareBool
@@ -19,6 +18,8 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from streameval.errors import InputError
+from streameval.states.native.exact128 cimport Wide, integer, signed_integer
+from streameval.states.native.lookup cimport lookup
 from streameval.states.native.native_index cimport ScoreIndexKernel
 
 __all__ = [
@@ -27,44 +28,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-cdef extern from "Python.h":
-    # Not as Cython has it, which would turn an error into an exception at once.
-    PyObject* PyDict_GetItemWithError(object table, object key)
-
-
 cdef object _ONE = 1
 # Pairs up to here are below 2^63 when counted twice.
 cdef uint64_t _PAIRS_MOST = 1 << 62
 
 
-cdef int _forget_miss() except -1:
-    """After a lookup that found nothing: what has no hash is declined as well."""
-    if PyErr_Occurred() is NULL:
-        return 0
-    if PyErr_ExceptionMatches(TypeError):
-        PyErr_Clear()
-        return 0
-    return -1
-
-
-cdef inline object _integer(Whole value):
-    if value.high() == 0:
-        return value.low()
-    return (<object>value.high() << 64) | value.low()
-
-
 cdef PyObject* best_label(dict known, proba, double tolerance) except? NULL:
-    """The label of the largest of valid scores; NULL where Python has to validate them.
-
-    That is where a label is new, a score is no float, or the rounded sum of probabilities is not
-    well inside the tolerance.
-
-    Args:
-        known: From each label, as it may be given, to the canonical one.
-        proba: Label -> score.
-        tolerance: How far the sum of probabilities may be from 1; below 0 where the scores are
-            no probabilities, and there is one of each label.
-    """
+    """The label of the largest of valid scores; NULL where Python has to validate them."""
     cdef PyObject* key
     cdef PyObject* value
     cdef PyObject* best = NULL
@@ -83,8 +53,7 @@ cdef PyObject* best_label(dict known, proba, double tolerance) except? NULL:
             return NULL
         if tolerance >= 0.0 and not 0.0 <= share <= 1.0:
             return NULL
-        if PyDict_GetItemWithError(known, <object>key) is NULL:
-            _forget_miss()
+        if lookup(known, <object>key) is NULL:
             return NULL
         total += share
         if best is NULL or share > most or (
@@ -98,50 +67,31 @@ cdef PyObject* best_label(dict known, proba, double tolerance) except? NULL:
 
 
 def plain_event(dict known, y_true, y_pred, proba, weight, double tolerance):
-    """The validated fields of an event with probabilities; None where Python has to validate it.
-
-    Args:
-        known: From each label, as it may be given, to the canonical one.
-        y_true: The true label.
-        y_pred: The predicted label; None: the most probable.
-        proba: Label -> probability.
-        weight: Of the event.
-        tolerance: How far the sum may be from 1.
-
-    >>> plain_event({"a": "a", "b": "b"}, "b", None, {"a": 0.5, "b": 0.5}, 1, 0.001)
-    ('b', 'a', {'a': 0.5, 'b': 0.5}, 1)
-    """
+    """The validated fields of an event with probabilities; None where Python has to validate it."""
     cdef PyObject* best
     cdef PyObject* true = NULL
     if weight is not _ONE:
         return None
     best = best_label(known, proba, tolerance)
     if best is not NULL and y_pred is not None:
-        best = PyDict_GetItemWithError(known, y_pred)
+        best = lookup(known, y_pred)
     if best is not NULL:
-        true = PyDict_GetItemWithError(known, y_true)
+        true = lookup(known, y_true)
     if true is NULL:
-        _forget_miss()
         return None
     return <object>true, <object>best, PyDict_Copy(<dict>proba), _ONE
 
 
 cpdef bint knows(dict codes, true, scores) except -1:
-    """Whether the true label and all of a mapping are keys of ``codes``.
-
-    >>> knows({"a": 0, "b": 1}, "b", {"a": 0.5}), knows({"a": 0}, "a", {"b": 1.0})
-    (True, False)
-    """
+    """Whether the true label and all of a mapping are keys of ``codes``."""
     cdef PyObject* key
     cdef Py_ssize_t at = 0
     if type(scores) is not dict:
         return true in codes and codes.keys() >= scores.keys()
-    if PyDict_GetItemWithError(codes, true) is NULL:
-        _forget_miss()
+    if lookup(codes, true) is NULL:
         return False
     while PyDict_Next(<dict>scores, &at, &key, NULL):
-        if PyDict_GetItemWithError(codes, <object>key) is NULL:
-            _forget_miss()
+        if lookup(codes, <object>key) is NULL:
             return False
     return True
 
@@ -149,27 +99,15 @@ cpdef bint knows(dict codes, true, scores) except -1:
 def read_rows(
     list events, dict codes, tuple names, double[:, ::1] scores, int64_t[::1] true
 ):
-    """Write events of weight 1 that name the same labels in one order into arrays.
-
-    Args:
-        events: Tuples of true label, mapping label -> score, and weight.
-        codes: From each true label to its code.
-        names: The labels, in the order of the columns.
-        scores: A row for each event, to be written.
-        true: The code of each event's true label, to be written.
-
-    Returns:
-        False where some event is another.
-    """
+    """Write events of weight 1 into arrays; False unless all name these labels in this order."""
     cdef Py_ssize_t n, column, at, columns = len(names)
     cdef PyObject* key
     cdef PyObject* value
     cdef PyObject* found
     for n in range(len(events)):
         label, row, weight = <tuple>events[n]
-        found = PyDict_GetItemWithError(codes, label)
+        found = lookup(codes, label)
         if found is NULL or weight is not _ONE or type(row) is not dict or len(row) != columns:
-            _forget_miss()
             return False
         true[n] = <object>found
         column = at = 0
@@ -183,20 +121,7 @@ def read_rows(
 
 
 cpdef follow(dict rankings, true, dict scores, uint64_t weight=1):
-    """Count an event of whole weight in the rankings of columns against the rest.
-
-    Scores of 0 are left out, and so are labels without a ranking.
-
-    Args:
-        rankings: From labels to score indices.
-        true: The true label.
-        scores: Label -> score, a float from 0 to 1.
-
-    >>> index = ScoreIndex()
-    >>> follow({"a": index}, "a", {"a": 0.75, "b": 0.25})
-    >>> index.positives, index.negatives
-    (1, 0)
-    """
+    """Count an event of whole weight in the rankings of columns against the rest."""
     cdef PyObject* key
     cdef PyObject* value
     cdef PyObject* found
@@ -207,25 +132,14 @@ cpdef follow(dict rankings, true, dict scores, uint64_t weight=1):
         score = <object>value
         if score == 0.0:
             continue
-        found = PyDict_GetItemWithError(rankings, <object>key)
+        found = lookup(rankings, <object>key)
         if found is not NULL:
             index = <object>found
             index.insert(<object>key is true or <object>key == true, score, weight)
 
 
 def mean_share(dict rankings, dict counts, total):
-    """The mean over the classes of the share of pairs that one wins over all others.
-
-    As the metric ``roc_auc_ovr``, whose bits it has; nan where that has to be read.
-
-    Args:
-        rankings: From labels to score indices, which lack scores of 0.
-        counts: The weight of each class, an int.
-        total: Of all.
-
-    >>> mean_share({}, {"a": 1}, 1)
-    nan
-    """
+    """The bits of the metric ``roc_auc_ovr``; nan where that has to be read."""
     cdef PyObject* key
     cdef PyObject* value
     cdef PyObject* found
@@ -243,9 +157,8 @@ def mean_share(dict rankings, dict counts, total):
         rivals = all_events - count
         if rivals == 0:
             continue
-        found = PyDict_GetItemWithError(rankings, <object>key)
+        found = lookup(rankings, <object>key)
         if found is NULL or rivals > _PAIRS_MOST // count:
-            _forget_miss()
             return NAN
         index = <object>found
         if not index._plain:
@@ -262,17 +175,7 @@ def mean_share(dict rankings, dict counts, total):
 
 @cython.final
 cdef class NativeClassTerms:
-    """Sums of what events of whole weight add to a ``ClassProbabilitySums``, compiled.
-
-    Args:
-        edges: The inner edges of the reliability bins, ascending.
-
-    >>> terms = NativeClassTerms([0.5])
-    >>> terms.count("b", {"a": 0.75, "b": 0.25}, "a")
-    True
-    >>> terms.take()[2:]
-    ([(1, 1)], [(1, 1, 0, 864691128455135232)])
-    """
+    """Sums of what events of whole weight add to a ``ClassProbabilitySums``, compiled."""
 
     def __init__(self, edges):
         self._terms.start(len(edges))
@@ -280,10 +183,7 @@ cdef class NativeClassTerms:
             self._terms.edges.push_back(edge)
 
     cpdef bint count(self, y_true, dict proba, y_pred, int64_t weight=1) except -1:
-        """Count a validated event with its predicted label.
-
-        False, and nothing is counted, where a probability is no float or the weight is too large.
-        """
+        """Count a validated event with its predicted label; False where Python has to."""
         cdef PyObject* own
         cdef PyObject* key
         cdef PyObject* value
@@ -295,7 +195,7 @@ cdef class NativeClassTerms:
         cdef double confidence = 0.0
         if self._terms.weight >= MOST_WEIGHT - weight:
             return False
-        own = PyDict_GetItemWithError(proba, y_true)
+        own = lookup(proba, y_true)
         if own is NULL:
             rank = -1
         else:
@@ -314,7 +214,7 @@ cdef class NativeClassTerms:
                     rank += 1
         # The true class's own cell was among them.
         total -= <Wide>in_units(given * given)
-        value = PyDict_GetItemWithError(proba, y_pred)
+        value = lookup(proba, y_pred)
         if value is not NULL:
             confidence = PyFloat_AS_DOUBLE(<object>value)
         self._terms.reserve(rank)
@@ -327,15 +227,7 @@ cdef class NativeClassTerms:
         self, const double[:, ::1] proba, const int64_t[::1] true, const int64_t[::1] predicted,
         const uint8_t[::1] hit, const int64_t[::1] places,
     ):
-        """Count a batch.
-
-        Args:
-            proba: A row for each event.
-            true: Column of each event's true class, −1 where it has none.
-            predicted: Column of its predicted label, −1 where it has none.
-            hit: Whether the predicted label is the true one.
-            places: The place of each column's label among all, ascending.
-        """
+        """Count a batch, a row of ``proba`` for each event; −1 for a label without a column."""
         cdef ptrdiff_t at, columns = proba.shape[1]
         if columns == 0:
             return
@@ -347,12 +239,7 @@ cdef class NativeClassTerms:
                 )
 
     def take(self):
-        """What was counted since the last time, in units: log loss, Brier, ranks, bins.
-
-        Returns:
-            Two sums, a list of (rank, events), and one of (bin, events, hits, sum of
-            probabilities), without those that are empty; None without any event.
-        """
+        """Log loss and Brier units, (rank, events) and (bin, events, hits, units) since the last call."""
         cdef size_t at
         if not self._terms.weight:
             return None
@@ -360,13 +247,11 @@ cdef class NativeClassTerms:
         bins = [
             (
                 at, self._terms.bins[at].weight, self._terms.bins[at].hits,
-                _integer(whole(<Wide>self._terms.bins[at].units)),
+                signed_integer(self._terms.bins[at].units),
             )
             for at in self._terms.bins_used
         ]
-        taken = (
-            _integer(whole(self._terms.log_loss)), _integer(whole(self._terms.brier)), ranks, bins
-        )
+        taken = integer(self._terms.log_loss), integer(self._terms.brier), ranks, bins
         self._terms.clear()
         return taken
 
@@ -377,16 +262,7 @@ cdef class ScoreFields:
 
 @cython.final
 cdef class ClassCounter:
-    """Counts events with probabilities in the states of one set that are fed by scores.
-
-    Events of whole weight with labels that these states know are counted without their methods.
-
-    Args:
-        scores: The ClassScores, or None.
-        sums: The ClassProbabilitySums, or None.
-        rows_most: How many events ``scores`` keeps as they arrived.
-        weight_most: What may be the weight of all events.
-    """
+    """Counts events with probabilities in the states of one set that are fed by scores."""
 
     def __init__(self, ScoreFields scores, sums, Py_ssize_t rows_most, int64_t weight_most):
         self._scores = scores
@@ -428,7 +304,7 @@ cdef class ClassCounter:
             return 0
         if scores._wins.kept:
             scores._wins.follow(y_true, proba, weight, scores.not_probabilities)
-        known = PyDict_GetItemWithError(scores.counts, y_true)
+        known = lookup(scores.counts, y_true)
         scores.counts[y_true] = weight if known is NULL else <object>known + weight
         scores._whole = scores._whole + weight
         scores._events.append((y_true, proba, weight))

@@ -19,14 +19,7 @@ cdef extern from "confusion_cells.hpp" namespace "streameval" nogil:
         Wide truth
         Wide predicted
 
-    # A product of two weights: of 128 or of 256 bits.
-    cdef cppclass Square:
-        pass
-
-    U256 long_of(Square value)
-
-    # What those of both sizes have; numbers of 64 bits are converted.
-    cdef cppclass Cells:
+    cdef struct Sums:
         Wide total
         Wide hits
         int64_t active
@@ -35,9 +28,15 @@ cdef extern from "confusion_cells.hpp" namespace "streameval" nogil:
         Wide precision
         Wide recall
         Wide f1
-        Square true_predicted
-        Square true_squared
-        Square predicted_squared
+        U256 true_predicted
+        U256 true_squared
+        U256 predicted_squared
+
+    # What those of both sizes have; numbers of 64 bits are converted.
+    cdef cppclass Cells:
+        Wide total
+        Wide hits
+        Sums sums()
         size_t size()
         Wide cell(size_t i, size_t j)
         vector[Cell] cells() except +

@@ -1,27 +1,25 @@
 # cython: language_level=3, boundscheck=False, initializedcheck=False
 # cython: binding=True, embedsignature=False, cdivision=True
-"""The compiled cells of a confusion: :class:`NativeConfusionCells` over integers of C++.
+"""The compiled cells of a confusion: the contract of ``ConfusionCells`` for integer weights.
 
-The contract of :class:`~streameval.states.confusion_parts.confusion_cells.ConfusionCells` for
-integer weights, with the same integers. Weights outside their range are refused with
-OverflowError, and ``ConfusionCounts`` moves its cells to the reference.
+Weights outside their range are refused with OverflowError, and ``ConfusionCounts`` moves its cells
+to the reference.
 """
 
 cimport cython
-from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.object cimport PyObject
 from libc.math cimport NAN
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint64_t
 
-from streameval.states.native.exact128 cimport U256, Wide, integer, long_integer, wide
+from streameval.states.native.exact128 cimport Wide, integer, long_integer, wide
+from streameval.states.native.lookup cimport lookup
 
 __all__ = ["NativeConfusionCells"]
 
 
 cdef extern from "Python.h":
     # Not as Cython has it, which would turn an error into an exception at once.
-    PyObject* PyDict_GetItemWithError(object table, object key)
     int64_t PyLong_AsLongLongAndOverflow(object number, int* overflow)
 
 
@@ -30,27 +28,9 @@ cdef object _ZERO = 0
 cdef object _TOO_WIDE = 2**125
 
 
-cdef int _forget_miss() except -1:
-    """After a lookup that found nothing: only what is no label at all is no error here."""
-    if PyErr_Occurred() is NULL:
-        return 0
-    if PyErr_ExceptionMatches(KeyError) or PyErr_ExceptionMatches(TypeError):
-        PyErr_Clear()
-        return 0
-    return -1
-
-
 @cython.final
 cdef class NativeConfusionCells:
-    """Weight of each (true, predicted) pair of one confusion, with its sums; compiled.
-
-    The methods from :meth:`accuracy` on are the metrics of these names, with the same bits as
-    ``streameval.metrics``. They return nan where the metric has no value, and for a total
-    weight from 2⁶² on.
-
-    Args:
-        index: The index of each label. Kept, not copied; the confusion changes it.
-    """
+    """Weight of each (true, predicted) pair, with its sums; ``index`` is that of the confusion."""
 
     def __init__(self, dict index not None):
         self._index = index
@@ -112,12 +92,18 @@ cdef class NativeConfusionCells:
         return integer(of.correct), integer(of.truth), integer(of.predicted)
 
     def sums(self):
-        """This object, which has the attributes of LabelSums; the ratios are of this call."""
+        """The fields of LabelSums, in its order; the ratios are of this call."""
         if self._wide is NULL:
             self._cells.recompute()
         else:
             self._wide.recompute()
-        return self
+        cdef Sums of = self._cells.sums() if self._wide is NULL else self._wide.sums()
+        return (
+            integer(of.total), integer(of.hits), of.active, of.with_true, of.with_predicted,
+            integer(of.precision), integer(of.recall), integer(of.f1),
+            long_integer(of.true_predicted), long_integer(of.true_squared),
+            long_integer(of.predicted_squared),
+        )
 
     @property
     def total(self):
@@ -128,57 +114,6 @@ cdef class NativeConfusionCells:
     def hits(self):
         """Weight of the events predicted rightly."""
         return integer(self._cells.hits if self._wide is NULL else self._wide.hits)
-
-    @property
-    def active(self):
-        """Number of classes with t + p > 0."""
-        return self._cells.active if self._wide is NULL else self._wide.active
-
-    @property
-    def with_true(self):
-        """Number of classes with t > 0."""
-        return self._cells.with_true if self._wide is NULL else self._wide.with_true
-
-    @property
-    def with_predicted(self):
-        """Number of classes with p > 0."""
-        return self._cells.with_predicted if self._wide is NULL else self._wide.with_predicted
-
-    @property
-    def precision(self):
-        """Σ ⌊2⁶⁴ c / p⌋."""
-        return integer(self._cells.precision if self._wide is NULL else self._wide.precision)
-
-    @property
-    def recall(self):
-        """Σ ⌊2⁶⁴ c / t⌋."""
-        return integer(self._cells.recall if self._wide is NULL else self._wide.recall)
-
-    @property
-    def f1(self):
-        """Σ ⌊2⁶⁴ 2c / (t + p)⌋."""
-        return integer(self._cells.f1 if self._wide is NULL else self._wide.f1)
-
-    @property
-    def true_predicted(self):
-        """Σ t·p."""
-        cdef U256 value = (
-            long_of(self._cells.true_predicted) if self._wide is NULL else long_of(self._wide.true_predicted))
-        return long_integer(value)
-
-    @property
-    def true_squared(self):
-        """Σ t²."""
-        cdef U256 value = (
-            long_of(self._cells.true_squared) if self._wide is NULL else long_of(self._wide.true_squared))
-        return long_integer(value)
-
-    @property
-    def predicted_squared(self):
-        """Σ p²."""
-        cdef U256 value = (
-            long_of(self._cells.predicted_squared) if self._wide is NULL else long_of(self._wide.predicted_squared))
-        return long_integer(value)
 
     @property
     def exact(self):
@@ -205,10 +140,8 @@ cdef class NativeConfusionCells:
         """The index of the label 1, or 0; -1 where it has no event."""
         cdef PyObject* found
         if self._places[positive] < 0:
-            found = PyDict_GetItemWithError(self._index, _ONE if positive else _ZERO)
-            if found is NULL:
-                _forget_miss()
-            else:
+            found = lookup(self._index, _ONE if positive else _ZERO)
+            if found is not NULL:
                 self._places[positive] = <object>found
         return self._places[positive]
 
@@ -217,17 +150,15 @@ cdef class NativeConfusionCells:
         cdef PyObject* found
         if self._replaced:
             return False
-        found = PyDict_GetItemWithError(self._index, y_true)
+        found = lookup(self._index, y_true)
         if found is not NULL:
             i[0] = j[0] = <object>found
             if y_pred is not y_true:
-                found = PyDict_GetItemWithError(self._index, y_pred)
+                found = lookup(self._index, y_pred)
                 if found is not NULL:
                     j[0] = <object>found
         if found is NULL:
-            # New, or not hashable and so no label: the caller finds out which.
-            _forget_miss()
-            return False
+            return False  # new, or not hashable and so no label: the caller finds out which
         return i[0] < self._cells.size() and j[0] < self._cells.size()
 
     # Metrics

@@ -46,16 +46,17 @@ cdef class StateFastPath(WindowFastPath):
     cdef NativeLossTally _losses
     cdef object _counts
     cdef NativeConfusionCells _cells
-    # The cell of the event that was last found ready, where its labels are in the confusion; and
-    # whether the methods of all states count it.
+    # The cell of the event that was last found ready; whether its labels are in the confusion, or
+    # there is none; and whether the methods of all states count it.
     cdef size_t _row
     cdef size_t _column
     cdef bint _found
     cdef bint _by_methods
     cdef bint _binary
     cdef bint _takes_labels
-    # Whether there are states beside those above.
+    # Whether there are states beside those above, and such as are fed by labels or by order.
     cdef bint _more
+    cdef bint _more_labels
     cdef ClassCounter _classes
     cdef LabelRun _run
     # Queues, and the states that they belong to; then states that have methods only.
@@ -68,7 +69,8 @@ cdef class StateFastPath(WindowFastPath):
     cdef tuple _ordered
     cdef tuple _refuse_scores
     cdef tuple _refuse_labels
-    # All states.
+    # All states fed by scores, by labels and by order; None where an event that is not counted in
+    # compiled code is declined.
     cdef tuple _every
     cdef tuple _all_scores
     cdef tuple _all_labels
@@ -78,13 +80,18 @@ cdef class StateFastPath(WindowFastPath):
     cdef tuple _score_fields(self, Event* event)
     cdef tuple _label_fields(self, Event* event)
     cdef bint _find(self, Event* event, size_t* row, size_t* column) except -1
-    cdef bint _at_once(self, Event* event) except -1
-    cdef bint _more_ready(self, Event* event) except -1
+    cdef NativeConfusionCells _readable_cells(self)
+    cdef bint _accepts(self, Event* event) except -1
     cdef int _push(self, tuple queues, tuple states, Event* event, int sign) except -1
     cdef int add_scores(self, Event* event) except -1
     cdef int evict_scores(self, Event* event) except -1
     cdef int add_labels(self, Event* event) except -1
+    cdef int _add_cell(self, Event* event) except -1
+    cdef int _add_labels_to_all(self, Event* event) except -1
     cdef int evict_labels(self, Event* event) except -1
+    cdef int _remove_cell(self, Event* event) except -1
+    cdef int _revert_labels(self, Event* event) except -1
+    cdef bint takes_order(self) noexcept
     cdef int forget_oldest(self, oldest, following) except -1
     cdef bint revert(self, Event* event) except -1
     cdef bint has_room(self, size_t events) noexcept
@@ -103,13 +110,14 @@ cdef class EvaluatorFastPath:
     # Whether events are counted here.
     cdef public bint _fast
     cdef NativeLock _held
+    # From a known label to whether it is the positive one, or to the canonical one of several.
     cdef dict _truth
     cdef bint _binary
     # Whether True and False are labels, and True the positive one.
     cdef bint _of_bools
     cdef bint _true_is_positive
     cdef double _threshold
-    cdef double _tolerance
+    cdef double _tolerance  # of best_label()
     cdef WindowFastPath _total
     # The same, where it is all that there is.
     cdef StateFastPath _alone
@@ -117,6 +125,7 @@ cdef class EvaluatorFastPath:
     cdef list _slices
     # Of the event that was read last, where there are several classes.
     cdef dict _scores
+    # From names of slices and an event's values to the fast path of their window.
     cdef object _locate
     cdef TimelineFields _timeline
     cdef bint _timed

@@ -17,7 +17,6 @@ from cpython.buffer cimport (
 )
 from cpython.datetime cimport datetime, import_datetime
 from cpython.dict cimport PyDict_Copy
-from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -32,6 +31,7 @@ import numpy as np
 
 from streameval.errors import InputError
 from streameval.events.time import EARLIEST, LATEST, TIME_UNITS
+from streameval.states.native.lookup cimport lookup
 from streameval.states.native.event_ring cimport PREDICTED, SCORED, TRUE, NativeEventRing
 from streameval.states.native.native_class_events cimport best_label
 from streameval.states.native.native_confusion cimport MOST_TOTAL
@@ -48,8 +48,7 @@ __all__ = [
 
 
 cdef extern from "Python.h":
-    # Not as Cython has them, which would turn an error into an exception at once.
-    PyObject* lookup "PyDict_GetItemWithError"(object table, object key)
+    # Not as Cython has it, which would turn an error into an exception at once.
     long long as_long_long "PyLong_AsLongLongAndOverflow"(object number, int* overflow)
     object allocate "PyType_GenericAlloc"(type kind, Py_ssize_t size)
 
@@ -57,6 +56,7 @@ cdef extern from "Python.h":
 # Compared by identity: the default weight, and labels as binary states count them.
 cdef object _ONE = 1
 cdef object _ZERO = 0
+cdef NativeConfusionCells _EMPTY = NativeConfusionCells({})
 cdef object _FLOAT64 = np.float64
 cdef object _DATETIME = calendar.datetime
 cdef object _UTC = calendar.UTC
@@ -76,15 +76,6 @@ cdef int64_t _MOST_WEIGHT = <int64_t>1 << 53
 import_datetime()
 
 
-cdef int _forget_miss() except -1:
-    """After a lookup that found nothing: a key that cannot be hashed is no error here."""
-    if PyErr_Occurred() is not NULL:
-        if not PyErr_ExceptionMatches(TypeError):
-            return -1
-        PyErr_Clear()
-    return 0
-
-
 cdef bint _accepted(tuple states, tuple fields) except -1:
     """Whether no state refuses an event of these fields."""
     try:
@@ -102,10 +93,9 @@ cdef int _update(tuple states, tuple fields) except -1:
 
 
 cdef class WindowFastPath:
-    """How a window counts an event.
+    """How a window counts an event that ``ready`` has found countable.
 
-    ``ready`` says whether ``add`` will count it completely, and changes nothing that is counted.
-    Between the two only the timeline reaches the event.
+    Between the two calls only the timeline reaches the event.
     """
 
     cdef bint ready(self, Event* event) except -1:
@@ -122,32 +112,15 @@ cdef class WindowFastPath:
 cdef class StateFastPath(WindowFastPath):
     """Counts events in the states of one set, which calls :meth:`bind` when they change.
 
-    States that are not compiled are counted in by their own methods. The methods named as metrics
-    are those metrics, with the same bits; they return nan where the metric has no value, or has
-    to be read there.
+    The methods named as metrics are those metrics, with the same bits; nan where they have no value
+    or have to be read there.
     """
 
     def bind(
         self, bint binary, ScoreIndexKernel index, NativeLossTally losses, counts,
         ClassCounter classes, LabelRun labels, tuple queued, tuple fed, tuple every, tuple refusing,
     ):  # fmt: skip
-        """Count in these states from now on.
-
-        Args:
-            binary: The task.
-            index: The score index, or None.
-            losses: Counts for the probability sums, or None.
-            counts: The confusion, or None.
-            classes: Counts the scores of several classes, or None.
-            labels: The run of true labels, or None.
-            queued: States fed by scores and states fed by labels, of whose queues events are
-                counted later.
-            fed: Further states fed by scores, by labels and by the order of events.
-            every: All states fed by each; none where an event that is not counted in compiled
-                code is declined.
-            refusing: States fed by scores and by labels whose ``check`` may refuse: of ``fed``,
-                and of all.
-        """
+        """Count in these states from now on: see the attributes."""
         self._binary = binary
         self._index = index
         self._losses = losses
@@ -161,11 +134,11 @@ cdef class StateFastPath(WindowFastPath):
         self._scored, self._labelled, self._ordered = fed
         self._every = every
         self._refuse_scores, self._refuse_labels, self._all_scores, self._all_labels = refusing
-        self._takes_labels = counts is not None or labels is not None or bool(
-            queued[1] or fed[1] or fed[2]
-        )
-        self._more = classes is not None or labels is not None or any(queued) or any(fed)
+        self._more_labels = labels is not None or bool(queued[1] or fed[1] or fed[2])
+        self._more = self._more_labels or classes is not None or any(queued) or any(fed)
+        self._takes_labels = counts is not None or self._more_labels
         self._cells = None
+        self._found = counts is None
 
     cdef NativeConfusionCells _current_cells(self):
         """The compiled cells of the confusion; None where it has others."""
@@ -177,6 +150,11 @@ cdef class StateFastPath(WindowFastPath):
             if self._cells is not None and self._cells._replaced:
                 self._cells = None  # in integers of another size
         return self._cells
+
+    cdef NativeConfusionCells _readable_cells(self):
+        """The same, or cells of which each metric is nan."""
+        cells = self._current_cells()
+        return _EMPTY if cells is None else cells
 
     cdef object _true(self, Event* event):
         """The true label, as the states count it."""
@@ -212,42 +190,44 @@ cdef class StateFastPath(WindowFastPath):
         return True
 
     cdef bint ready(self, Event* event) except -1:
+        # Index, losses and confusion may take an event of whole weight in compiled code.
+        cdef ScoreIndexKernel index = self._index
+        cdef bint at_once = event.weight != 0
+        if at_once and event.scored:
+            if index is not None and not (
+                index._plain
+                and index._tree_total(event.positive) <= MOST_TOTAL - <uint64_t>event.weight
+            ):
+                at_once = False
+            elif self._losses is not None:
+                at_once = self._losses.ready(event.weight)
+        if at_once and self._counts is not None:
+            if (self._cells is None or self._cells._replaced) and self._current_cells() is None:
+                at_once = False
+            elif self._cells._cells.total > MOST_TOTAL - <uint64_t>event.weight:
+                at_once = False
+            else:
+                self._found = self._find(event, &self._row, &self._column)
+        self._by_methods = not at_once
+        if (
+            self._by_methods or self._more_labels or not self._found
+            or (event.scored and self._more)
+        ):
+            return self._accepts(event)
+        return event.scored or self._takes_labels
+
+    cdef bint _accepts(self, Event* event) except -1:
+        """Whether the states that are called by their methods take an event."""
         if not (event.scored or self._takes_labels):
             return False
-        self._by_methods = event.weight == 0 or not self._at_once(event)
         if self._by_methods:
             return (
                 self._every is not None
                 and (not event.scored or _accepted(self._all_scores, self._score_fields(event)))
                 and _accepted(self._all_labels, self._label_fields(event))
             )
-        if self._counts is not None and not self._found:
-            if not _accepted((self._counts,), self._label_fields(event)):
-                return False
-        return not self._more or self._more_ready(event)
-
-    cdef bint _at_once(self, Event* event) except -1:
-        """Whether index, losses and confusion take an event of whole weight in compiled code."""
-        cdef ScoreIndexKernel index = self._index
-        if event.scored:
-            if index is not None and not (
-                index._plain
-                and index._tree_total(event.positive) <= MOST_TOTAL - <uint64_t>event.weight
-            ):
-                return False
-            if self._losses is not None and not self._losses.ready(event.weight):
-                return False
-        if self._counts is None:
-            return True
-        if self._cells is None or self._cells._replaced:
-            if self._current_cells() is None:
-                return False
-        if self._cells._cells.total > MOST_TOTAL - <uint64_t>event.weight:
+        if not self._found and not _accepted((self._counts,), self._label_fields(event)):
             return False
-        self._found = self._find(event, &self._row, &self._column)
-        return True
-
-    cdef bint _more_ready(self, Event* event) except -1:
         if event.scored:
             if self._classes is not None and not self._classes.ready(
                 <object>event.y_true, <object>event.y_pred, <object>event.proba,
@@ -317,27 +297,36 @@ cdef class StateFastPath(WindowFastPath):
 
     cdef int add_labels(self, Event* event) except -1:
         """Count the labels of the event, which was the last one that was found ready."""
+        if self._by_methods or self._more_labels or not self._found:
+            return self._add_labels_to_all(event)
+        if self._counts is not None:
+            self._add_cell(event)
+        return 0
+
+    cdef int _add_cell(self, Event* event) except -1:
+        if event.weight == 1:  # without products of 128 bits
+            self._cells._cells.add(self._row, self._column, 1)
+        else:
+            self._cells._cells.add(self._row, self._column, event.weight)
+        return 0
+
+    cdef int _add_labels_to_all(self, Event* event) except -1:
         if self._by_methods:
             _update(self._every[1], self._label_fields(event))
             _update(self._every[2], (self._true(event),))
             return 0
-        if self._counts is not None:
-            if self._found:
-                if event.weight == 1:  # without products of 128 bits
-                    self._cells._cells.add(self._row, self._column, 1)
-                else:
-                    self._cells._cells.add(self._row, self._column, event.weight)
-            else:
-                self._counts.update(*self._label_fields(event))
-        if self._more:
-            if self._label_queues:
-                self._push(self._label_queues, self._queued_labels, event, 1)
-            if self._labelled:
-                _update(self._labelled, self._label_fields(event))
-            if self._run is not None:
-                self._run.follow(self._true(event))
-            if self._ordered:
-                _update(self._ordered, (self._true(event),))
+        if not self._found:
+            self._counts.update(*self._label_fields(event))
+        elif self._counts is not None:
+            self._add_cell(event)
+        if self._label_queues:
+            self._push(self._label_queues, self._queued_labels, event, 1)
+        if self._labelled:
+            _update(self._labelled, self._label_fields(event))
+        if self._run is not None:
+            self._run.follow(self._true(event))
+        if self._ordered:
+            _update(self._ordered, (self._true(event),))
         return 0
 
     cdef int evict_labels(self, Event* event) except -1:
@@ -345,20 +334,31 @@ cdef class StateFastPath(WindowFastPath):
         cdef size_t row = 0, column = 0
         if self._counts is not None:
             self._find(event, &row, &column)
-            if self._cells._cells.cell(row, column) > <uint64_t>event.weight:
-                if event.weight == 1:
-                    self._cells._cells.add(row, column, -1)
-                else:
-                    self._cells._cells.add(row, column, -event.weight)
+            if self._cells._cells.cell(row, column) <= <uint64_t>event.weight:
+                self._remove_cell(event)
+            elif event.weight == 1:
+                self._cells._cells.add(row, column, -1)
             else:
-                # The cell, and perhaps a label, is removed.
-                self._counts.revert(*self._label_fields(event))
-        if self._more:
+                self._cells._cells.add(row, column, -event.weight)
+        if self._more_labels:
             if self._label_queues:
                 self._push(self._label_queues, self._queued_labels, event, -1)
-            for state in self._labelled:
-                state.revert(*self._label_fields(event))
+            self._revert_labels(event)
         return 0
+
+    cdef int _remove_cell(self, Event* event) except -1:
+        """Remove the cell of an event, and perhaps a label."""
+        self._counts.revert(*self._label_fields(event))
+        return 0
+
+    cdef int _revert_labels(self, Event* event) except -1:
+        for state in self._labelled:
+            state.revert(*self._label_fields(event))
+        return 0
+
+    cdef bint takes_order(self) noexcept:
+        """Whether :meth:`forget_oldest` has to be called."""
+        return self._more_labels and (self._run is not None or bool(self._ordered))
 
     cdef int forget_oldest(self, oldest, following) except -1:
         """Have states that depend on the order drop the first event, before the following one."""
@@ -409,14 +409,7 @@ cdef class StateFastPath(WindowFastPath):
         return self._index.auc()
 
     def roc_auc_interval(self, double factor, uint64_t fewest, level, type kind):
-        """DeLong's interval of the AUC, or None where Python has to compute it.
-
-        Args:
-            factor: How many standard errors it is wide to each side.
-            fewest: Least weight of each class.
-            level: That of the interval.
-            kind: The type of an interval, a tuple.
-        """
+        """DeLong's interval of the AUC, a tuple of type ``kind``; None where Python has to compute it."""
         cdef double ends[3]
         cdef tuple fields
         cdef object made
@@ -433,40 +426,31 @@ cdef class StateFastPath(WindowFastPath):
         return made
 
     def accuracy(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.accuracy()
+        return self._readable_cells().accuracy()
 
     def precision_macro(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.precision_macro()
+        return self._readable_cells().precision_macro()
 
     def recall_macro(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.recall_macro()
+        return self._readable_cells().recall_macro()
 
     def f1_macro(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.f1_macro()
+        return self._readable_cells().f1_macro()
 
     def matthews_corrcoef(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.matthews_corrcoef()
+        return self._readable_cells().matthews_corrcoef()
 
     def cohen_kappa(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.cohen_kappa()
+        return self._readable_cells().cohen_kappa()
 
     def precision(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.precision_of_positive()
+        return self._readable_cells().precision_of_positive()
 
     def recall(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.recall_of_positive()
+        return self._readable_cells().recall_of_positive()
 
     def f1(self):
-        cdef NativeConfusionCells cells = self._current_cells()
-        return NAN if cells is None else cells.f1_of_positive()
+        return self._readable_cells().f1_of_positive()
 
     def log_loss(self):
         return NAN if self._losses is None else self._losses.log_loss()
@@ -480,15 +464,7 @@ cdef class StateFastPath(WindowFastPath):
 
 @cython.final
 cdef class LastFastPath(WindowFastPath):
-    """Counts events in a window of the last n: by its compiled ring, or its deque of events.
-
-    Args:
-        window: Has the ring or the deque as ``_ring``.
-        most: How many events are kept.
-        ring: The compiled ring, or None.
-        states: Those of the window.
-        binary: The task.
-    """
+    """Counts events in a window of the last n: by its compiled ring, or its deque of events."""
 
     cdef object _window
     cdef size_t _most
@@ -511,15 +487,13 @@ cdef class LastFastPath(WindowFastPath):
         return self._states.ready(event) and not self._states._by_methods
 
     cdef int add(self, Event* event) except -1:
-        if self._ring is not None and self._window._ring is self._ring:
-            return self._add_to_ring(event)
-        return self._add_to_deque(event)
-
-    cdef int _add_to_ring(self, Event* event) except -1:
         cdef NativeEventRing ring = self._ring
-        cdef bint full = ring._ring.size() >= self._most
         cdef Event old
         cdef uint8_t flags
+        cdef bint full, same = False
+        if ring is None or self._window._ring is not ring:
+            return self._add_to_deque(event)
+        full = ring._ring.size() >= self._most
         ring._ring.reserve(1)
         if full:
             flags = ring._ring.flags(0)
@@ -528,7 +502,8 @@ cdef class LastFastPath(WindowFastPath):
             old.scored = flags & SCORED != 0
             old.score = ring._ring.score(0)
             old.weight, old.given = 1, <PyObject*>_ONE
-        self._count(event, &old if full else NULL)
+            same = old.positive == event.positive and old.predicted == event.predicted
+        self._count(event, &old if full else NULL, same)
         if full:
             ring._ring.drop(1)
         ring._ring.push(
@@ -541,15 +516,18 @@ cdef class LastFastPath(WindowFastPath):
 
     cdef int _add_to_deque(self, Event* event) except -1:
         cdef Event old
+        cdef bint same
+        cdef tuple added
         cdef StateFastPath states = self._states
         events = self._window._ring
-        score = None
-        if event.scored:
-            score = event.score if self._binary else <object>event.proba
-        true, predicted, weight = states._label_fields(event)
-        added = (true, predicted, score, weight)
+        if self._binary:
+            true, predicted, weight = states._label_fields(event)
+            added = (true, predicted, event.score if event.scored else None, weight)
+        else:
+            score = <object>event.proba if event.scored else None
+            added = (<object>event.y_true, <object>event.y_pred, score, <object>event.given)
         if <size_t>len(events) < self._most:
-            self._count(event, NULL)
+            self._count(event, NULL, False)
             events.append(added)
             return 0
         true, predicted, score, weight = events[0]
@@ -562,31 +540,24 @@ cdef class LastFastPath(WindowFastPath):
         else:
             old.y_true, old.y_pred, old.proba = <PyObject*>true, <PyObject*>predicted, <PyObject*>score
         old.weight, old.given = weight, <PyObject*>weight
-        self._count(event, &old)
+        same = old.weight == event.weight and (true is added[0] or true == added[0]) and (
+            predicted is added[1] or predicted == added[1]
+        )
+        self._count(event, &old, same)
         events.append(added)
         events.popleft()
-        states.forget_oldest(true, events[0][0])
+        if states.takes_order():
+            states.forget_oldest(true, events[0][0])
         return 0
 
-    cdef int _count(self, Event* event, Event* old) except -1:
-        """Count an event, and the one less that it replaces."""
+    cdef int _count(self, Event* event, Event* old, bint same) except -1:
+        """Count an event, and the one less that it replaces; often one of the same labels."""
         cdef StateFastPath states = self._states
-        cdef bint same
         if event.scored:
             states.add_scores(event)
         if old is not NULL and old.scored:
             states.evict_scores(old)
-        # The new event's labels often equal the old one's.
-        if self._binary:
-            same = old is not NULL and (
-                old.positive == event.positive and old.predicted == event.predicted
-            )
-        else:
-            same = old is not NULL and (
-                <object>old.y_true == <object>event.y_true
-                and <object>old.y_pred == <object>event.y_pred
-            )
-        if same and not states._more and old.weight == event.weight:
+        if same and not states._more_labels:
             return 0
         states.add_labels(event)
         if old is not NULL:
@@ -595,21 +566,13 @@ cdef class LastFastPath(WindowFastPath):
 
 
 cdef class PanesFastPath(WindowFastPath):
-    """The compiled part of a window of panes: counts events of the newest one.
-
-    A base class, because both change the merge, and compiled code looks at it with each event.
-
-    Attributes:
-        buckets: The state sets of the panes, of which the newest is not frozen.
-        _timeline: Has the number of the newest pane.
-        _merged: The merge of the panes inside, or None.
-        _merged_at: Number of the newest pane when the window last followed the timeline.
-        _read_at: The same when the merge was last read.
-    """
+    """The base class of a window of panes: counts events of the newest pane."""
 
     cdef public object buckets
     cdef dict _sets
     cdef public TimelineFields _timeline
+    # The merge of the panes inside, or None; the newest pane when the window last followed the
+    # timeline, and when the merge was last read.
     cdef public object _merged
     cdef object _at
     cdef public object _read_at
@@ -643,8 +606,6 @@ cdef class PanesFastPath(WindowFastPath):
             self._advance()
         if not event.begins:
             found = lookup(self._sets, <object>event.bucket)
-            if found is NULL:
-                _forget_miss()
         if found is NULL:
             self._opened = pane = self.buckets.read(event.number)
         else:
@@ -677,12 +638,7 @@ cdef class PanesFastPath(WindowFastPath):
 
 @cython.final
 cdef class MergeReader:
-    """A metric of the merge of a window's panes, which is brought up to date.
-
-    Args:
-        window: Its method ``current`` does so.
-        metric: The name of a method of :class:`StateFastPath`.
-    """
+    """A metric of the merge of a window's panes, which is brought up to date."""
 
     cdef PanesFastPath _window
     cdef str _metric
@@ -727,10 +683,7 @@ cdef StateFastPath _path_of(state_set):
 
 
 cdef class TimelineFields:
-    """What compiled code knows of the timeline of an evaluator's windows.
-
-    A base class, because both change it with each event.
-    """
+    """The base class of the timeline: the fields that both change with each event."""
 
     @property
     def latest(self):
@@ -744,33 +697,17 @@ cdef class TimelineFields:
 
 
 cdef class EvaluatorFastPath:
-    """The compiled part of an evaluator: what is called with each event.
+    """The base class of an evaluator, with the methods that are called for each event.
 
-    A base class, because Python calls a method, and ``ev[name]`` above all, without a frame only
-    where it is a compiled type's.
+    Python calls a method, and ``ev[name]`` above all, without a frame only where it is that of
+    a compiled type.
     """
 
     def _bind(
         self, NativeLock lock, dict truth, bint binary, double threshold, double tolerance,
         WindowFastPath total, dimensions, locate, timeline, time_unit, bint timed,
     ):  # fmt: skip
-        """Count in these windows from now on; without a lock or a window, nothing.
-
-        Args:
-            lock: Held meanwhile.
-            truth: From a known label to whether it is the positive one, or to the canonical one
-                of several; shared with the input, which adds labels.
-            binary: The task.
-            threshold: Binary: a score of at least this is predicted positive.
-            tolerance: Several classes: of :func:`best_label`.
-            total: That of all events.
-            dimensions: Tuples of the names of slices.
-            locate: From such a tuple, and the values of an event, to the fast path of their window
-                where it is open.
-            timeline: Of all windows, or None.
-            time_unit: Of numeric event times, or None.
-            timed: Whether windows take event times.
-        """
+        """Count in these windows from now on: see the attributes. Without a lock or a window, nothing."""
         self._readers = {}
         self._held = lock
         self._truth = truth
@@ -914,10 +851,7 @@ cdef class EvaluatorFastPath:
             if label is False:
                 return not self._true_is_positive
         found = lookup(self._truth, label)
-        if found is NULL:
-            _forget_miss()
-            return -1
-        return <object>found is True
+        return -1 if found is NULL else <object>found is True
 
     cdef bint _read(self, Event* event, y_true, y_pred, score, proba, weight) except -1:
         """Write the event of these arguments; False where Python has to validate them."""
@@ -940,21 +874,15 @@ cdef class EvaluatorFastPath:
                 return False
         event.scored = False
         if not self._binary:
-            found = lookup(self._truth, y_true)
-            if found is NULL:
-                _forget_miss()
+            event.y_true = lookup(self._truth, y_true)
+            if event.y_true is NULL:
                 return False
-            event.y_true = found
             if score is not None or proba is not None:
                 return self._read_scores(event, y_pred, score, proba)
             if y_pred is None:
                 return False
-            found = lookup(self._truth, y_pred)
-            event.y_pred = found
-            if found is NULL:
-                _forget_miss()
-                return False
-            return True
+            event.y_pred = lookup(self._truth, y_pred)
+            return event.y_pred is not NULL
         event.score = 0.0
         truth = self._truth_of(y_true)
         if truth < 0:
@@ -995,7 +923,6 @@ cdef class EvaluatorFastPath:
         if y_pred is not None:
             found = lookup(self._truth, y_pred)
             if found is NULL:
-                _forget_miss()
                 return False
         # The caller may change its own.
         self._scores = PyDict_Copy(<dict>score)
@@ -1048,14 +975,10 @@ cdef class EvaluatorFastPath:
             values = []
         for name in names:
             found = lookup(slices, name)
-            if found is NULL:
-                _forget_miss()
-                key = None
-            else:
-                key = <object>found
-                # True and 1.0 equal 1, and would find it.
-                if key is not None and type(key) is not str and type(key) is not int:
-                    return None
+            key = None if found is NULL else <object>found
+            # True and 1.0 equal 1, and would find it.
+            if key is not None and type(key) is not str and type(key) is not int:
+                return None
             if values is not None:
                 values.append(key)
         if values is not None:
@@ -1063,7 +986,6 @@ cdef class EvaluatorFastPath:
         found = lookup(known, key)
         if found is not NULL:
             return <WindowFastPath>found
-        _forget_miss()
         try:
             window = self._locate(names, (key,) if values is None else key)
         except InputError:
@@ -1190,7 +1112,6 @@ cdef class EvaluatorFastPath:
             return None
         found = lookup(self._readers, key)
         if found is NULL:
-            _forget_miss()
             return None
         read = <object>found
         self._held.enter()

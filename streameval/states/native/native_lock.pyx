@@ -26,20 +26,7 @@ __all__ = ["NativeLock"]
 
 @cython.final
 cdef class NativeLock:
-    """A lock that its owner may take again, with the contract of :class:`threading.RLock`.
-
-    A thread that was woken and found the lock taken again is the next to have it: it waits
-    for one call of another thread after that, not for a pause between them.
-
-    Cost:
-        Some integer operations while one thread uses it; ``threading.RLock`` needs the
-        system's lock each time.
-
-    >>> lock = NativeLock()
-    >>> with lock, lock:
-    ...     print("held")
-    held
-    """
+    """A lock with the contract of :class:`threading.RLock`, fair to a thread that was woken."""
 
     def __cinit__(self):
         self.renew()
