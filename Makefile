@@ -266,6 +266,7 @@ SANITIZED := \
   tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
+  tests/properties/test_laws_score_index.py \
   tests/properties/test_sorted_batches.py \
   tests/unit/test_fast_path.py \
   tests/unit/test_fading.py \

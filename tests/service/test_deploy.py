@@ -238,6 +238,7 @@ class Contained:
         return [json.loads(line) for line in log.splitlines()]
 
 
+@pytest.mark.heavy
 def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
     tmp_path: Path, broker: Broker, postgres: Postgres
 ) -> None:
