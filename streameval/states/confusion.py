@@ -336,12 +336,13 @@ class ConfusionCounts:
 
     def add_whole(self, y_true: object, y_pred: object, weight: Weight) -> None:
         """:meth:`update` with a weight that is not checked; a negative one removes it."""
-        i, j = self._find(y_true, "y_true"), self._find(y_pred, "y_pred")
-        if i is None or j is None:
-            true, predicted = canonical_label(y_true), canonical_label(y_pred)
-            self._add([true], [predicted], [(0, 0, weight)], None)
-        else:
-            self._count_one(i, j, weight)
+        try:
+            i, j = self._index[y_true], self._index[y_pred]
+        except (KeyError, TypeError):
+            true, predicted = canonical_label(y_true, "y_true"), canonical_label(y_pred, "y_pred")
+            self.check(true, predicted)
+            i, j = self._label_index.add(true), self._label_index.add(predicted)
+        self._count_one(i, j, weight)
 
     def revert(self, y_true: object, y_pred: object, weight: Weight = 1) -> None:
         """Remove one earlier event, exactly.
