@@ -161,7 +161,7 @@ static: $(VENV)/.stamp-check-test scripts  ## linters and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-check: static test  ## linters, types and tests
+check: static test-all  ## linters, types and every test
 
 # Warnings are errors: a link or an anchor without a target, a name that is not documented.
 # The pages' examples have run before; those of the engines run in test-engines.

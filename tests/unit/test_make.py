@@ -21,7 +21,7 @@ from benchmarks.timing import NO_TARGET, Row
 ROOT = Path(__file__).parents[2]
 
 _ELSEWHERE = {
-    "check": "static and test",
+    "check": "static and test-all",
     "bench": "bench-quick",
     "scripts": "static",
     "test-fast": "test-pythons",
