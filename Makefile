@@ -1,7 +1,7 @@
 # Each target makes the virtual environment .venv and fills it from the package
 # index. Needs Python 3.11 or newer and, for the compiled parts, a C++ compiler
 # (without one the portable parts are used). In an environment of your own,
-# `pip install -e '.[test]'` and `pytest` do the same as `make test`.
+# `pip install -e '.[test]'` and `pytest` do the same as `make test-all`.
 
 PYTHON ?= python3
 # Where a Python of that name is: a version manager's shim is on PATH and does not run while its
@@ -22,7 +22,7 @@ OLDEST := .venv-oldest
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: docs test-oldest man wheel mutants coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: docs test-oldest man wheel mutants coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-all test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -83,7 +83,10 @@ demo: $(VENV)/.stamp-demo  ## replay real streams through online models and eval
 # takes from the other when it is through.
 PARALLEL := -n 2 --dist worksteal
 
-test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the whole test suite; PROFILE=thorough for all examples of properties
+test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## every test but the heavy ones; PROFILE=thorough for all examples of properties
+	$(BIN)/python -m pytest $(PARALLEL) -q $(if $(PROFILE),--hypothesis-profile=$(PROFILE)) -m "not heavy"
+
+test-all: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the same with builds, browsers, brokers and kills, as CI runs it
 	$(BIN)/python -m pytest $(PARALLEL) -q $(if $(PROFILE),--hypothesis-profile=$(PROFILE))
 
 # The tests of single classes and of laws, less the slow ones, with few Hypothesis examples.
@@ -100,11 +103,11 @@ $(MAKE) PYTHON=python3.$(1) VENV=$(if $(filter $(MAIN),$(1)),$(VENV),$(VENV)-3.$
 
 endef
 
-test-pythons:  ## test-fast on every Python from 3.11 on that is here; demo and test on the newest
+test-pythons:  ## test-fast on every Python from 3.11 on that is here; demo and test-all on the newest
 	$(eval minors := $(or $(MINORS),$(MAIN)))
-	$(foreach minor,$(minors),$(call on-python,$(minor),$(if $(filter $(lastword $(minors)),$(minor)),demo test,test-fast)))
+	$(foreach minor,$(minors),$(call on-python,$(minor),$(if $(filter $(lastword $(minors)),$(minor)),demo test-all,test-fast)))
 
-# Compiled code and the reference code are compared by all examples in `make test`. What is seen here
+# Compiled code and the reference code are compared by all examples in `make test-all`. What is seen here
 # is whether the whole goes well where nothing is compiled: frozen bytes, laws, the texts of errors,
 # one evaluation of files and one run.
 WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_state.py \
@@ -159,7 +162,7 @@ static: $(VENV)/.stamp-check-test scripts  ## linters and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-check: static test  ## linters, types and tests
+check: static test-all  ## linters, types and every test
 
 # Warnings are errors: a link or an anchor without a target, a name that is not documented.
 # The pages' examples have run before; those of the engines run in test-engines.
@@ -264,6 +267,7 @@ SANITIZED := \
   tests/properties/test_delong_sums.py \
   tests/properties/test_fading_sums.py \
   tests/properties/test_fraction_weights.py \
+  tests/properties/test_laws_score_index.py \
   tests/properties/test_sorted_batches.py \
   tests/unit/test_fast_path.py \
   tests/unit/test_fading.py \

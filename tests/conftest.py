@@ -39,6 +39,9 @@ if "TMPDIR" not in os.environ and _has_room(_MEMORY):
     os.environ["TMPDIR"] = _MEMORY
     tempfile.tempdir = None  # pytest has looked for it before
 
+_HEAVY = {"broker", "browser"}
+"""Tests with these markers are `heavy` as well."""
+
 
 def folder_of(item: pytest.Item) -> str:
     """The marker of a test: the folder of tests/ that its module lies in."""
@@ -52,9 +55,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Modules that are slow as a whole come first, so that no worker waits for them at the end.
     """
     most = most_examples()
-    items.sort(key=lambda item: "slow" not in _marks_of_module(item))
+    items.sort(key=lambda item: _marks_of_module(item).isdisjoint({"slow", "heavy"}))
     for item in items:
         item.add_marker(folder_of(item))
+        if not _HEAVY.isdisjoint(mark.name for mark in item.iter_markers()):
+            item.add_marker("heavy")
         if most is not None:
             limit_examples(item, most)
 

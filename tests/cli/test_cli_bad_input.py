@@ -19,9 +19,6 @@ from streameval.records import chunk, record_counter
 from tests.cli.test_cli_evaluate import write_jsonl, written
 from tests.support.command_runs import COMMAND, Command, own_process
 
-pytestmark = pytest.mark.backend_independent
-
-
 BINARY = ("--y-true", "label", "--score", "score")
 SKIP = ("--on-bad", "skip", "--max-bad", "1")
 GOOD = b'{"label": 1, "score": 0.75}\n{"label": 0, "score": 0.25}\n'

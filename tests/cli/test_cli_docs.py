@@ -15,8 +15,6 @@ import pytest
 
 from streameval.cli import main
 
-pytestmark = pytest.mark.backend_independent
-
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("command-line.md", "reading-files.md", "saved-states.md")
 """In the order in which they run, in one directory."""

@@ -95,7 +95,7 @@ def test_values_are_scikit_learns(run: Command, tmp_path: Path) -> None:
     assert "bad_records" not in result
 
 
-def test_several_files_a_pattern_and_stdin_are_one_stream(tmp_path: Path) -> None:
+def test_several_files_a_pattern_and_stdin_are_one_stream(run: Command, tmp_path: Path) -> None:
     events = binary_events()
     whole = write_jsonl(tmp_path / "whole.jsonl", events)
     parts = [
@@ -106,11 +106,11 @@ def test_several_files_a_pattern_and_stdin_are_one_stream(tmp_path: Path) -> Non
     parts[2].write_bytes(
         gzip.compress(write_jsonl(tmp_path / "x.jsonl", events[250:]).read_bytes())
     )
-    once = own_process("evaluate", whole, *BINARY)
+    once = run("evaluate", whole, *BINARY)
     assert once.code == 0
     assert once.out == expected(events, y_true="label", score="score")
-    assert own_process("evaluate", *parts, *BINARY) == once
-    assert own_process("evaluate", tmp_path / "part-*", *BINARY) == once
+    assert run("evaluate", *parts, *BINARY) == once
+    assert run("evaluate", tmp_path / "part-*", *BINARY) == once
     assert own_process("evaluate", "-", *BINARY, stdin=whole.read_bytes()) == once
     table = write_csv(tmp_path / "all.csv", events).read_bytes()
     assert own_process("evaluate", "-", "--input-format", "csv", *BINARY, stdin=table) == once

@@ -15,7 +15,6 @@ from streameval.service.config.evaluators import evaluator_of
 from streameval.service.config.load import load_settings, settings_from_text
 from tests.support.command_runs import Command
 
-pytestmark = pytest.mark.backend_independent
 TEMPLATE = template()
 
 

@@ -21,8 +21,6 @@ from streameval.plots import DISPLAYS
 from tests.cli.test_cli_evaluate import binary_events, write_jsonl
 from tests.support.command_runs import Command
 
-pytestmark = pytest.mark.backend_independent
-
 SCORED = ("--y-true", "label", "--score", "score")
 
 

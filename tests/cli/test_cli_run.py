@@ -27,8 +27,6 @@ from streameval.service.store.store import read_store
 from streameval.state_files.codec import decompressed
 from tests.support.command_runs import COMMAND, Command, Result, in_process, own_process
 
-pytestmark = pytest.mark.backend_independent
-
 CONFIG = """
 [evaluator]
 slices = ["country"]

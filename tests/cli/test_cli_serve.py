@@ -24,8 +24,6 @@ from streameval.service.store.store import read_store
 from streameval.service.upkeep.backup import back_up, restore
 from tests.support.command_runs import Command, in_process
 
-pytestmark = pytest.mark.backend_independent
-
 CONFIG = """
 store = "run.db"
 [fields]

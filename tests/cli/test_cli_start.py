@@ -12,8 +12,6 @@ import pytest
 
 from tests.support.command_runs import Command
 
-pytestmark = pytest.mark.backend_independent
-
 # Packages of extras, and modules of the standard library that only a run needs.
 OPTIONAL = {
     "confluent_kafka",

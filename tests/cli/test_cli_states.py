@@ -11,7 +11,7 @@ import pytest
 
 import streameval as se
 from streameval.state_files.codec import decompressed
-from tests.support.command_runs import Command, own_process
+from tests.support.command_runs import Command
 
 BINARY = ("--y-true", "label", "--score", "score")
 
@@ -31,18 +31,15 @@ def shards(folder: Path, *, text: bool = False) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("format", ["table", "json", "markdown"])
-def test_merged_shards_print_the_report_of_the_whole(tmp_path: Path, format: str) -> None:
-    paths = shards(tmp_path)
-    for path in paths[:2]:
-        result = own_process("evaluate", path, *BINARY, "--save", path.with_suffix(".state"))
-        assert result.code == 0
-    merged = own_process(
-        "merge", *(path.with_suffix(".state") for path in paths[:2]), "--format", format
-    )
-    whole = own_process("evaluate", *paths[:2], *BINARY, "--format", format)
-    assert merged == whole
-    assert whole.code == 0
+def test_merged_shards_print_the_report_of_the_whole(run: Command, tmp_path: Path) -> None:
+    paths = shards(tmp_path)[:2]
+    states = [path.with_suffix(".state") for path in paths]
+    for path, state in zip(paths, states, strict=True):
+        assert run("evaluate", path, *BINARY, "--save", state).code == 0
+    for form in ("table", "json", "markdown"):
+        whole = run("evaluate", *paths, *BINARY, "--format", form)
+        assert run("merge", *states, "--format", form) == whole
+        assert whole.code == 0
 
 
 def test_merged_states_can_be_saved_reported_and_are_the_same_bytes(

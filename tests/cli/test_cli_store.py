@@ -13,8 +13,6 @@ from streameval.evaluator.evaluator import load
 from streameval.service.store.store import open_store
 from tests.support.command_runs import Command, in_process
 
-pytestmark = pytest.mark.backend_independent
-
 CONFIG = """
 [fields]
 score = "score"

@@ -164,6 +164,7 @@ def backups_under_load(directory: Path, count: int) -> int:
     return events
 
 
+@pytest.mark.heavy
 def test_backups_under_load_have_every_answered_post_once(tmp_path: Path) -> None:
     assert backups_under_load(tmp_path, 4) > 0
 

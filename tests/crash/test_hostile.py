@@ -17,6 +17,8 @@ from tests.crash.kill_runs import Life, living, read_so_far, wait_for
 from tests.support.brokers import running_broker
 from tests.support.hostile import CONFIG, good, hostile
 
+pytestmark = pytest.mark.heavy
+
 _RUN = ("-m", "streameval.cli", "run", "run.toml")
 _MOST_GROWTH = 48 * 1024
 """KiB: loose, for the allocator's sake; 10,000 records kept would be several times as much."""

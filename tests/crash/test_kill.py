@@ -14,6 +14,8 @@ from tests.crash.kill_outcome import differences
 from tests.crash.kill_runs import SOURCES, kill_runs
 from tests.support.brokers import running_broker
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.mark.parametrize(
     "source",

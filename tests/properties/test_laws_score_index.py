@@ -1,7 +1,8 @@
-"""The laws of every state, kept by the score index."""
+"""The laws of every state, kept by both score indices."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
@@ -9,6 +10,12 @@ from hypothesis import strategies as st
 
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from tests.support.laws import LAWS, StateSpec, check_law, columns
+
+KINDS = {"portable": ReferenceScoreIndex}
+with contextlib.suppress(ImportError):  # where none was compiled
+    from streameval.states.ranking.compiled_index import NativeScoreIndex
+
+    KINDS["native"] = NativeScoreIndex
 
 HALF = 0.5
 # Few enough to tie often; neighbours in the last bit, subnormals and both ends.
@@ -21,10 +28,10 @@ scores = st.one_of(
 )
 
 
-def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateSpec:
+def spec(kind: str, name: str, weights: st.SearchStrategy[float], **more: object) -> StateSpec:
     return StateSpec(
-        name=name,
-        empty=ReferenceScoreIndex,
+        name=f"{kind}, {name}",
+        empty=KINDS[kind],
         events=st.tuples(st.booleans(), scores, weights),
         update=lambda state, event: state.update(*event),
         update_many=lambda state, events: state.update_many(*columns(events, 3)),
@@ -41,14 +48,20 @@ def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateS
 
 
 SPECS = [
-    spec("unit weights", st.just(1)),
-    spec("whole weights", st.sampled_from([1, 2, 3, 5, 2**40, 2**53])),
-    # Weights that add without rounding, so that every order gives the same bits.
-    spec(
-        "fractions",
-        st.sampled_from([1, 0.5, 1.5, 2]),
-        excused={"revert": "float sums cannot be undone exactly"},
-    ),
+    made
+    for kind in KINDS
+    for made in (
+        spec(kind, "unit weights", st.just(1)),
+        # Of one, two, four and eight bytes, as the compiled index keeps them.
+        spec(kind, "whole weights", st.sampled_from([1, 2, 3, 5, 300, 70_000, 2**40, 2**53])),
+        # Weights that add without rounding, so that every order gives the same bits.
+        spec(
+            kind,
+            "fractions",
+            st.sampled_from([1, 0.5, 1.5, 2]),
+            excused={"revert": "float sums cannot be undone exactly"},
+        ),
+    )
 ]
 
 

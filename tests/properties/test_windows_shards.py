@@ -30,10 +30,6 @@ WINDOWS = [
 ]
 
 
-def by_hash(items: list[Item], rng: np.random.Generator) -> list[int]:
-    return [hash((item.time, str(item.y_true))) % SHARDS for item in items]
-
-
 def by_time(items: list[Item], rng: np.random.Generator) -> list[int]:
     return [n * SHARDS // len(items) for n in range(len(items))]
 
@@ -42,7 +38,7 @@ def at_random(items: list[Item], rng: np.random.Generator) -> list[int]:
     return rng.integers(0, SHARDS, len(items)).tolist()
 
 
-@pytest.mark.parametrize("split", [by_hash, by_time, at_random])
+@pytest.mark.parametrize("split", [by_time, at_random])
 @pytest.mark.parametrize("window", WINDOWS, ids=repr)
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_the_bits_of_the_unsharded_run(

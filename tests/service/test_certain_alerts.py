@@ -37,8 +37,6 @@ from streameval.uncertainty.differences import difference
 from streameval.uncertainty.proportions import wilson
 from tests.support.published_sample import published
 
-pytestmark = pytest.mark.backend_independent
-
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 

@@ -19,8 +19,6 @@ from streameval.demo.replay import Poster, replay
 from streameval.errors import SourceError
 from tests.support.command_runs import COMMAND, in_process
 
-pytestmark = pytest.mark.backend_independent
-
 
 @pytest.fixture(scope="module")
 def flights() -> list[Flight]:
@@ -119,6 +117,7 @@ def test_an_error_names_a_run_that_does_not_answer() -> None:
         poster.post("labels", [{}])
 
 
+@pytest.mark.heavy
 def test_the_whole_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run(
         [
@@ -142,6 +141,7 @@ def test_the_whole_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert "listening at http://127.0.0.1:8642" not in log
 
 
+@pytest.mark.heavy
 def test_a_terminated_demo_takes_its_run_with_it(tmp_path: Path) -> None:
     with subprocess.Popen(
         [

@@ -27,8 +27,6 @@ from tests.support.brokers import Broker, free_port, running_broker
 from tests.support.command_runs import COMMAND
 from tests.support.postgres_server import Postgres
 
-pytestmark = pytest.mark.backend_independent
-
 DEPLOY = Path(streameval.__file__).parents[1] / "deploy"
 TOKEN = "a-token-of-twenty-two"
 STARTS = 90.0
@@ -240,6 +238,7 @@ class Contained:
         return [json.loads(line) for line in log.splitlines()]
 
 
+@pytest.mark.heavy
 def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
     tmp_path: Path, broker: Broker, postgres: Postgres
 ) -> None:

@@ -30,8 +30,6 @@ from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
 
-pytestmark = pytest.mark.backend_independent
-
 BINARY = """
 store = "run.db"
 intervals = false

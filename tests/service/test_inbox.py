@@ -34,8 +34,6 @@ from streameval.service.sources.inbox import (
 )
 from streameval.service.sources.raw import Position
 
-pytestmark = pytest.mark.backend_independent
-
 OPENED: list[Inbox | InboxSource] = []
 
 

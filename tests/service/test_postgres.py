@@ -29,8 +29,6 @@ from streameval.service.upkeep.check import check_store
 from streameval.service.upkeep.copy import copy_store
 from tests.support.command_runs import in_process
 
-pytestmark = pytest.mark.backend_independent
-
 KEYS = {"a": "1"}
 
 

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.sources.turns import PredictionsFirst
 
-pytestmark = pytest.mark.backend_independent
-
 
 class Sizes:
     """A source of batches of given sizes, one at each look; 0 is a look that finds nothing."""

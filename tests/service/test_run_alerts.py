@@ -23,8 +23,6 @@ from streameval.service.config.settings import (
 from streameval.service.snapshot import Report, Slice, Value
 from tests.support.published_sample import published
 
-pytestmark = pytest.mark.backend_independent
-
 SECOND = 1_000_000
 
 

@@ -32,8 +32,6 @@ from streameval.service.config.source_settings import HttpSettings
 from streameval.windows import Fading, Panes
 from streameval.windows.cumulative import Cumulative
 
-pytestmark = pytest.mark.backend_independent
-
 PAGE = Path(__file__).parents[2] / "docs" / "run.md"
 SCORE = '[fields]\nscore = "s"\n'
 JOINED = '[fields]\nscore = "s"\nid = "id"\n[join]\n'

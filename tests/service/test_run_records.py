@@ -20,8 +20,6 @@ from streameval.service.decode.labels import LONGEST_NAME
 from streameval.service.sources.raw import Decoded, Kind, RawBatch
 from tests.support.hostile import hostile
 
-pytestmark = pytest.mark.backend_independent
-
 NOW = 1_800_000_000.0
 SECOND = 1_000_000
 FIELDS = FieldSettings(id="id", score="score")

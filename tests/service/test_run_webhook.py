@@ -20,8 +20,6 @@ from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import AlertSettings, Duration, WebhookSettings
 from streameval.service.snapshot import Value
 
-pytestmark = pytest.mark.backend_independent
-
 LONG = 30.0
 """Seconds after which a test that hangs gives up."""
 

@@ -30,8 +30,6 @@ from tests.support.published_sample import HOSTILE, SamplePublisher, published, 
 from tests.support.serve_runs import Running, serving
 from tests.support.write_schema import types
 
-pytestmark = pytest.mark.backend_independent
-
 OPENAPI = openapi()
 
 ASKED = [

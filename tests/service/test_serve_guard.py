@@ -16,8 +16,6 @@ from streameval.service.http.server import Server
 from tests.support.published_sample import SamplePublisher, published_data
 from tests.support.serve_runs import TOKEN, Running, raw, received, serving
 
-pytestmark = pytest.mark.backend_independent
-
 PATHS = [
     "/",
     "/metrics",

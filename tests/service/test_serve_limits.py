@@ -30,8 +30,6 @@ from streameval.service.http.guard import LIMITS, WrongTokens
 from tests.support.command_runs import COMMAND
 from tests.support.serve_runs import TOKEN, Box, Running, received, serving
 
-pytestmark = pytest.mark.backend_independent
-
 POST = b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
 ATTACKS = {
     "idle": b"",

@@ -18,8 +18,6 @@ from tests.service.test_serve_api import OPENAPI
 from tests.support.published_sample import published_data
 from tests.support.serve_runs import Running, serving
 
-pytestmark = pytest.mark.backend_independent
-
 
 class Listener:
     """Reads events one by one."""

@@ -18,8 +18,6 @@ from streameval.service.sources.inbox import Inbox, InboxSource
 from tests.support.published_sample import HOSTILE
 from tests.support.serve_runs import Box, raw, serving
 
-pytestmark = pytest.mark.backend_independent
-
 SMALL = HttpSettings(max_body_bytes=2000, max_line_bytes=200)
 NDJSON = {"content-type": "application/x-ndjson"}
 

@@ -22,8 +22,6 @@ from streameval.service.http.prometheus import label_text
 from tests.support.published_sample import HOSTILE, published_data
 from tests.support.serve_runs import NOW, Running, serving
 
-pytestmark = pytest.mark.backend_independent
-
 SERVE = Path(streameval.__file__).parent / "service" / "http"
 DOCS = Path(__file__).parents[2] / "docs" / "serving.md"
 

@@ -37,8 +37,6 @@ from tests.support.command_runs import COMMAND, Command, in_process, own_process
 from tests.support.published_sample import published as sample
 from tests.support.serve_runs import serving
 
-pytestmark = pytest.mark.backend_independent
-
 MODELS = ("champion", "challenger")
 KEPT: dict[str, Any] = {"max_scores": 65_536, "intervals": True}
 """What a run keeps by default."""

@@ -12,8 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from streameval.service.alerts.shared import ALERTS_UNIT
 from streameval.service.config.evaluators import fingerprint, with_stored_defaults
 from streameval.service.config.load import settings_from_text
@@ -28,8 +26,6 @@ from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store
 from streameval.service.unit import Unit
 from tests.support.postgres_server import Postgres
-
-pytestmark = pytest.mark.backend_independent
 
 CONFIG = """
 store = "{store}"

@@ -24,8 +24,6 @@ from streameval.service.snapshot import Checkpoint, Snapshot, Value
 from streameval.service.snapshot_builder import CachedPart, SnapshotBuilder, is_resampled
 from streameval.service.store.valid_from import ValidFrom
 
-pytestmark = pytest.mark.backend_independent
-
 MINUTE = 60_000_000
 
 

@@ -29,8 +29,6 @@ from streameval.service.sources.followed_file import FollowedFile, next_lines
 from streameval.service.sources.raw import Position
 from tests.crash.model_files import course
 
-pytestmark = pytest.mark.backend_independent
-
 
 class Clock:
     """Time that passes only during waits."""

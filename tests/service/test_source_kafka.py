@@ -31,7 +31,7 @@ from streameval.service.store.store import open_store
 from tests.support.apache_kafka import AbsentError, ApacheKafka
 from tests.support.brokers import Broker, Tansu, free_port, running_broker
 
-pytestmark = [pytest.mark.broker, pytest.mark.backend_independent]
+pytestmark = pytest.mark.broker
 
 NAMES = count()
 

@@ -46,8 +46,6 @@ from streameval.service.store.staged import write_now
 from streameval.service.store.store import open_store, read_store
 from streameval.service.store.valid_from import VALID_FROM, read_valid_from, since_text
 
-pytestmark = pytest.mark.backend_independent
-
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
 
 

@@ -50,8 +50,6 @@ from streameval.service.worker import Worker
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres
 
-pytestmark = pytest.mark.backend_independent
-
 CONFIG = """
 store = "{store}"
 [fields]

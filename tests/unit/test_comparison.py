@@ -185,8 +185,8 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> N
 def test_the_bootstrap_keeps_its_level_and_has_power() -> None:
     generator = np.random.default_rng(4)
     rejected = {0.0: 0, 0.2: 0}
-    for better in rejected:
-        for _ in range(100):
+    for better, streams in ((0.0, 40), (0.2, 20)):
+        for _ in range(streams):
             true = generator.random(400) < 0.4
             right = {
                 name: generator.random(400) < 0.65 + better * (name == "challenger")
@@ -195,8 +195,8 @@ def test_the_bootstrap_keeps_its_level_and_has_power() -> None:
             c = Comparison(metrics=["f1"])
             c.update_many(true, {name: true == column for name, column in right.items()})
             rejected[better] += c.difference("f1", replicates=100).p_value <= 0.05
-    assert 1 <= rejected[0.0] <= 11
-    assert rejected[0.2] > 95
+    assert 1 <= rejected[0.0] <= 5
+    assert rejected[0.2] >= 19
 
 
 @pytest.mark.parametrize("positives", [6, 30, 55])

@@ -24,8 +24,6 @@ from streameval.uncertainty.differences import (
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.proportions import wilson
 
-pytestmark = pytest.mark.backend_independent
-
 
 def share(right: int, events: int, level: float = 0.95) -> Interval:
     return Interval(right / events, *wilson(right, events, level), level, "wilson", events)

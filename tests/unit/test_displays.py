@@ -23,7 +23,7 @@ from streameval.metrics.undefined import NO_EVENTS
 from streameval.plots import DISPLAYS, RocCurveDisplay, SeriesDisplay, available_displays
 from streameval.plots.picture import MUTED, Line, line_look, thinned
 
-pytestmark = [pytest.mark.slow, pytest.mark.backend_independent]
+pytestmark = pytest.mark.slow
 
 
 def scored(count: int, seed: int = 1) -> se.Evaluator:

@@ -131,9 +131,8 @@ def outcome(make: Any, call: Any) -> bytes | type[Exception]:
     return bytes(made.to_bytes())
 
 
-@pytest.mark.parametrize("options", LABELS, ids=repr)
 @pytest.mark.parametrize("dtype", DTYPES)
-@given(data=st.data(), predicted=st.booleans())
+@given(data=st.data(), options=st.sampled_from(LABELS), predicted=st.booleans())
 def test_a_column_of_labels_is_the_list_of_them(
     data: Any, options: dict[str, Any], dtype: str, predicted: bool
 ) -> None:

@@ -27,8 +27,6 @@ from streameval.events.time import (
     iso_time,
 )
 
-pytestmark = pytest.mark.backend_independent
-
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 MICRO = int(NOON.timestamp()) * 1_000_000
 

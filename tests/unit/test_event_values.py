@@ -35,8 +35,6 @@ from streameval.events.values import (
 )
 from streameval.tasks.registry import one_of_tasks, task_names
 
-pytestmark = pytest.mark.backend_independent
-
 
 @pytest.mark.parametrize(
     ("got", "expected"),

@@ -12,8 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.support.examples import limit_examples
 
-pytestmark = pytest.mark.backend_independent
-
 
 @pytest.mark.parametrize(("own", "expected"), [(40, 7), (7, 7), (3, 3)])
 @pytest.mark.parametrize("outermost", ["given", "settings"])

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from streameval.records.blocks import Block, line_blocks
 
-pytestmark = pytest.mark.backend_independent
-
 
 def oracle(data: bytes, limit: int) -> list[tuple[int, bytes | int]]:
     """Number and text of every line, or its length where it is beyond the limit."""

@@ -16,8 +16,6 @@ from streameval.records.chunk import Chunk, FieldRequest, RecordError
 from streameval.records.event_columns import plain_values
 from streameval.records.json_records import read_jsonl
 
-pytestmark = pytest.mark.backend_independent
-
 LABEL = FieldRequest("label", "label")
 SCORE = FieldRequest("score", "number")
 

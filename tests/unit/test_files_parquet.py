@@ -15,8 +15,6 @@ from streameval.records.arrow import read_parquet
 from streameval.records.chunk import Chunk, FieldRequest, RecordError
 from streameval.records.event_columns import plain_values
 
-pytestmark = pytest.mark.backend_independent
-
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 

@@ -15,8 +15,6 @@ from streameval.records.event_columns import plain_values
 from streameval.records.input_files import InputFile, find_paths, find_sources, read_source
 from streameval.records.layout import Layout
 
-pytestmark = pytest.mark.backend_independent
-
 WANTED = [FieldRequest("y", "label")]
 
 

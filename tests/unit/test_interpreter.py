@@ -6,10 +6,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
-pytestmark = pytest.mark.backend_independent
-
 # What a free-threaded Python answers: none is fetched for the tests.
 CODE = """
 import sys

@@ -9,12 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import streameval
 from docsite import reference
-
-pytestmark = pytest.mark.backend_independent
 
 ROOT = Path(streameval.__file__).parent
 REPOSITORY = Path(__file__).parents[2]

@@ -18,16 +18,15 @@ import pytest
 from benchmarks import run
 from benchmarks.timing import NO_TARGET, Row
 
-pytestmark = pytest.mark.backend_independent
-
 ROOT = Path(__file__).parents[2]
 
 _ELSEWHERE = {
-    "check": "static and test",
+    "check": "static and test-all",
     "bench": "bench-quick",
     "scripts": "static",
     "test-fast": "test-pythons",
-    "test": "test-pythons, with the newest Python",
+    "test": "test-all",
+    "test-all": "test-pythons, with the newest Python",
     "demo": "test-pythons, with the newest Python",
     "man": "wheel, which installs the page",
 }

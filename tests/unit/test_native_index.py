@@ -16,13 +16,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from streameval.errors import InputError
 from streameval.metrics import roc_auc
 from streameval.states.backend import backend
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
-from tests.support.laws import LAWS, StateSpec, check_law, columns
 
 native_index = pytest.importorskip(
     "streameval.states.ranking.compiled_index",
@@ -33,46 +31,6 @@ fuzz = pytest.importorskip("tests.crash.fuzz_native_index").fuzz
 NativeScoreIndex = native_index.NativeScoreIndex
 # `score_index.py` registers how, for the one of the two that the process uses.
 PICKLED = pytest.mark.skipif(backend() == "portable", reason="not the index of this backend")
-SCORES = st.one_of(
-    st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 0.1, 0.5, 0.5000000000000001]),
-    st.floats(allow_nan=False, allow_infinity=False),
-)
-
-
-def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateSpec:
-    return StateSpec(
-        name=name,
-        empty=NativeScoreIndex,
-        events=st.tuples(st.booleans(), SCORES, weights),
-        update=lambda state, event: state.update(*event),
-        update_many=lambda state, events: state.update_many(*columns(events, 3)),
-        revert=lambda state, event: state.revert(*event),
-        read=lambda state: [
-            state.twice_u,
-            state.positives,
-            state.negatives,
-            state.distinct,
-            state.delong_sums(),
-        ],
-        **more,
-    )
-
-
-SPECS = [
-    spec("unit weights", st.just(1)),
-    spec("whole weights", st.sampled_from([1, 2, 3, 300, 70_000, 2**40, 2**53])),
-    spec(
-        "fractions",
-        st.sampled_from([1, 0.5, 1.5, 2]),
-        excused={"revert": "float sums cannot be undone exactly"},
-    ),
-]
-
-
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_laws(spec: StateSpec, law: str) -> None:
-    check_law(spec, law, max_examples=20)
 
 
 @pytest.mark.slow

@@ -16,8 +16,6 @@ from streameval.records.rules import METRIC_RULES, RULES, UNKNOWN
 from streameval.records.wording import CALL, COMMAND, ENGINE, KEYS
 from streameval.service.config.load import settings_from_text
 
-pytestmark = pytest.mark.backend_independent
-
 FRONTS = json.loads(
     (Path(__file__).parents[1] / "golden" / "option_errors.json").read_text("utf-8")
 )

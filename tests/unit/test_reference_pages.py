@@ -15,8 +15,6 @@ from docsite.markdown import docstring, table
 from docsite.measured import measured
 from streameval.metrics import METRICS
 
-pytestmark = pytest.mark.backend_independent
-
 ROOT = Path(__file__).parents[2]
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from tests.support import write_names
 
-pytestmark = pytest.mark.backend_independent
-
 
 def test_the_names_are_those_of_the_registries() -> None:
     written = write_names.PATH.read_text(encoding="utf-8")
@@ -17,6 +15,7 @@ def test_the_names_are_those_of_the_registries() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_calls_have_types() -> None:
     api = pytest.importorskip("mypy.api")
     path = Path(__file__).parents[1] / "support" / "typed_calls.py"

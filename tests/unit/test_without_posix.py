@@ -9,12 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import streameval
 from streameval.cli.app import COMMANDS, POSIX_COMMANDS
-
-pytestmark = pytest.mark.backend_independent
 
 _WITHOUT = """
 import os, signal, sys
