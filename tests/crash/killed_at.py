@@ -55,22 +55,26 @@ def make_small() -> None:
 def arm(step: str, number: int) -> None:
     """Wrap a step so that the process dies at its n-th entry or, for even n, exit."""
     module, owner, name = STEPS[step]
-    kind = getattr(importlib.import_module(module), owner)
-    original: Callable[..., Any] = getattr(kind, name)
+    found = getattr(importlib.import_module(module), owner)
     calls = 0
 
-    def wrapped(*arguments: Any, **options: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        mine = calls
-        if mine == number and number % 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = original(*arguments, **options)
-        if mine == number:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
+    def dies(original: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            mine = calls
+            if mine == number and number % 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = original(*arguments, **options)
+            if mine == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
 
-    setattr(kind, name, wrapped)
+        return wrapped
+
+    # A store is one of two classes.
+    for kind in getattr(found, "__args__", (found,)):
+        setattr(kind, name, dies(getattr(kind, name)))
 
 
 if __name__ == "__main__":
