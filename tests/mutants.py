@@ -236,7 +236,7 @@ def _run(mutant: Mutant, free: list[Path], most: int) -> tuple[Mutant, str]:
 
 
 def main() -> int:
-    """0 where 95 % of at least 100 mutants are killed or known to be equivalent; of fewer always."""
+    """0 where 95 % of the mutants are killed or equivalent; of fewer than 100 always."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
