@@ -507,8 +507,16 @@ def working_directory(path: Path) -> Iterator[None]:
         yield
 
 
+_DIGITS = re.compile(r"\d+\.\d{11,}(?:e[-+]?\d+)?")
+
+
 def short(text: str) -> str:
-    """A text, or the digest of a long one."""
+    """A text, or the digest of a long one; numbers to eleven digits.
+
+    Ends of intervals differ in their last digits between versions of Python, which add up floats
+    otherwise. States and stores hold integers: their bytes are compared whole.
+    """
+    text = _DIGITS.sub(lambda found: format(float(found[0]), ".11g"), text)
     if len(text) <= _LONGEST:
         return text
     return f"{len(text)} characters, sha256 {hashlib.sha256(text.encode()).hexdigest()}"
