@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given, settings
@@ -173,6 +173,32 @@ def test_a_post_that_was_not_flushed_is_refused_and_never_read(
     assert inbox.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
     # What is on disk after a crash is no more than that.
     assert sorted(drain(reader_of(inbox_at(tmp_path), {}))) == sorted([*kept, b"{last}"])
+
+
+def test_a_refused_post_is_not_read_in_place_of_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = inbox_at(tmp_path)
+    source = reader_of(inbox, {})
+    inbox.append("labels", b"{kept}")
+    write, flush = inbox_module._write_all, os.fsync
+    read: list[bytes] = []
+
+    def read_meanwhile(file: BinaryIO, data: bytes) -> None:
+        write(file, data)
+        read.extend(drain(source))  # it may have more in its buffer than it reads
+
+    def failing(descriptor: int) -> None:
+        monkeypatch.setattr(inbox_module.os, "fsync", flush)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(inbox_module, "_write_all", read_meanwhile)
+    monkeypatch.setattr(inbox_module.os, "fsync", failing)
+    with pytest.raises(InboxFullError):
+        inbox.append("labels", b"{none}")
+    assert read == [b"{kept}"]
+    inbox.append("labels", b"{next}")
+    assert drain(source) == [b"{next}"]
 
 
 def test_segments_are_dropped_when_they_are_counted(

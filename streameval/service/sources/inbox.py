@@ -13,6 +13,7 @@ off.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import threading
@@ -147,7 +148,8 @@ class _Tail:
         self.written = self.durable = end
         self._failed = False
         """Whether the segment may hold what was refused, behind ``durable``."""
-        self._cuts = 0
+        self._cut: list[tuple[int, int]] = []
+        """The last durable position at the next cut, which those who write until then will see."""
         for old in (*found, self.number):
             private_file(segment_path(directory, kind, old))
         self._file = path.open("ab", buffering=0)
@@ -170,13 +172,14 @@ class _Tail:
                     self._failed = True
                     raise
                 self.written += len(frame)
-                cuts, mine = self._cuts, (self.number, self.written)
+                cut, mine = self._cut, (self.number, self.written)
             with self._syncing:
-                if cuts != self._cuts:
+                # Where it was on disk before the cut, it was kept, and may have been read.
+                if cut and cut[0] < mine:
                     raise _not_flushed()
                 # Another thread's wait may have covered this post. The segment does
                 # not change while this lock is held.
-                if (self.number, self.durable) < mine:
+                if not cut and (self.number, self.durable) < mine:
                     self._flush()
         except OSError:
             # At once: a post that was refused is not to be found after a crash either.
@@ -203,7 +206,8 @@ class _Tail:
             if self._failed:
                 os.truncate(self._file.fileno(), self.durable)
                 self.written = self.durable
-                self._cuts += 1
+                self._cut.append((self.number, self.durable))
+                self._cut = []
                 os.fsync(self._file.fileno())
                 self._failed = False
 
@@ -305,7 +309,7 @@ class _Reader:
         there = segments(inbox.directory, kind)
         self._segment = int(position["segment"]) if position else there[0]
         self._offset = int(position["offset"]) if position else 0
-        self._file: BinaryIO | None = None
+        self._file: io.FileIO | None = None
         self._problem = ""
         if self._segment not in there or self._offset > self._tail.end_of(self._segment):
             raise _missing(inbox.directory, kind, self._segment, self._offset)
@@ -326,23 +330,27 @@ class _Reader:
             self._segment += 1
             self._offset = 0
 
-    def _opened(self) -> BinaryIO | None:
+    def _opened(self) -> io.FileIO | None:
         """The segment's file; None while it cannot be opened, as without free file handles."""
         if self._file is None:
             path = segment_path(self._inbox.directory, self._kind, self._segment)
             try:
-                self._file = path.open("rb")
+                self._file = path.open("rb", buffering=0)
             except OSError as error:
                 self._problem = f"{shown(str(path))} cannot be opened: {error.strerror}"
                 return None
             self._problem = ""
         return self._file
 
-    def _batch(self, file: BinaryIO, stop: int, end: int) -> RawBatch:
+    def _batch(self, file: io.FileIO, stop: int, end: int) -> RawBatch:
+        # Buffered for this batch alone: what lies behind `end` may be refused and cut off, and
+        # other posts then take its place.
+        buffered = io.BufferedReader(file)
         # At least one post, however large it is.
-        frames = list(read_frames(file, self._offset, stop)) or list(
-            islice(read_frames(file, self._offset, end), 1)
+        frames = list(read_frames(buffered, self._offset, stop)) or list(
+            islice(read_frames(buffered, self._offset, end), 1)
         )
+        buffered.detach()
         if not frames:
             raise StoreError(
                 f"{file.name}: damaged at byte {self._offset}; restore the file or move it away"
