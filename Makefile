@@ -90,7 +90,7 @@ test-all: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the same with builds, 
 	$(BIN)/python -m pytest $(PARALLEL) -q $(if $(PROFILE),--hypothesis-profile=$(PROFILE))
 
 # The tests of single classes and of laws, less the slow ones, with few Hypothesis examples.
-test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in less than a minute
+test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in some three minutes
 	$(BIN)/python -m pytest $(PARALLEL) -q --hypothesis-profile=fast -m "not slow" tests/unit tests/properties
 
 # The versions of Python that are here, of which the newest runs what README.md names, and that of

@@ -221,14 +221,13 @@ def document(measured: dict[str, list[Row]], failed: list[str], name: str) -> st
     lines += [
         "## Cost against size",
         "",
-        "`make bench` and `make docs` draw the pictures from `results.json`. One update and one "
-        "read of the AUC over an index, by its number of distinct scores:",
+        "One update and one read of the AUC over an index, by its number of distinct scores; and "
+        f"the same through `Evaluator`, for each window. `make bench` draws `{name}.svg` and "
+        f"`{name}-windows.svg` beside this page, and the site shows them.",
         "",
-        f"![cost of an event against the number of distinct scores]({name}.svg)",
+        f"<!-- picture {name}.svg -->",
         "",
-        "The same through `Evaluator`, for each window.",
-        "",
-        f"![cost of an event against the length of the window]({name}-windows.svg)",
+        f"<!-- picture {name}-windows.svg -->",
         "",
     ]
     return "\n".join(lines)

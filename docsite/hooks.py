@@ -24,8 +24,8 @@ _ROOT_PAGES = {
 }
 """Files outside docs/ that are pages of the site."""
 
-_DRAWN = {f"benchmarks/{name}": name for name in ("results.svg", "results-windows.svg")}
-"""Pictures of the benchmarks' page, drawn from the results."""
+_PICTURE = re.compile(r"<!-- picture (\S+) -->")
+"""The place of a picture that is drawn for the site alone."""
 
 _CELL = re.compile(r"(`[^`]*`)|(\w)\[(\w)\]\[(\w)\]")
 """Code, or a cell of a matrix, as C[i][j], which is no link."""
@@ -80,15 +80,15 @@ def _from_root(text: str, source: str) -> str:
 
     def moved(found: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(folder, found[2]))
-        if path in _ROOT_PAGES or path in _DRAWN:
-            path = {**_ROOT_PAGES, **_DRAWN}[path]
+        if path in _ROOT_PAGES:
+            path = _ROOT_PAGES[path]
         elif path.startswith("docs/"):
             path = path.removeprefix("docs/")
         else:
             path = _in_repository(path)
         return f"{found[1]}{path}{found[3] or ''}{found[4]}"
 
-    return _LINK.sub(moved, text)
+    return _PICTURE.sub(r"![the cost of an event against size](\1)", _LINK.sub(moved, text))
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:

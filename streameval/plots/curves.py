@@ -185,17 +185,17 @@ class _CurveRow:
     markers: bool = False
 
 
-class _First:
-    """An attribute of a display: the area of its first curve, or one of its columns."""
+class _Column:
+    """An attribute of a display: a column of its first curve."""
 
-    def __init__(self, mapping: str, column: str = "") -> None:
-        self._mapping, self._column = mapping, column
+    def __init__(self, column: str, text: str) -> None:
+        self._column, self.__doc__ = column, text
 
-    def __get__(self, display: Any, kind: type) -> Any:
+    def __get__(self, display: Any, kind: type) -> FloatArray:
         if display is None:
-            return self
-        first = next(iter(getattr(display, self._mapping).values()))
-        return getattr(first, self._column) if self._column else first
+            return self  # type: ignore[return-value]
+        column: FloatArray = getattr(next(iter(display.curves.values())), self._column)
+        return column
 
 
 @dataclass(eq=False, slots=True)
@@ -351,9 +351,13 @@ class RocCurveDisplay(_CurvesDisplay[RocCurve]):
         corner="lower right",
         compared=("Chance level (AUC = 0.5)", 0.0, 1.0, "dashed"),
     )
-    roc_auc = _First("areas")
-    fpr = _First("curves", "fpr")
-    tpr = _First("curves", "tpr")
+    fpr = _Column("fpr", "False positive rates of the first curve.")
+    tpr = _Column("tpr", "True positive rates of the first curve.")
+
+    @property
+    def roc_auc(self) -> float:
+        """The AUC of the first curve."""
+        return next(iter(self.areas.values()))
 
     @classmethod
     def _uncertain(
@@ -401,9 +405,13 @@ class PrecisionRecallDisplay(_CurvesDisplay[PrecisionRecallCurve]):
         corner="lower left",
         steps=True,
     )
-    average_precision = _First("areas")
-    precision = _First("curves", "precision")
-    recall = _First("curves", "recall")
+    precision = _Column("precision", "Precision of the first curve.")
+    recall = _Column("recall", "Recall of the first curve.")
+
+    @property
+    def average_precision(self) -> float:
+        """The average precision of the first curve."""
+        return next(iter(self.areas.values()))
 
     @classmethod
     def _beside(cls, curves: list[PrecisionRecallCurve]) -> list[Mark]:
@@ -435,8 +443,8 @@ class DetCurveDisplay(_CurvesDisplay[DetCurve]):
         ("False positive rate{}", "False negative rate{}"),
         corner="upper right",
     )
-    fpr = _First("curves", "fpr")
-    fnr = _First("curves", "fnr")
+    fpr = _Column("fpr", "False positive rates of the first curve.")
+    fnr = _Column("fnr", "False negative rates of the first curve.")
 
     @classmethod
     def _line(cls, row: _CurveRow, curve: Any, text: str, color: str, style: Style) -> Line:
@@ -493,8 +501,8 @@ class CalibrationDisplay(_CurvesDisplay[CalibrationCurve]):
         compared=("Perfectly calibrated", 0.0, 1.0, "dotted"),
         markers=True,
     )
-    prob_pred = _First("curves", "predicted")
-    prob_true = _First("curves", "observed")
+    prob_pred = _Column("predicted", "Mean predicted probability of each bin of the first curve.")
+    prob_true = _Column("observed", "Observed frequency of each bin of the first curve.")
 
     @classmethod
     def computed(
@@ -580,8 +588,8 @@ class GainCurveDisplay(_CurvesDisplay[GainCurve]):
         corner="lower right",
         compared=("Drawn at random", 0.0, 1.0, "dashed"),
     )
-    share = _First("curves", "share")
-    gain = _First("curves", "gain")
+    share = _Column("share", "Shares of the events of the first curve.")
+    gain = _Column("gain", "Shares of the positives of the first curve.")
 
 
 @dataclass(eq=False, slots=True)
@@ -595,8 +603,8 @@ class LiftCurveDisplay(_CurvesDisplay[GainCurve]):
         square=False,
         compared=("Drawn at random", 1.0, 1.0, "dashed"),
     )
-    share = _First("curves", "share")
-    lift = _First("curves", "lift")
+    share = _Column("share", "Shares of the events of the first curve.")
+    lift = _Column("lift", "Lift at each share of the first curve.")
 
     @classmethod
     def _line(cls, row: _CurveRow, curve: Any, text: str, color: str, style: Style) -> Line:
