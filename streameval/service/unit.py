@@ -177,7 +177,7 @@ class Unit:
             self.checkpoints + 1,
             self._now(),
             complete,
-            None if join is None else join.take(),
+            None if join is None else join.drain(),
             None if join is None else join.stage(),
             self.positions.stage(),
             self.quarantine.stage(),
