@@ -19,8 +19,7 @@ from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.address import parse_address
 from streameval.service.config.checks import check_store_key, check_workers
 from streameval.service.config.evaluators import fingerprint, window_spec_of, with_stored_defaults
-from streameval.service.config.resolved import resolved_secrets, with_store
-from streameval.service.config.secrets import secret
+from streameval.service.config.secrets import resolved_secrets, secret, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
