@@ -95,8 +95,7 @@ def run_service(
         ConfigError, StoreError, SourceError, MissingExtraError: It cannot be
             run, or not any longer; what was checkpointed is safe.
     """
-    is_worker = settings.kafka is not None and settings.kafka.assignment == "group"
-    if until_end and is_worker:
+    if until_end and settings.is_group:
         raise ConfigError(
             '--until-end conflicts with kafka.assignment = "group"; stop the workers when their '
             "lag is 0"
@@ -119,7 +118,7 @@ def run_service(
         # Before the store is opened, which may take long: a probe waits meanwhile.
         progress = Progress()
         stack.enter_context(probes(settings.serve, progress))
-        if settings.kafka is not None and settings.kafka.assignment == "group":
+        if settings.kafka is not None and settings.is_group:
             try:
                 generation = _generation(settings, file, drop, stop)
                 if generation is not None:

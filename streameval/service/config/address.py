@@ -15,7 +15,7 @@ _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,47}")
 
 
 class Address(str):
-    """``HOST:PORT`` to listen on, as written; IPv6 hosts are in brackets, port 0 is any free one."""
+    """``HOST:PORT`` to listen on; an IPv6 host is in brackets, and port 0 is any free one."""
 
     __slots__ = ("host", "port")
     host: str
@@ -128,7 +128,7 @@ def parse_address(text: str) -> StoreAddress:
             got=shown(schema),
         )
     options = [(key, value) for key, value in query if key != "schema"]
-    told = [(key, "***" if "password" in key else value) for key, value in query]
+    shown_query = [(key, "***" if "password" in key else value) for key, value in query]
     secrets = [unquote(password)] if password else []
     secrets += [value for key, value in query if key == "password"]
     netloc = f"{name}:***@{hosts}" if colon else parts.netloc
@@ -138,7 +138,10 @@ def parse_address(text: str) -> StoreAddress:
         return f"postgresql://{netloc}{parts.path}" + (f"?{text}" if text else "")
 
     return StoreAddress(
-        joined(parts.netloc, options), schema, joined(netloc, told), next(iter(secrets), None)
+        joined(parts.netloc, options),
+        schema,
+        joined(netloc, shown_query),
+        next(iter(secrets), None),
     )
 
 

@@ -276,7 +276,7 @@ def _check_join(settings: RunSettings) -> None:
 
 def check_workers(settings: RunSettings) -> None:
     """Raise InputError for what many workers of one evaluation cannot share."""
-    if settings.kafka is None or settings.kafka.assignment != "group":
+    if not settings.is_group:
         return
     key = 'kafka.assignment = "group"'
     if not is_postgres(settings.store) and not is_reference(settings.store):

@@ -259,7 +259,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
     values: dict[str, Any] = {
         "evaluator.task": given.task,
         "evaluator.labels": given.labels,
-        # With those of alerts: the states depend on what is kept, not on what is shown.
+        # With the metrics of alerts: states depend on what is kept, not on what is shown.
         "evaluator.metrics": kept_metrics(settings),
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,
@@ -280,7 +280,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         },
         KEPT: {window.name: retention_of(settings, window) for window in settings.window},
         "join": settings.join is not None,
-        # Where a field is may change; whether there is one decides what is counted.
+        # The path of a field may change; whether there is one decides what is counted.
         "fields.y_pred": fields.y_pred is not None,
         "fields.scores": "proba" if fields.proba else "score" if fields.score else None,
         "fields.weight": fields.weight is not None,

@@ -164,7 +164,7 @@ def _apply(override: str, data: dict[str, Any]) -> str:
             target[step] = _value(text.strip(), kind, written)
             return written
         if isinstance(target, dict):
-            # Where the file has no such table, the next name is a key of a new one.
+            # If the file has no such table, the next name is a key of a new one.
             if _is(kind, inspect.ListType) and target.get(step, []) == []:
                 raise _no_list(kind, written, empty=step in target)
             target.setdefault(step, {})

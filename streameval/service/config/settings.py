@@ -190,7 +190,7 @@ class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 KEYS_OF_ANY_WINDOW = _NamedWindow.__struct_fields__
-"""The keys of a ``[[window]]`` that do not say which events count. The others are those of
+"""The keys of a ``[[window]]`` that do not say which events count. Every other key is one of
 :data:`streameval.windows.kinds.KINDS`: the first key of a kind selects it."""
 
 if TYPE_CHECKING:
@@ -503,6 +503,11 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """The tables of the sources that records are read from, by name."""
         tables = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: one for name, one in tables.items() if isinstance(one, SourceSettings)}
+
+    @property
+    def is_group(self) -> bool:
+        """Whether many workers share one evaluation."""
+        return self.kafka is not None and self.kafka.assignment == "group"
 
 
 def level_of_alert(alert: AlertSettings, settings: RunSettings) -> float:

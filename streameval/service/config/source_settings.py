@@ -18,7 +18,7 @@ KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 STRATEGY = "partition.assignment.strategy"
 COOPERATIVE = "cooperative-sticky"
-"""The strategy of a group: a rebalance moves as few partitions as it can, the others go on."""
+"""The strategy of a group: a rebalance moves as few partitions as it can, and no other stops."""
 
 
 def about(text: str, *examples: Any) -> Meta:

@@ -13,7 +13,7 @@ The rules are functions of the records and not of the time at which they were re
   records replace it, whichever is read first.
 
 The records of one id and one kind (predictions, labels) have to be in one partition,
-as those of a topic with keys are: there is no ordering guarantee across partitions.
+as in a topic with keys: there is no ordering guarantee across partitions.
 
 The watermark, the slowest partition's newest time, bounds the memory: an id is forgotten
 when its newest record is older than the watermark by more than ``wait + remember``. The rules

@@ -87,7 +87,7 @@ class _Columns(NamedTuple):
         return list(self.payload)
 
 
-_Part: TypeAlias = _Rows | _Columns
+_Block: TypeAlias = _Rows | _Columns
 
 
 def _without_nan(column: Column) -> Iterable[Any]:
@@ -104,7 +104,7 @@ class JoinedEvents:
         """The columns of a payload."""
         self._names = names
         """Partitions by their numbers."""
-        self._counted: defaultdict[int, list[_Part]] = defaultdict(list)
+        self._counted: defaultdict[int, list[_Block]] = defaultdict(list)
         self._reverted: list[tuple[int, Joined]] = []
 
     def add(
@@ -115,11 +115,11 @@ class JoinedEvents:
         payloads: Iterable[Sequence[Any]],
     ) -> None:
         """Add events of a partition to count."""
-        parts = self._counted[number]
-        rows = parts[-1] if parts else None
+        blocks = self._counted[number]
+        rows = blocks[-1] if blocks else None
         if not isinstance(rows, _Rows):
             rows = _Rows([], [], [])
-            parts.append(rows)
+            blocks.append(rows)
         rows.labels.extend(labels)
         rows.times.extend(times)
         rows.payloads.extend(payloads)
@@ -138,20 +138,20 @@ class JoinedEvents:
     @property
     def counted(self) -> dict[str, dict[str, Column]]:
         """Columns of the events to count, by the prediction's partition; O(n)."""
-        return {self._names[number]: self._joined(parts) for number, parts in self._counted.items()}
+        return {self._names[number]: self._joined(own) for number, own in self._counted.items()}
 
     @property
     def reverted(self) -> list[tuple[str, dict[str, Any]]]:
         """The events to revert, which were counted now or earlier, and their partitions; O(n)."""
         return [(self._names[number], self._event(*event)) for number, event in self._reverted]
 
-    def _joined(self, parts: list[_Part]) -> dict[str, Column]:
+    def _joined(self, blocks: list[_Block]) -> dict[str, Column]:
         columns: dict[str, Column] = {
-            "y_true": [label for part in parts for label in part.labels],
-            "time": np.concatenate([np.asarray(part.times, dtype=np.int64) for part in parts]),
+            "y_true": [label for block in blocks for label in block.labels],
+            "time": np.concatenate([np.asarray(block.times, dtype=np.int64) for block in blocks]),
         }
         width = len(self._layout)
-        pieces = [part.columns(width) for part in parts]
+        pieces = [block.columns(width) for block in blocks]
         for name, *column in zip(self._layout, *pieces, strict=True):
             if all(isinstance(values, np.ndarray) for values in column):
                 whole = np.concatenate(column)
@@ -302,11 +302,7 @@ class Pairing:
         in_time &= np.abs(times - np.array(begun, dtype=np.int64)) <= self.wait_us
         if not in_time.all():
             self._other_labels(partition, ids, labels, times, known, repeated, ~in_time)
-            chosen = in_time.tolist()
-            ids = list(compress(ids, chosen))
-            labels = list(compress(labels, chosen))
-            times = times[in_time]
-            known = list(compress(known, chosen))
+            ids, labels, times, known = _picked([ids, labels, times, known], in_time)
         if ids:
             waiting: list[Unlabelled] = known  # type: ignore[assignment]
             newest = [entry.newest for entry in waiting]
@@ -413,11 +409,7 @@ class Pairing:
         if known:
             new = np.ones(len(ids), dtype=np.bool_)
             new[list(known)] = False
-            chosen = new.tolist()
-            times = times[new]
-            labels, moments, payloads = (
-                list(compress(column, chosen)) for column in (labels, moments, payloads)
-            )
+            labels, times, moments, payloads = _picked([labels, times, moments, payloads], new)
         if len(times):
             self.events.add(number, labels, moments, payloads)
             self._count_complete(partition, times)

@@ -62,14 +62,9 @@ class Connection(Protocol):
         """Execute a statement once for each row of values."""
 
 
-def is_sqlite(connection: object) -> bool:
-    """Whether a store is a SQLite file."""
-    return isinstance(connection, sqlite3.Connection)
-
-
 def has_table(connection: Connection, name: str) -> bool:
     """Whether a store has a table of this name."""
-    if is_sqlite(connection):
+    if isinstance(connection, sqlite3.Connection):
         query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
     else:
         query = "SELECT count(*) FROM pg_class WHERE oid = to_regclass(?)"

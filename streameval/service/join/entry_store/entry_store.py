@@ -56,7 +56,7 @@ class _Generation:
         self.oldest = _NEVER
         """No entry's newest time is before this one."""
         self.written: list[Appended] = []
-        """Where the entries are that were appended to the segments."""
+        """The segments of the entries that were appended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -168,7 +168,7 @@ class EntryStore:
 
     def add(self, keys: Sequence[str], entries: Sequence[Entry], oldest: int) -> dict[int, Entry]:
         """Insert the entries of unknown keys; returns the known entries of the others, by index."""
-        # The entry of a key that is repeated may be inserted, and is then that of the second one.
+        # If a key is repeated, its first entry may be inserted, and is known for its second one.
         young = self._young.entries
         got = young.add(keys, entries)
         self._young.oldest = min(self._young.oldest, oldest)
@@ -193,7 +193,7 @@ class EntryStore:
         keys: list[str],
         times: IntArray,
         partition: int,
-        payload: list[Column],  # that of payload_columns
+        payload: list[Column],  # as payload_columns returns it
         labels: list[Any] | None = None,
     ) -> BoolArray | None:
         """Insert predictions, or complete records, of unknown ids; returns which were inserted."""

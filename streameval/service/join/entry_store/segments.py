@@ -63,7 +63,7 @@ class Versions(NamedTuple):
     data: bytes
     """Of all of them, one after another."""
     ends: IntArray
-    """Where each ends in ``data``."""
+    """The end of each in ``data``."""
 
     @classmethod
     def of(cls, keys: list[str], entries: Sequence[Entry]) -> Versions:
@@ -91,7 +91,7 @@ class Appended(NamedTuple):
     """Segments that were written."""
 
     run: KeyRun
-    """Where each entry lies."""
+    """The location of each entry."""
     newest: dict[int, int]
     """Number of a segment -> the newest time of its entries."""
 
