@@ -50,8 +50,7 @@ class JoinSpans(msgspec.Struct):
 
 def read_spans(text: str) -> JoinSpans:
     """The spans of a store; raises StoreError for damaged ones."""
-    spans: JoinSpans = decoded(text, JoinSpans, "the join's spans are")
-    return spans
+    return decoded(text, JoinSpans, "the join's spans are")
 
 
 def read_join(connection: Connection) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -28,9 +28,8 @@ from streameval.errors import FencedError, MissingExtraError, StoreError, shown
 from streameval.service.config.address import StoreAddress, no_store_address, parse_address
 from streameval.service.store.dialect import (
     ONE_UNIT,
-    SET_COUNTER,
-    SET_META,
     Connection,
+    KeyedValues,
     Values,
     closed_on_error,
 )
@@ -261,7 +260,7 @@ class _Session:
         return self.raw.closed or state.startswith(_LOST) or state in _LOST_STATES
 
 
-class PostgresStore:
+class PostgresStore(KeyedValues):
     """A store on PostgreSQL, with the members of :class:`~streameval.service.store.store.Store`."""
 
     def __init__(self, session: _Session, unit: str) -> None:
@@ -283,7 +282,7 @@ class PostgresStore:
         self.repeats = True
         """Whether a transaction is repeated after a lost connection; it is kept until then."""
 
-    def read_connection(self) -> Tables:
+    def read_connection(self) -> Connection:
         """This unit through another connection: as :meth:`Store.read_connection`."""
         if self._reader is None:
             session = self.session
@@ -453,14 +452,6 @@ class PostgresStore:
     def counters(self) -> dict[str, int]:
         """The counters by name."""
         return dict(self.connection.execute("SELECT name, value FROM counters").fetchall())
-
-    def set_counters(self, values: Mapping[str, int]) -> None:
-        """Write counters; inside a transaction."""
-        self.connection.executemany(SET_COUNTER, list(values.items()))
-
-    def set_meta(self, key: str, value: str) -> None:
-        """Write a property of the unit; inside a transaction."""
-        self.connection.execute(SET_META, (key, value))
 
     def meta(self) -> dict[str, str]:
         """The properties of the unit: its settings and more."""

@@ -99,10 +99,7 @@ def stored_retention(meta: Mapping[str, str]) -> dict[str, RetentionOptions]:
     # A store of an older release says nothing of it: its windows keep all scores and no sums.
     text = meta.get(f"config.{KEPT}")
     if text is not None:
-        found: dict[str, RetentionOptions] = decoded(
-            text, dict[str, RetentionOptions], f"{KEPT} is"
-        )
-        return found
+        return decoded(text, dict[str, RetentionOptions], f"{KEPT} is")
     windows = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
     return dict.fromkeys(windows, RetentionOptions())
 
@@ -179,8 +176,8 @@ class _Comparison:
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
         # Settings that an older release did not write are unchanged, and these the default.
         unwritten = {key: "null" if key in _SET_ONLY else value for key, value in got.items()}
-        self._was = {
-            key: decoded(text, Any, f"{key} is") for key, text in {**unwritten, **was}.items()
+        self._was: dict[str, Any] = {
+            key: decoded(text, object, f"{key} is") for key, text in {**unwritten, **was}.items()
         }
         self._was[KEPT] = msgspec.to_builtins(self._stored)
         go_on = [self._stored[one.name] for one in settings.window if one.name in self._stored]
