@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import StoreError
 from streameval.service.join.entry_store.entry_store import EntryStore
-from streameval.service.join.entry_store.segments import MOST_ENTRIES, SegmentStore, cuts
+from streameval.service.join.entry_store.segments import MOST_ENTRIES, SegmentStore, segment_bounds
 from streameval.service.join.rules import (
     Complete,
     Corrected,
@@ -204,7 +204,7 @@ def test_large_payloads_make_small_segments(connection: sqlite3.Connection) -> N
 def test_cuts_cover_all_and_keep_their_bounds(rows: list[tuple[int, int]], spread: int) -> None:
     sizes = np.array([size for size, _ in rows])
     newest = np.sort(np.array([time for _, time in rows]))
-    found = cuts(sizes, newest, spread)
+    found = segment_bounds(sizes, newest, spread)
     assert [start for start, _ in found] == [0, *(stop for _, stop in found[:-1])]
     assert found[-1][1] == len(rows)
     for start, stop in found:

@@ -108,7 +108,7 @@ def migration_of(
     path: str, connection: Connection, settings: RunSettings, now: int
 ) -> SettingsMigration:
     """Compare a store with settings, and find how it has to be converted."""
-    return _Comparison(path, connection, settings, now).compare()
+    return _SettingsComparison(path, connection, settings, now).compare()
 
 
 class UnitView(NamedTuple):
@@ -141,11 +141,11 @@ def view_of(
     migration = migration_of(path, connection, wanted, now)
     if not migration.converts:
         return UnitView(migration.valid_from)
-    kept = {window.name: _as_it_is for window in wanted.window}
+    kept = {window.name: _unchanged for window in wanted.window}
     return UnitView(migration.valid_from, kept | migration.steps)
 
 
-def _as_it_is(evaluation: Evaluation) -> Evaluation:
+def _unchanged(evaluation: Evaluation) -> Evaluation:
     return evaluation
 
 
@@ -161,7 +161,7 @@ _FIXED = (
 _RENAME = "give the window another name, "
 
 
-class _Comparison:
+class _SettingsComparison:
     """Compares the settings that a store was begun with and those of a run."""
 
     def __init__(self, path: str, connection: Connection, settings: RunSettings, now: int) -> None:
