@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -213,10 +213,7 @@ class _SettingsComparison:
         merged = merged_windows(self._connection)
         self._merged = {name: reference_of(one) for name, one in merged.items()}
         self._coarsened = self._bounded and any(
-            state_set.get("index", {}).get("level")
-            for evaluator in self._merged.values()
-            # The states of slices are parts of these.
-            for state_set in state_sets(evaluator.to_state()["window"])
+            one.get("index", {}).get("level") for one in self._state_sets()
         )
         self._compare_kept()
         if "evaluator.models" in self._got:
@@ -245,6 +242,11 @@ class _SettingsComparison:
                     self.migration.valid_from.panes.get(window.name),
                 )
         return self.migration
+
+    def _state_sets(self) -> Iterator[dict[str, Any]]:
+        """The stored state sets of every window; the states of slices are parts of these."""
+        for evaluator in self._merged.values():
+            yield from state_sets(evaluator.to_state()["window"])
 
     def _report(self, text: str) -> None:
         self.migration.lines.append(text)
@@ -416,11 +418,7 @@ class _SettingsComparison:
             return False
         if self._coarsened:
             return False  # scores near the threshold may be in one cell
-        return all(
-            state_set["index"]["exact"]
-            for evaluator in self._merged.values()
-            for state_set in state_sets(evaluator.to_state()["window"])
-        )
+        return all(one["index"]["exact"] for one in self._state_sets())
 
     def _compare_labels(self) -> None:
         key = "evaluator.labels"
