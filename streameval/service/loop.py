@@ -1,68 +1,57 @@
-"""The loop of a run: read, decode, join, take what has changed, publish.
+"""The loop of a run: reads sources into a counter, and writes checkpoints when they are due.
 
-What was taken is counted and written by the thread of an executor meanwhile. At most one checkpoint
-is under way; what was read since is in no position, and in no answer, before the next one.
+A checkpoint is written by the thread of an executor, while the loop reads on. At most one is under
+way. Records that were read since it was staged are in no position, and in no answer, before the
+next one.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, NamedTuple, Protocol, TypeAlias
-
-import msgspec
+from typing import Protocol, TypeAlias
 
 from streameval.errors import SourceError
-from streameval.events.time import iso_time, wall_time
-from streameval.service.alerts.rules import Alerts
-from streameval.service.alerts.webhook import Webhook
 from streameval.service.checkpoint_policy import CheckpointPolicy
 from streameval.service.config.settings import RunSettings
-from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.join.label_join import LabelJoin
-from streameval.service.lateness import LateLog
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Checkpoint, Publisher
-from streameval.service.snapshot_builder import PartitionRows, SnapshotBuilder
 from streameval.service.sources.raw import Position, RawBatch, Source
-from streameval.service.store.positions import ReadPartition
-from streameval.service.store.staged import write_now
-from streameval.service.store.store import Store
-from streameval.service.unit import Unit, UnitChanges
 
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
 """Longest that the loop waits for records: as long as a stop may have to wait."""
 _LOOK_SECONDS = 0.01
-"""And while a checkpoint is being written, whose end it is to notice."""
+"""The same while a checkpoint is being written, whose end the loop has to notice."""
 
 Write: TypeAlias = Callable[[], Mapping[str, Position]]
 """Writes a checkpoint; returns the positions that are durable then."""
 
 
 class Counter(Protocol):
-    """What the loop reads for: it collects the batches, and counts them at checkpoints."""
+    """Collects the batches that a loop reads, and counts them at checkpoints."""
 
     @property
     def changed(self) -> bool:
-        """Whether there is anything to write besides the records that were taken."""
+        """Whether there is anything to write besides the records that were collected."""
 
-    def take(self, batch: RawBatch) -> bool:
-        """Collect a batch; whether a checkpoint is due at once."""
+    def collect(self, batch: RawBatch) -> bool:
+        """Collect a batch; returns whether a checkpoint is due at once."""
 
-    def checkpoint(self, enough: Callable[[], bool]) -> Write:
-        """Take all that was collected; returns what writes it, which another thread may call."""
+    def stage(self, enough: Callable[[], bool]) -> Write:
+        """Stage what was collected; returns what counts and writes it, which any thread may call.
 
-    def wrote(self) -> None:
-        """Note that it is written; before the next checkpoint."""
+        ``enough`` postpones further merging of stored rows.
+        """
+
+    def committed(self) -> None:
+        """Note that what was staged is written; before the next call of :meth:`stage`."""
 
     def publish(self, *, force: bool = False) -> None:
         """Make what was written visible, after a checkpoint or one that had nothing to write."""
 
 
 def in_this_thread(write: Write) -> Future[Mapping[str, Position]]:
-    """Call it now: what an executor's ``submit`` does in another thread."""
+    """Write at once: what ``submit`` of an executor does in another thread."""
     future: Future[Mapping[str, Position]] = Future()
     try:
         future.set_result(write())
@@ -75,19 +64,7 @@ Submit: TypeAlias = Callable[[Write], Future[Mapping[str, Position]]]
 
 
 class ReadLoop:
-    """Reads sources into a counter, with checkpoints when they are due.
-
-    One thread calls :meth:`run`.
-
-    Args:
-        counter: Receives the batches.
-        settings: The run's.
-        clock: Seconds; it never goes backwards.
-        keeps_time: Whether a checkpoint without records may have something to write, because
-            entries expire with the time.
-        progress: Notes the steps of the loop, for probes; none while it waits for a checkpoint.
-        submit: Writes a checkpoint; ``submit`` of an executor of one thread.
-    """
+    """Reads sources into a counter, with checkpoints when they are due; one thread runs it."""
 
     def __init__(
         self,
@@ -95,16 +72,16 @@ class ReadLoop:
         settings: RunSettings,
         clock: Callable[[], float],
         *,
-        keeps_time: bool,
         progress: Progress | None = None,
         submit: Submit = in_this_thread,
     ) -> None:
         self._counter = counter
         self._clock = clock
-        self._keeps_time = keeps_time
+        self.keeps_time = settings.join is not None
+        """Whether a checkpoint without records may have something to write, because entries of a
+        join expire with the time."""
         self._progress = progress or Progress()
-        every, events = _checkpoint_settings(settings)
-        self.policy = CheckpointPolicy(every, events, clock())
+        self.policy = CheckpointPolicy(*_checkpoint_settings(settings), clock())
         self.sources: Sequence[Source] = ()
         self._stopping = False
         self._rereading = False
@@ -131,13 +108,9 @@ class ReadLoop:
     def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
         """Read until :meth:`stop`, or until every source has finished.
 
-        Args:
-            sources: Opened at the positions of the counter.
-            until_end: End as well when nothing is left to read for now.
-
-        Raises:
-            SourceError: A source cannot continue; records read before are counted.
-            StoreError: The store cannot be written; the last checkpoint holds.
+        With ``until_end`` it ends as well when nothing is left to read for now. Raises SourceError
+        where a source cannot continue, after a checkpoint of the records read before; and
+        StoreError where the store cannot be written: the last checkpoint holds.
         """
         self.sources = sources
         self._counter.publish(force=True)
@@ -184,7 +157,7 @@ class ReadLoop:
         batches = source.read(_READ_MOST, timeout)
         for batch in batches:
             self.policy.count(batch.records)
-            if self._counter.take(batch):
+            if self._counter.collect(batch):
                 self.policy.hurry()
         return bool(batches)
 
@@ -204,7 +177,7 @@ class ReadLoop:
         )
 
     def _check_read(self) -> None:
-        """Raise SourceError where a source has ended without what cannot be opened."""
+        """Raise SourceError where a source has ended, and some of it could not be opened."""
         statuses = [status for source in self.sources for status in source.status()]
         unread = [f"{one.partition}: {one.problem}" for one in statuses if one.unopened]
         if unread:
@@ -212,11 +185,11 @@ class ReadLoop:
 
     def _checkpoint(self) -> None:
         begun = self._clock()
-        if (not self._keeps_time or self.policy.is_quiet(begun)) and not self._has_changed():
+        if (not self.keeps_time or self.policy.is_quiet(begun)) and not self._has_changed():
             # All that was read is in the store already.
             self.policy.skipped(begun)
             return
-        write = self._counter.checkpoint(lambda: self._clock() - begun > self.policy.every / 4)
+        write = self._counter.stage(lambda: self._clock() - begun > self.policy.every / 4)
         self.policy.began(begun)
         self._writing = self._submit(write)
 
@@ -234,7 +207,7 @@ class ReadLoop:
             return
         writing, self._writing = self._writing, None
         positions = writing.result()
-        self._counter.wrote()
+        self._counter.committed()
         for source in self.sources:
             source.checkpointed(positions)
         self.policy.wrote(self._clock())
@@ -250,210 +223,6 @@ class ReadLoop:
         self.settle()
         self._checkpoint()
         self.settle()
-
-
-class _Shown(NamedTuple):
-    """What is published beside the evaluators, as of a checkpoint."""
-
-    join: Mapping[str, Any] | None
-    until: int | None
-    partitions: Mapping[str, ReadPartition]
-
-
-class Runner:
-    """One run over one store.
-
-    Restores the state of the store, then reads on from its positions. One thread calls it;
-    any number of threads may read what it publishes.
-
-    Args:
-        settings: The run's.
-        store: Open for writing.
-        decoder: For the records.
-        publisher: Receives a snapshot after each checkpoint; None: none are made.
-        join: Joins predictions and labels, loaded from the store; None
-            where records are complete.
-        webhook: Receives alerts.
-        now: Microseconds since 1970.
-        clock: Seconds; it never goes backwards.
-        progress: Notes the steps of the loop, for probes.
-        submit: Writes a checkpoint, as :class:`ReadLoop` takes it.
-
-    Raises:
-        ConfigError: A window or metric is invalid.
-        StoreError: The store is damaged, or of other settings.
-    """
-
-    def __init__(
-        self,
-        settings: RunSettings,
-        store: Store,
-        decoder: RecordDecoder,
-        publisher: Publisher | None,
-        *,
-        join: LabelJoin | None = None,
-        webhook: Webhook | None = None,
-        now: Callable[[], int] = wall_time,
-        clock: Callable[[], float] = time.monotonic,
-        progress: Progress | None = None,
-        submit: Submit = in_this_thread,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._publisher = publisher
-        self._now = now
-        self._clock = clock
-        self._wait = 0 if settings.join is None else settings.join.wait.us
-        self._unit = Unit(settings, store, decoder, join=join, now=now)
-        self._evaluators = self._unit.counting.evaluators
-        with store.reading() as connection:
-            self._alerts = Alerts(settings, connection, webhook, self._evaluators, now, clock)
-        self.loop = ReadLoop(
-            self,
-            settings,
-            clock,
-            keeps_time=join is not None,
-            progress=progress,
-            submit=submit,
-        )
-        self._open_snapshots()
-        self._published = 0
-        self._checkpoint_at = now()
-        """When all that had been read was in the store."""
-        self._table = PartitionRows()
-        self._late = LateLog()
-        self._changes: tuple[UnitChanges, str] | None = None
-        """What the checkpoint that is under way writes of the unit and of the alerts."""
-        self._shown = self._now_shown()
-
-    def _open_snapshots(self) -> None:
-        self._snapshots = SnapshotBuilder(
-            self._settings, self._evaluators, self._unit.valid_from, self._clock
-        )
-
-    @property
-    def positions(self) -> dict[str, Position]:
-        """The position next to read of each partition."""
-        return self._unit.positions.next_to_read
-
-    @property
-    def events(self) -> int:
-        """Events counted, over all runs on this store."""
-        return self._unit.events
-
-    def stop(self) -> None:
-        """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
-        self.loop.stop()
-
-    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
-        """Replace the settings that may change during a run; called by the run's own thread.
-
-        Args:
-            settings: Those of the run except alerts, checkpoints, quarantine and the metrics
-                that are shown.
-            webhook: Receives alerts from now on.
-
-        Raises:
-            MetricError: A metric whose states are not kept; nothing has changed.
-        """
-        self._unit.configure(settings)
-        self._settings = settings
-        self.loop.configure(settings)
-        self._alerts.configure(settings, webhook)
-        self._open_snapshots()
-        self.publish(force=True)
-
-    def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
-        """Read until :meth:`stop`, or until every source has finished; as :meth:`ReadLoop.run`.
-
-        Args:
-            sources: Opened at :attr:`positions`.
-            until_end: End as well when nothing is left to read for now.
-
-        Raises:
-            SourceError: A source cannot continue; records read before are counted.
-            StoreError: The store cannot be written; the last checkpoint holds.
-        """
-        self.loop.policy.count(self._unit.replay())
-        self.loop.run(sources, until_end=until_end)
-        if self._alerts.changed:
-            with self._store.transaction() as connection:
-                write_now(self._alerts, connection)
-
-    # What the loop calls.
-
-    @property
-    def changed(self) -> bool:
-        """Whether there is anything to write besides the records that were taken."""
-        return self._unit.changed or self._alerts.changed
-
-    def take(self, batch: RawBatch) -> bool:
-        """Collect a batch; whether a checkpoint is due at once."""
-        return self._unit.take(batch)
-
-    def checkpoint(self, enough: Callable[[], bool]) -> Write:
-        """Take what was collected; returns what counts and writes it."""
-        statuses = [status for source in self.loop.sources for status in source.status()]
-        changes = self._unit.stage([status.partition for status in statuses])
-        alerts = self._alerts.stage()
-        self._changes = changes, alerts
-        self._shown = self._now_shown()
-        return lambda: self._unit.write(
-            changes, enough, lambda connection: self._alerts.write(connection, alerts)
-        )
-
-    def wrote(self) -> None:
-        """Note that what was taken is counted and written."""
-        assert self._changes is not None
-        changes, alerts = self._changes
-        self._unit.committed(changes)
-        self._alerts.committed(alerts)
-        self._changes = None
-        self._checkpoint_at = self._now()
-        self._snapshots.changed()
-        self._late.log(self._unit.late)
-
-    def _now_shown(self) -> _Shown:
-        unit = self._unit
-        return _Shown(
-            None if unit.join is None or self._publisher is None else unit.join.coverage(),
-            unit.positions.newest if unit.join is None else unit.join.watermark,
-            dict(unit.positions.partitions),
-        )
-
-    def publish(self, *, force: bool = False) -> None:
-        """Publish a snapshot, and judge the alerts."""
-        if not force:
-            self._checkpoint_at = self._now()
-        if self._publisher is None:
-            return
-        unit = self._unit
-        self._published += 1
-        if not self.loop.policy.records:
-            # Nothing was read since the last checkpoint, but time has passed.
-            self._shown = self._now_shown()
-        until = self._shown.until
-        with self._store.reading():
-            quarantine = unit.quarantine.published()
-        self._publisher.open_slice = self._snapshots.open_slice
-        snapshot = self._snapshots.build(
-            sequence=self._published,
-            now=self._now(),
-            labelled_until=None if until is None else until - self._wait,
-            late=unit.counting.late,
-            join=self._shown.join,
-            partitions=self._table.rows(self._shown.partitions, self.loop.sources),
-            quarantine=quarantine,
-            checkpoint=Checkpoint(
-                unit.checkpoints,
-                iso_time(self._checkpoint_at),
-                unit.events,
-                self.loop.policy.seconds,
-            ),
-            force=force,
-        )
-        alerts = self._alerts.judge(snapshot)
-        self._publisher.publish(msgspec.structs.replace(snapshot, alerts=alerts))
 
 
 def _checkpoint_settings(settings: RunSettings) -> tuple[float, int]:

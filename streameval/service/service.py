@@ -1,4 +1,4 @@
-"""A run with everything around it: store, sources, server, signals."""
+"""A whole run: its store, its sources, its server and its signals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -24,7 +24,7 @@ from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import ReadLoop, Runner
+from streameval.service.loop import ReadLoop
 from streameval.service.probes import probes
 from streameval.service.progress import Progress
 from streameval.service.reload import differences, while_running
@@ -51,11 +51,11 @@ from streameval.service.upkeep.settings_migration import (
     migration_of,
     stored_retention,
 )
+from streameval.service.worker import Runner, Worker
 
 if TYPE_CHECKING:
     from streameval.service.config.source_settings import KafkaSettings
     from streameval.service.http.server import Server
-    from streameval.service.worker import Worker
 
 log = logging.getLogger("streameval.run")
 
@@ -67,34 +67,26 @@ _AWAY_SECONDS = 0.5
 _SETTINGS = "settings"
 """The name by which ``--drop`` replaces newer settings of a group."""
 
+Drop: TypeAlias = Callable[[Mapping[str, str]], Collection[str]]
+"""From what the settings no longer have (name -> what would be lost) to the names that may be
+dropped."""
+
 
 def run_service(
     settings: RunSettings,
     *,
     until_end: bool = False,
     reread: Callable[[], RunSettings] | None = None,
-    drop: Callable[[Mapping[str, str]], Collection[str]] = lambda drops: (),
+    drop: Drop = lambda drops: (),
     started: Callable[[Runner, str | None], None] = lambda runner, url: None,
     file: str = "",
 ) -> None:
-    """Run until a signal, or until the sources have ended.
+    """Run until a signal, or until the sources have ended; what was checkpointed is safe.
 
-    SIGTERM and Ctrl-C make it checkpoint and return; where this is not the
-    main thread, :meth:`Runner.stop` does.
-
-    Args:
-        settings: The run's.
-        until_end: End as soon as nothing is left to read.
-        reread: Reads the settings again on SIGHUP; those that may change during a run are applied.
-        drop: From what the settings no longer have (name -> what would be lost) to the names
-            that may be dropped.
-        started: Called once with the runner and the server's address, when both are ready.
-        file: Where the settings are from, which tells a worker that is restarted from one whose
-            settings have changed.
-
-    Raises:
-        ConfigError, StoreError, SourceError, MissingExtraError: It cannot be
-            run, or not any longer; what was checkpointed is safe.
+    SIGTERM and Ctrl-C make it checkpoint and return; in another thread than the main one
+    :meth:`Runner.stop` does. ``reread`` reads the settings again on SIGHUP. ``started`` is called
+    once with the runner and the server's address, when both are ready. ``file`` is where the
+    settings are from: it tells a worker that is restarted from one whose settings have changed.
     """
     is_worker = settings.kafka is not None and settings.kafka.assignment == "group"
     if until_end and is_worker:
@@ -112,349 +104,125 @@ def run_service(
     token = settings.serve.token
     if token is not None:
         token = resolve(token, "serve.token")
-    stop, hangup = _Signalled(ReadLoop.stop), _Signalled(ReadLoop.request_reread)
     with ExitStack() as stack:
+        run = _Run(settings, resolve, drop, reread, stack)
         # From the start: a stop while it opens its store is a stop like any other.
-        stack.enter_context(on_signals(stop, hangup))
+        stack.enter_context(on_signals(run.stop, run.hangup))
         stack.enter_context(_rare_collections())
         # Before the store is opened, which may take long: a probe waits meanwhile.
-        progress = Progress()
-        stack.enter_context(probes(settings.serve, progress))
-        if settings.kafka is not None and settings.kafka.assignment == "group":
+        stack.enter_context(probes(settings.serve, run.progress))
+        if settings.kafka is not None and is_worker:
             try:
-                generation = _generation(settings, file, drop, stop)
-                if generation is not None:
-                    _run_worker(
-                        settings,
-                        settings.kafka,
-                        partial(open_unit, drop, generation=generation),
-                        partial(_check_group, settings, generation),
-                        resolve,
-                        reread,
-                        stop,
-                        hangup,
-                        progress,
-                    )
+                run.share(settings.kafka, file)
             except SupersededError as superseded:
                 log.info("%s", superseded)
-            return
-        settings, store = _open_settled(settings, drop)
-        stack.callback(store.close)
-        decoder = _decoder_of(settings)
+        else:
+            run.alone(token, started, until_end)
+
+
+class _Run:
+    """A run, and those of its parts whose settings may change meanwhile."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        resolve: Callable[[str, str], str],
+        drop: Drop,
+        reread: Callable[[], RunSettings] | None,
+        stack: ExitStack,
+    ) -> None:
+        self._settings = settings
+        self._resolve = resolve
+        self._drop = drop
+        self._read_again = reread
+        self._stack = stack
+        self.stop, self.hangup = _Signalled(ReadLoop.stop), _Signalled(ReadLoop.request_reread)
+        self.progress = Progress()
+        self._webhook: Webhook | None = None
+        self._inbox: Inbox | None = None
+        self._server: Server | None = None
+
+    def alone(
+        self, token: str | None, started: Callable[[Runner, str | None], None], until_end: bool
+    ) -> None:
+        """Run by itself, with a unit that has all partitions."""
+        unit = open_unit(self._drop, self._settings)
+        self._stack.callback(unit.close)
+        settings = self._settings = unit.settings
         # Without a server and alerts no snapshot is read, so none is built.
         publisher = Publisher() if settings.serve.enabled or settings.alert else None
-        webhook = None
-        if settings.webhook is not None:
-            webhook = Webhook(settings.webhook, resolve=resolve)
-        join = open_join(settings, store, time.monotonic, wall_time)
+        self._open_webhook(settings, self._resolve)
         # On leaving, the checkpoint that is under way ends before the store is closed.
-        writer = stack.enter_context(ThreadPoolExecutor(1, "checkpoint"))
+        writer = self._stack.enter_context(ThreadPoolExecutor(1, "checkpoint"))
         runner = Runner(
-            settings,
-            store,
-            decoder,
-            publisher,
-            join=join,
-            webhook=webhook,
-            progress=progress,
-            submit=writer.submit,
+            unit, publisher, webhook=self._webhook, progress=self.progress, submit=writer.submit
         )
-        parts = _Parts(settings, runner, webhook)
-        stack.callback(parts.close)
-        stop.set_loop(runner.loop)
-        hangup.set_loop(runner.loop)
+        self._stack.callback(self._close_webhook)
         log.info(
             "%s: %s events counted so far, in %d partitions",
-            store.path,
+            unit.store.path,
             f"{runner.events:,}",
             len(runner.positions),
         )
-        inbox = None
-        sources = open_sources(settings, runner.positions, resolve, decoder.clock)
+        sources = open_sources(settings, runner.positions, self._resolve, unit.decoder.clock)
         for source in sources:
-            stack.callback(source.close)
+            self._stack.callback(source.close)
             if isinstance(source, InboxSource):
-                inbox = parts.inbox = source.inbox
+                self._inbox = source.inbox
         url = None
         if settings.serve.enabled and publisher is not None:
             # Imported only when it is used: the server is an extra.
             from streameval.service.http.server import Server
 
-            server = parts.server = Server(
+            self._server = Server(
                 settings.serve,
                 settings.http,
                 publisher,
-                inbox,
+                self._inbox,
                 token=token,
-                progress=progress,
+                progress=self.progress,
             )
-            stack.callback(server.stop)
-            url = server.url
+            self._stack.callback(self._server.stop)
+            url = self._server.url
             log.info("listening at %s", url)
-        if reread is not None:
-            runner.loop.reread = partial(parts.reread, reread)
+        self._listen(runner)
         started(runner, url)
         runner.run(sources, until_end=until_end)
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
 
+    def share(self, kafka: KafkaSettings, file: str) -> None:
+        """Run as one of several workers on a shared store."""
+        generation = _generation(self._settings, file, self._drop, self.stop)
+        if generation is None:
+            return
+        # Imported only when it is used: its client is an extra.
+        from streameval.service.group_worker import GroupWorker
 
-def _open_settled(
-    settings: RunSettings,
-    drop: Callable[[Mapping[str, str]], Collection[str]],
-    unit: str = ONE_UNIT,
-    worker: str | None = None,
-    sibling: Store | None = None,
-    generation: int = 0,
-) -> tuple[RunSettings, Store]:
-    """A store or one of its units, open for writing; and the settings beside what it keeps."""
-    store = open_store(
-        settings.store,
-        fingerprint(settings),
-        migrate=partial(_migrate, settings, drop, generation),
-        unit=unit,
-        worker=worker,
-        sibling=sibling,
-    )
-    try:
-        check_generation(store, generation)
-        settings = with_stored_defaults(settings, stored_retention(store.meta()))
-        keep_window_order(store, [window.name for window in settings.window])
-        keep_settings(store, settings, generation)
-    except BaseException:
-        store.close()
-        raise
-    return settings, store
-
-
-def open_unit(
-    drop: Callable[[Mapping[str, str]], Collection[str]],
-    settings: RunSettings,
-    number: int,
-    worker: str,
-    sibling: Store | None,
-    *,
-    generation: int = 0,
-) -> Unit:
-    """What a shared store keeps of a partition number, claimed for a worker.
-
-    Args:
-        drop: As :func:`run_service` takes it.
-        settings: The run's.
-        number: Of the partition.
-        worker: The name of the worker.
-        sibling: Another unit of this worker, whose connection is shared.
-        generation: Of the settings; 0: there is no group with newer ones.
-
-    Raises:
-        ConfigError: The settings are refused beside what the store holds.
-        SupersededError: The group has newer settings; the unit is not converted to these.
-        StoreError: It cannot be opened.
-    """
-    settings, store = _open_settled(settings, drop, str(number), worker, sibling, generation)
-    try:
-        join = open_join(settings, store, time.monotonic, wall_time)
-        return Unit(settings, store, _decoder_of(settings), join=join)
-    except BaseException:
-        store.close()
-        raise
-
-
-def _decoder_of(settings: RunSettings) -> RecordDecoder:
-    longest = _LONGEST_RECORD
-    if settings.http is not None:
-        longest = max(longest, settings.http.max_line_bytes)
-    return RecordDecoder(settings.fields, settings.evaluator, settings.join is not None, longest)
-
-
-def _generation(
-    settings: RunSettings,
-    file: str,
-    drop: Callable[[Mapping[str, str]], Collection[str]],
-    stop: _Signalled,
-) -> int | None:
-    """The generation of a worker's settings; None: it was stopped while the store was away."""
-    newer = {_SETTINGS: "the newer settings of the group"}
-    is_away_now = False
-    while not stop.signalled:
-        try:
-            return join_group(
+        settings = self._settings
+        address = parse_address(settings.store)
+        opening = Opening({}, self._resolve, _needs_stamps(settings), inbox_of(settings.store))
+        with ThreadPoolExecutor(1, "checkpoint") as writer:
+            worker = GroupWorker(
                 settings,
-                file,
-                check=partial(check_units, settings, drop),
-                confirmed=lambda: _SETTINGS in drop(newer),
+                lambda worker: open_group(kafka, worker, opening, address.name),
+                partial(open_unit, self._drop, generation=generation),
+                check=partial(_check_group, settings, generation),
+                progress=self.progress,
+                submit=writer.submit,
             )
-        except StoreError as error:
-            if not is_away(error):
-                raise
-            if not is_away_now:
-                log.warning("waiting for the store: %s", error)
-            is_away_now = True
-            time.sleep(_AWAY_SECONDS)
-    return None
+            self._listen(worker)
+            log.info("%s: a worker of the group %s", address.shown, kafka.properties["group.id"])
+            worker.run()
+        log.info("ended after a checkpoint")
 
+    def _listen(self, worker: Worker) -> None:
+        """Let signals stop the worker, and make it read the settings again."""
+        if self._read_again is not None:
+            worker.loop.reread = partial(self._reread, worker, self._read_again)
+        self.stop.set_loop(worker.loop)
+        self.hangup.set_loop(worker.loop)
 
-def _check_group(settings: RunSettings, generation: int, store: Store | None) -> None:
-    """As :func:`check_generation`, also of a worker that holds no unit."""
-    if store is not None:
-        check_generation(store, generation)
-    else:
-        with closing(open_unclaimed(settings.store, ONE_UNIT)) as shown:
-            check_generation(shown, generation)
-
-
-def check_units(
-    settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]]
-) -> None:
-    """Raise ConfigError where a unit of a shared store cannot be brought to these settings."""
-    with closing(read_store(settings.store)) as store, store.reading() as connection:
-        for _ in each_unit(store):
-            _migration(store.path, connection, settings, drop)
-
-
-def _run_worker(
-    settings: RunSettings,
-    kafka: KafkaSettings,
-    opened: Callable[[RunSettings, int, str, Store | None], Unit],
-    check: Callable[[Store | None], None],
-    resolve: Callable[[str, str], str],
-    reread: Callable[[], RunSettings] | None,
-    stop: _Signalled,
-    hangup: _Signalled,
-    progress: Progress,
-) -> None:
-    """Run as one of several workers on a shared store, until a signal."""
-    # Imported only when it is used: its client is an extra.
-    from streameval.service.worker import Worker
-
-    address = parse_address(settings.store)
-    opening = Opening({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
-
-    with ThreadPoolExecutor(1, "checkpoint") as writer:
-        worker = Worker(
-            settings,
-            lambda worker: open_group(kafka, worker, opening, address.name),
-            opened,
-            check=check,
-            progress=progress,
-            submit=writer.submit,
-        )
-        parts = _Parts(settings, worker, None)
-        if reread is not None:
-            worker.loop.reread = partial(parts.reread, reread)
-        stop.set_loop(worker.loop)
-        hangup.set_loop(worker.loop)
-        log.info("%s: a worker of the group %s", address.shown, kafka.properties["group.id"])
-        worker.run()
-    log.info("ended after a checkpoint")
-
-
-def open_sources(
-    settings: RunSettings,
-    positions: Mapping[str, Position],
-    resolve: Callable[[str, str], str] = secret,
-    clock: Callable[[], float] = time.time,
-) -> list[Source]:
-    """Every source of a run; the caller closes them.
-
-    Args:
-        settings: The run's.
-        positions: Where each partition is to be read on.
-        resolve: From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret.
-        clock: Seconds since 1970, for the times at which records arrive.
-
-    Raises:
-        ConfigError, SourceError, StoreError: One of them cannot be opened; none is open then.
-        MissingExtraError: The client of one is not installed.
-    """
-    stamps = _needs_stamps(settings)
-    opening = Opening(positions, resolve, stamps, inbox_of(settings.store), clock)
-    opened: list[Source] = []
-    try:
-        for source in settings.sources.values():
-            opened += open_source(source, opening)
-    except BaseException:
-        for one in opened:
-            one.close()
-        raise
-    return opened
-
-
-def _needs_stamps(settings: RunSettings) -> bool:
-    """Whether the time at which a record was written is its own."""
-    timed = settings.join is not None or any(
-        window_spec_of(window, settings.join).needs_time for window in settings.window
-    )
-    return settings.fields.time is None and timed
-
-
-def _migration(
-    path: str,
-    connection: Connection,
-    settings: RunSettings,
-    drop: Callable[[Mapping[str, str]], Collection[str]],
-) -> SettingsMigration:
-    """The effect of the settings on a store; raises ConfigError where it is not confirmed."""
-    found = migration_of(path, connection, settings, time.time_ns() // 1_000)
-    kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
-    if kept:
-        raise ConfigError(drops_text(path, {name: found.drops[name] for name in kept}))
-    return found
-
-
-def _migrate(
-    settings: RunSettings,
-    drop: Callable[[Mapping[str, str]], Collection[str]],
-    generation: int,
-    store: Store,
-) -> Mapping[str, str]:
-    """Bring a store to the settings, and return their fingerprint there.
-
-    Raises:
-        ConfigError: It is refused, or not confirmed.
-        SupersededError: The group has newer settings. A worker that has those claims the unit
-            before it converts it, so this one either sees them or writes nothing.
-    """
-    check_generation(store, generation)
-    with store.reading() as connection:
-        found = _migration(store.path, connection, settings, drop)
-    if found.changed:
-        found.apply(store)
-    for line in found.lines:
-        log.info("%s: %s", store.path, line)
-    for text in found.drops.values():
-        log.info("%s: dropped: %s", store.path, text)
-    return fingerprint(found.settings)
-
-
-def drops_text(path: str, drops: Mapping[str, str]) -> str:
-    """What has to be confirmed, and how.
-
-    >>> drops_text("run.db", {"window.day": "window 'day' and its 24 states"})
-    "run.db: window 'day' and its 24 states would be dropped; to confirm, add --drop window.day"
-    """
-    what = " and ".join(drops[name] for name in sorted(drops))
-    options = " ".join(f"--drop {name}" for name in sorted(drops))
-    return f"{path}: {what} would be dropped; to confirm, add {options}"
-
-
-class _Parts:
-    """The parts of a run whose settings may change while it runs."""
-
-    def __init__(
-        self, settings: RunSettings, runner: Runner | Worker, webhook: Webhook | None
-    ) -> None:
-        self._settings = settings
-        self._runner = runner
-        self._webhook = webhook
-        self.inbox: Inbox | None = None
-        self.server: Server | None = None
-
-    def close(self) -> None:
-        """Close the webhook."""
-        if self._webhook is not None:
-            self._webhook.close()
-
-    def reread(self, read: Callable[[], RunSettings]) -> None:
+    def _reread(self, worker: Worker, read: Callable[[], RunSettings]) -> None:
         """Apply the settings that may change during a run, and log the others."""
         try:
             wanted = read()
@@ -463,24 +231,28 @@ class _Parts:
         except StreamevalError as error:
             log.error("the configuration was not taken over, nothing has changed: %s", error)
             return
-        webhook = self._webhook
         if settings.webhook != self._settings.webhook:
-            if webhook is not None:
-                webhook.close()
-            webhook = None
-            if settings.webhook is not None:
-                webhook = Webhook(settings.webhook, resolve=resolve)
-        self._webhook = webhook
+            self._close_webhook()
+            self._open_webhook(settings, resolve)
         changed = differences(self._settings, settings)
         self._settings = settings
-        self._runner.configure(settings, webhook)
-        if self.inbox is not None and settings.http is not None:
-            self.inbox.max_bytes = settings.http.max_inbox_bytes
-        if self.server is not None:
-            self.server.reload(settings.serve, settings.http)
+        worker.configure(settings, self._webhook)
+        if self._inbox is not None and settings.http is not None:
+            self._inbox.max_bytes = settings.http.max_inbox_bytes
+        if self._server is not None:
+            self._server.reload(settings.serve, settings.http)
         log.info("configuration read: %s", ", ".join(changed) or "nothing has changed")
         for key in later:
             log.warning("%s: takes effect at the next start", key)
+
+    def _open_webhook(self, settings: RunSettings, resolve: Callable[[str, str], str]) -> None:
+        if settings.webhook is not None:
+            self._webhook = Webhook(settings.webhook, resolve=resolve)
+
+    def _close_webhook(self) -> None:
+        if self._webhook is not None:
+            self._webhook.close()
+            self._webhook = None
 
 
 class _Signalled:
@@ -514,3 +286,182 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def open_settled(
+    settings: RunSettings,
+    drop: Drop,
+    unit: str = ONE_UNIT,
+    worker: str | None = None,
+    sibling: Store | None = None,
+    generation: int = 0,
+) -> tuple[RunSettings, Store]:
+    """A store or one of its units, open for writing; and the settings with its defaults."""
+    store = open_store(
+        settings.store,
+        fingerprint(settings),
+        migrate=partial(_migrate, settings, drop, generation),
+        unit=unit,
+        worker=worker,
+        sibling=sibling,
+    )
+    try:
+        check_generation(store, generation)
+        settings = with_stored_defaults(settings, stored_retention(store.meta()))
+        keep_window_order(store, [window.name for window in settings.window])
+        keep_settings(store, settings, generation)
+    except BaseException:
+        store.close()
+        raise
+    return settings, store
+
+
+def open_unit(
+    drop: Drop,
+    settings: RunSettings,
+    unit: str = ONE_UNIT,
+    worker: str | None = None,
+    sibling: Store | None = None,
+    *,
+    generation: int = 0,
+) -> Unit:
+    """A store, or one of its units, claimed for a worker, restored and open for writing.
+
+    ``sibling`` is the store of another unit of the worker, whose connection is shared;
+    ``generation`` the generation of the settings, 0 without a group. Raises ConfigError where the
+    store refuses the settings, SupersededError where the group has newer ones, and StoreError.
+    """
+    settings, store = open_settled(settings, drop, unit, worker, sibling, generation)
+    try:
+        join = open_join(settings, store, time.monotonic, wall_time)
+        return Unit(settings, store, _decoder_of(settings), join=join)
+    except BaseException:
+        store.close()
+        raise
+
+
+def _decoder_of(settings: RunSettings) -> RecordDecoder:
+    longest = _LONGEST_RECORD
+    if settings.http is not None:
+        longest = max(longest, settings.http.max_line_bytes)
+    return RecordDecoder(settings.fields, settings.evaluator, settings.join is not None, longest)
+
+
+def _generation(
+    settings: RunSettings,
+    file: str,
+    drop: Drop,
+    stop: _Signalled,
+) -> int | None:
+    """The generation of a worker's settings; None: it was stopped while the store was away."""
+    newer = {_SETTINGS: "the newer settings of the group"}
+    is_away_now = False
+    while not stop.signalled:
+        try:
+            return join_group(
+                settings,
+                file,
+                check=partial(check_units, settings, drop),
+                confirmed=lambda: _SETTINGS in drop(newer),
+            )
+        except StoreError as error:
+            if not is_away(error):
+                raise
+            if not is_away_now:
+                log.warning("waiting for the store: %s", error)
+            is_away_now = True
+            time.sleep(_AWAY_SECONDS)
+    return None
+
+
+def _check_group(settings: RunSettings, generation: int, store: Store | None) -> None:
+    """As :func:`check_generation`, also for a worker that holds no unit."""
+    if store is not None:
+        check_generation(store, generation)
+    else:
+        with closing(open_unclaimed(settings.store, ONE_UNIT)) as shown:
+            check_generation(shown, generation)
+
+
+def check_units(settings: RunSettings, drop: Drop) -> None:
+    """Raise ConfigError where a unit of a shared store cannot be brought to these settings."""
+    with closing(read_store(settings.store)) as store, store.reading() as connection:
+        for _ in each_unit(store):
+            _migration(store.path, connection, settings, drop)
+
+
+def open_sources(
+    settings: RunSettings,
+    positions: Mapping[str, Position],
+    resolve: Callable[[str, str], str] = secret,
+    clock: Callable[[], float] = time.time,
+) -> list[Source]:
+    """Every source of a run, from its positions on; the caller closes them.
+
+    If one cannot be opened, none is open.
+    """
+    stamps = _needs_stamps(settings)
+    opening = Opening(positions, resolve, stamps, inbox_of(settings.store), clock)
+    opened: list[Source] = []
+    try:
+        for source in settings.sources.values():
+            opened += open_source(source, opening)
+    except BaseException:
+        for one in opened:
+            one.close()
+        raise
+    return opened
+
+
+def _needs_stamps(settings: RunSettings) -> bool:
+    """Whether the time at which a record was written is its own."""
+    timed = settings.join is not None or any(
+        window_spec_of(window, settings.join).needs_time for window in settings.window
+    )
+    return settings.fields.time is None and timed
+
+
+def _migration(
+    path: str,
+    connection: Connection,
+    settings: RunSettings,
+    drop: Drop,
+) -> SettingsMigration:
+    """The effect of the settings on a store; raises ConfigError where it is not confirmed."""
+    found = migration_of(path, connection, settings, time.time_ns() // 1_000)
+    kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
+    if kept:
+        raise ConfigError(drops_text(path, {name: found.drops[name] for name in kept}))
+    return found
+
+
+def _migrate(
+    settings: RunSettings,
+    drop: Drop,
+    generation: int,
+    store: Store,
+) -> Mapping[str, str]:
+    """Bring a store to the settings, and return their fingerprint there."""
+    # A worker with newer settings claims the unit before it converts it, so this one either sees
+    # these settings or writes nothing.
+    check_generation(store, generation)
+    with store.reading() as connection:
+        found = _migration(store.path, connection, settings, drop)
+    if found.changed:
+        found.apply(store)
+    for line in found.lines:
+        log.info("%s: %s", store.path, line)
+    for text in found.drops.values():
+        log.info("%s: dropped: %s", store.path, text)
+    return fingerprint(found.settings)
+
+
+def drops_text(path: str, drops: Mapping[str, str]) -> str:
+    """What has to be confirmed, and how.
+
+    >>> drops_text("run.db", {"window.day": "window 'day' and its 24 states"})
+    "run.db: window 'day' and its 24 states would be dropped; to confirm, add --drop window.day"
+    """
+    what = " and ".join(drops[name] for name in sorted(drops))
+    options = " ".join(f"--drop {name}" for name in sorted(drops))
+    return f"{path}: {what} would be dropped; to confirm, add {options}"

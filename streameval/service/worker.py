@@ -1,40 +1,36 @@
-"""A worker: one of many processes that share an evaluation, by the partitions of a group.
+"""Workers: they count what a loop reads in units, and write each unit in its own transaction.
 
-It has a :class:`Unit` for each partition number that the group has assigned to it. A unit is
-claimed when it is opened, so of two workers that hold a number, for a moment, only the later one
-writes. The other has an error at its next checkpoint, drops what it has in memory, and reads that
-number no longer. Nothing else decides what counts: the group may assign late, twice or wrongly.
-
-Units are written by another thread while this one reads on. They share a connection, so whatever
-uses it in this thread (opening a unit, closing one) first waits for the checkpoint under way.
+A :class:`Runner` is a run of one process: a worker with one unit, which holds every partition, and
+whose numbers it publishes. A :class:`~streameval.service.group_worker.GroupWorker` is one of many
+processes that share an evaluation.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import closing, suppress
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from streameval.errors import FencedError, StoreError
+from streameval.events.time import wall_time
+from streameval.service.alerts.rules import Alerts
 from streameval.service.alerts.webhook import Webhook
+from streameval.service.assembly import Assembler, UnitSummary
 from streameval.service.checkpoint_policy import QUIET_SECONDS
 from streameval.service.config.settings import RunSettings
+from streameval.service.join.counts import MergedJoin
 from streameval.service.lateness import LateLog
 from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
 from streameval.service.progress import Progress
-from streameval.service.snapshot_builder import PartitionRows
-from streameval.service.sources.kafka_group import KafkaGroup
-from streameval.service.sources.raw import Position, RawBatch
-from streameval.service.store.kept_settings import SupersededError
-from streameval.service.store.postgres import is_away
-from streameval.service.store.store import Store
+from streameval.service.snapshot import Publisher
+from streameval.service.snapshot_builder import SnapshotBuilder
+from streameval.service.sources.raw import Position, RawBatch, Source
+from streameval.service.store.positions import ReadPartition
+from streameval.service.store.staged import write_now
 from streameval.service.unit import Unit, UnitChanges
-
-log = logging.getLogger("streameval.run")
 
 
 @dataclass(slots=True)
@@ -47,234 +43,102 @@ class _Writing:
     error: StoreError | None = None
 
 
-class Worker:
-    """Counts what a group assigns to this process.
-
-    Args:
-        settings: The run's.
-        open_group: From the worker, which opens and releases units, to its source.
-        open_unit: From the settings of now, a partition number, the worker's name and the store of
-            another of its units, whose connection is shared, to what is kept of the number,
-            claimed.
-        check: Called after a checkpoint and now and then, with the store of a unit or None; it
-            raises SupersededError, as ``open_unit`` does, where the group has newer settings.
-        clock: Seconds; it never goes backwards.
-        progress: Notes the steps of the loop, for probes.
-        submit: Writes a checkpoint, as :class:`ReadLoop` takes it.
-    """
+class Worker(ABC):
+    """Holds units, by number; stages, writes and commits them at the checkpoints of its loop."""
 
     def __init__(
         self,
         settings: RunSettings,
-        open_group: Callable[[Worker], KafkaGroup],
-        open_unit: Callable[[RunSettings, int, str, Store | None], Unit],
+        units: Mapping[int, Unit],
         *,
-        check: Callable[[Store | None], None] = lambda store: None,
         clock: Callable[[], float] = time.monotonic,
         progress: Progress | None = None,
         submit: Submit = in_this_thread,
     ) -> None:
         self._settings = settings
-        self._open_unit = open_unit
-        self._check = check
-        self._checked_at = clock()
-        self._is_superseded = False
         self._clock = clock
         self._units: dict[int, Unit] = {}
-        self._writing: list[_Writing] = []
-        """What the checkpoint that is under way writes."""
         self._written_at: dict[int, float] = {}
         self._late: dict[int, LateLog] = {}
-        self._told: set[int] = set()
-        self._is_away = False
-        self._table = PartitionRows()
-        self._keeps_time = settings.join is not None
-        self.loop = ReadLoop(
-            self, settings, clock, keeps_time=self._keeps_time, progress=progress, submit=submit
-        )
-        self._group = open_group(self)
+        self._writing: list[_Writing] = []
+        """What the checkpoint that is under way writes."""
+        for number, unit in units.items():
+            self._hold(number, unit, LateLog())
+        self.loop = ReadLoop(self, settings, clock, progress=progress, submit=submit)
 
-    def run(self) -> None:
-        """Read what is assigned until :meth:`ReadLoop.stop`.
+    def _hold(self, number: int, unit: Unit, late: LateLog) -> None:
+        self._units[number] = unit
+        self._written_at[number] = self._clock()
+        self._late.setdefault(number, late)
 
-        Raises:
-            ConfigError, SourceError, StoreError: It cannot go on; what was checkpointed is safe.
-        """
-        with closing(self._group):
-            try:
-                self.loop.run([self._group])
-            finally:
-                self.loop.abandon()
-                # First, so that nothing is written twice when the group revokes the rest.
-                self.release(list(self._units), write=False)
+    @abstractmethod
+    def _partitions(self, number: int) -> Iterable[str]:
+        """The partitions of a unit that can be read."""
+
+    @abstractmethod
+    def _fail(self, number: int, error: StoreError) -> None:
+        """Close a unit whose memory is no longer that of the store, or raise the error."""
+
+    @abstractmethod
+    def collect(self, batch: RawBatch) -> bool:
+        """Collect a batch; returns whether a checkpoint is due at once."""
+
+    @abstractmethod
+    def publish(self, *, force: bool = False) -> None:
+        """Make visible what was written."""
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
-        """Replace the settings that may change during a run; as :meth:`Runner.configure`."""
+        """Replace the settings that may change during a run; called by the loop's thread.
+
+        Raises MetricError for a metric whose states are not kept; nothing has changed then.
+        """
         # Each unit fills in what its windows keep, also one that is opened later.
         settings = msgspec.structs.replace(settings, window=self._settings.window)
-        for number in list(self._units):
-            if number in self._units:  # not dropped with another
+        for number, unit in list(self._units.items()):
+            if self._units.get(number) is unit:  # not closed with another
                 try:
-                    self._units[number].configure(settings)
+                    unit.configure(settings)
                 except StoreError as error:
-                    self._drop(number, error)
+                    self._fail(number, error)
         self._settings = settings
         self.loop.configure(settings)
 
-    # What the group calls.
-
-    def open(self, number: int) -> Mapping[str, Position] | None:
-        """Claim a partition number, and restore what is kept of it; None to be called again."""
-        self.loop.settle()
-        sibling = next((unit.store for unit in self._units.values()), None)
-        try:
-            unit = self._open_unit(self._settings, number, self._group.name, sibling)
-        except FencedError:
-            return None
-        except SupersededError as error:
-            self._end(error)
-            return None
-        except StoreError as error:
-            if not is_away(error):
-                raise
-            self._note_away(error)
-            return None
-        self._note_back()
-        self._units[number] = unit
-        self._written_at[number] = self._clock()
-        self.loop.policy.count(unit.replay())
-        return unit.positions.next_to_read
-
-    def release(self, numbers: Collection[int], *, write: bool) -> None:
-        """Close units, after a checkpoint where they still belong to this worker."""
-        self.loop.settle()
-        held = sorted(self._units.keys() & set(numbers))
-        if write:
-            self._cut((number for number in held if self._units[number].changed), lambda: True)()
-            self.wrote()
-        for number in held:
-            # Unless a checkpoint has failed, and closed it.
-            unit = self._units.pop(number, None)
-            if unit is not None:
-                unit.close()
-
-    # What the loop calls.
-
     @property
     def changed(self) -> bool:
-        """Whether there is anything to write besides the records that were taken."""
+        """Whether there is anything to write besides the records that were collected."""
         return any(unit.changed for unit in self._units.values())
 
-    def take(self, batch: RawBatch) -> bool:
-        """Collect a batch; whether a checkpoint is due at once."""
-        number = int(batch.partition.rpartition("/")[2])
-        unit = self._units.get(number)
-        if unit is None:
-            return False  # dropped since it was fetched; another reads it again
-        try:
-            unit.take(batch)
-        except StoreError as error:
-            self.loop.settle()
-            if self._units.get(number) is unit:
-                self._drop(number, _cause(unit, error))
-        # Offsets are found again at any time: no position of a topic is in a hurry.
-        return False
-
-    def checkpoint(self, enough: Callable[[], bool]) -> Write:
-        """Take what each unit that has changed has collected; returns what counts and writes it."""
+    def stage(self, enough: Callable[[], bool]) -> Write:
+        """Stage each unit that has changed; returns what counts and writes them."""
         now = self._clock()
-        return self._cut(
-            (
-                number
-                for number, unit in self._units.items()
-                # Entries of a join expire with the time as well.
-                if unit.changed
-                or (self._keeps_time and now - self._written_at[number] >= QUIET_SECONDS)
-            ),
-            enough,
-        )
+        due = [
+            number
+            for number, unit in self._units.items()
+            # Entries of a join expire with the time as well.
+            if unit.changed
+            or (self.loop.keeps_time and now - self._written_at[number] >= QUIET_SECONDS)
+        ]
+        return self._stage(due, enough)
 
-    def _cut(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
+    def _stage(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
         self._writing = writing = [
-            _Writing(number, unit := self._units[number], unit.stage(self._group.names(number)))
+            _Writing(number, unit := self._units[number], unit.stage(self._partitions(number)))
             for number in numbers
         ]
         return lambda: _write(writing, enough)
 
-    def wrote(self) -> None:
-        """Note what is written; a unit that is not is closed, and read again from the store."""
-        writing, self._writing, written = self._writing, [], False
+    def committed(self) -> None:
+        """Note what is written; a unit that could not be written fails."""
+        writing, self._writing = self._writing, []
         for one in writing:
             if self._units.get(one.number) is not one.unit:
-                continue  # dropped with another
+                continue  # closed with another
             if one.error is not None:
-                self._drop(one.number, one.error)
+                self._fail(one.number, one.error)
                 continue
             one.unit.committed(one.changes)
             self._written_at[one.number] = self._clock()
-            late = self._late.setdefault(one.number, LateLog(f"partition {one.number}, "))
-            late.log(one.unit.late)
-            written = True
-        if written:
-            self._check_settings()
-
-    def publish(self, *, force: bool = False) -> None:
-        """Log what has changed: ``streameval serve`` reads the numbers from the store."""
-        # One without units, or with nothing to write, looks at the group's settings as well.
-        if self._clock() - self._checked_at >= QUIET_SECONDS:
-            self._check_settings()
-        self._table.log(self._group.status())
-        if self._told != self._units.keys():
-            self._told = set(self._units)
-            numbers = ", ".join(map(str, sorted(self._told))) or "none"
-            log.info("%s: reads the partitions %s", self._group.name, numbers)
-
-    def _check_settings(self) -> None:
-        self._checked_at = self._clock()
-        # A unit that another worker has claimed refuses; the next one, or a new connection, tells.
-        for store in (*(unit.store for unit in self._units.values()), None):
-            try:
-                self._check(store)
-            except SupersededError as error:
-                self._end(error)
-            except StoreError:
-                continue  # the next write finds what is wrong
-            return
-
-    def _end(self, error: SupersededError) -> None:
-        """Stop after one more checkpoint, because the group has newer settings."""
-        if not self._is_superseded:
-            self._is_superseded = True
-            log.info("%s", error)
-        self.loop.stop()
-
-    # Failures
-
-    def _drop(self, number: int, error: StoreError) -> None:
-        """Close a unit whose memory is no longer that of the store."""
-        numbers = [number]
-        if isinstance(error, FencedError):
-            log.warning("partition %d: %s", number, error)
-        elif is_away(error):
-            self._note_away(error)
-            # Each of the others would wait as long, and the group for all of them.
-            numbers = list(self._units)
-        else:
-            raise error
-        for one in numbers:
-            with suppress(StoreError):
-                self._units.pop(one).close()
-            self._group.drop(one)
-
-    def _note_away(self, error: StoreError) -> None:
-        if not self._is_away:
-            self._is_away = True
-            log.warning("waiting for the store: %s", error)
-
-    def _note_back(self) -> None:
-        if self._is_away:
-            self._is_away = False
-            log.info("the store is there again")
+            self._late[one.number].log(one.unit.late)
 
 
 def _write(writing: Iterable[_Writing], enough: Callable[[], bool]) -> Mapping[str, Position]:
@@ -286,16 +150,130 @@ def _write(writing: Iterable[_Writing], enough: Callable[[], bool]) -> Mapping[s
         except StoreError as error:
             one.error = error
             if not isinstance(error, FencedError):
-                break  # :meth:`Worker.wrote` ends the others too, or the worker
+                break  # :meth:`Worker.committed` closes the others too, or ends the worker
     return positions
 
 
-def _cause(unit: Unit, error: StoreError) -> StoreError:
-    """Why entries of a join cannot be looked up: another worker may have deleted them."""
-    if not is_away(error):
-        try:
-            with unit.store.transaction():
-                pass
-        except StoreError as found:
-            return found
-    return error
+class Runner(Worker):
+    """Counts everything in one unit, and publishes it after each checkpoint.
+
+    One thread calls it; any number of threads may read what it publishes. Without a publisher it
+    builds no snapshots, and judges no alerts.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        publisher: Publisher | None,
+        *,
+        webhook: Webhook | None = None,
+        now: Callable[[], int] = wall_time,
+        clock: Callable[[], float] = time.monotonic,
+        progress: Progress | None = None,
+        submit: Submit = in_this_thread,
+    ) -> None:
+        super().__init__(unit.settings, {0: unit}, clock=clock, progress=progress, submit=submit)
+        self._unit = unit
+        self._publisher = publisher
+        self._now = now
+        evaluators = unit.counting.evaluators
+        with unit.store.reading() as connection:
+            self._alerts = Alerts(unit.settings, connection, webhook, evaluators, now, clock)
+        unit.alerts = self._alerts
+        self._assembler = Assembler(publisher or Publisher(), now)
+        self._open_snapshots()
+        self._checkpoint_at = now()
+        """When all that had been read was in the store."""
+        self._shown = self._now_shown()
+
+    def _open_snapshots(self) -> None:
+        unit = self._unit
+        self._assembler.snapshots = SnapshotBuilder(
+            self._settings, unit.counting.evaluators, unit.valid_from, self._clock
+        )
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """The position next to read of each partition."""
+        return self._unit.positions.next_to_read
+
+    @property
+    def events(self) -> int:
+        """Events counted, over all runs on this store."""
+        return self._unit.events
+
+    def stop(self) -> None:
+        """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
+        self.loop.stop()
+
+    def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
+        """Read sources, opened at :attr:`positions`, as :meth:`ReadLoop.run` does."""
+        self.loop.policy.count(self._unit.replay())
+        self.loop.run(sources, until_end=until_end)
+        if self._alerts.changed:
+            with self._unit.store.transaction() as connection:
+                write_now(self._alerts, connection)
+
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """As :meth:`Worker.configure`; alerts are posted to this webhook from now on."""
+        super().configure(settings, webhook)
+        self._alerts.configure(settings, webhook)
+        self._open_snapshots()
+        self.publish(force=True)
+
+    def collect(self, batch: RawBatch) -> bool:
+        """Collect a batch; returns whether a checkpoint is due at once."""
+        return self._unit.collect(batch)
+
+    def _partitions(self, number: int) -> Iterable[str]:
+        return [status.partition for source in self.loop.sources for status in source.status()]
+
+    def _fail(self, number: int, error: StoreError) -> None:
+        raise error
+
+    def _stage(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
+        write = super()._stage(numbers, enough)
+        self._shown = self._now_shown()
+        return write
+
+    def committed(self) -> None:
+        """Note that what was staged is written."""
+        super().committed()
+        self._checkpoint_at = self._now()
+        self._assembler.snapshots.changed()
+
+    def _now_shown(self) -> tuple[MergedJoin | None, dict[str, ReadPartition]]:
+        """What is published of the join and the partitions, as of a checkpoint."""
+        join, settings = self._unit.join, self._settings.join
+        found = None
+        if join is not None and settings is not None and self._publisher is not None:
+            until = None if join.watermark is None else join.watermark - settings.wait.us
+            found = MergedJoin(join.coverage(), until)
+        return found, dict(self._unit.positions.partitions)
+
+    def publish(self, *, force: bool = False) -> None:
+        """Publish a snapshot, and judge the alerts."""
+        if not force:
+            self._checkpoint_at = self._now()
+        if self._publisher is None:
+            return
+        unit = self._unit
+        if not self.loop.policy.records:
+            # Nothing was read since the last checkpoint, but time has passed.
+            self._shown = self._now_shown()
+        join, partitions = self._shown
+        with unit.store.reading():
+            quarantine = unit.quarantine.published()
+        self._assembler.publish(
+            [
+                UnitSummary(
+                    partitions, quarantine, unit.checkpoints, unit.events, self._checkpoint_at
+                )
+            ],
+            join,
+            self._alerts.judge,
+            sources=self.loop.sources,
+            late=unit.counting.late,
+            seconds=self.loop.policy.seconds,
+            force=force,
+        )

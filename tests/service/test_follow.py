@@ -21,7 +21,6 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.follow import Follower
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
 from streameval.service.snapshot import Kind, Publisher, Snapshot
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store import state_rows
@@ -29,6 +28,8 @@ from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
+from streameval.service.unit import Unit
+from streameval.service.worker import Runner
 
 BINARY = """
 store = "run.db"
@@ -203,7 +204,7 @@ def running(
         decoder = RecordDecoder(settings.fields, settings.evaluator, settings.join is not None)
         join = open_join(settings, store, time.monotonic, wall_time)
         # With a clock that stands still every part of a snapshot is current.
-        runner = Runner(settings, store, decoder, publisher, join=join, clock=lambda: 1.0)
+        runner = Runner(Unit(settings, store, decoder, join=join), publisher, clock=lambda: 1.0)
         runner.run([Pieces(settings, runner.positions)])
         yield runner
     finally:

@@ -86,7 +86,7 @@ def count(settings: RunSettings, unit: str, right: bool, start: int) -> None:
         lines = [b'{"y_true": true, "score": %s}' % (b"0.9" if right else b"0.1")] * 10
         places = range(start, start + 11)
         lines.append(b"{")
-        one.take(RawBatch(f"events/{unit}", "records", lines, places, {"offset": start + 11}))
+        one.collect(RawBatch(f"events/{unit}", "records", lines, places, {"offset": start + 11}))
         one.positions.advance(f"events/{unit}", {"offset": start + 11}, 11, None)
         changes = one.stage([f"events/{unit}"])
         one.write(changes, lambda: True)

@@ -24,6 +24,7 @@ from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.follow import Follower
+from streameval.service.group_worker import GroupWorker
 from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
 from streameval.service.reload import while_running
 from streameval.service.service import (
@@ -46,7 +47,6 @@ from streameval.service.store.kept_settings import (
 )
 from streameval.service.store.store import open_store, read_store
 from streameval.service.unit import Unit
-from streameval.service.worker import Worker
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres
 
@@ -327,7 +327,7 @@ class Sharing:
                 check=partial(check_units, settings, lambda found: drops),
                 confirmed=lambda: "settings" in drops,
             )
-        self.worker = Worker(
+        self.worker = GroupWorker(
             settings,
             lambda worker: cast("Any", self.group),
             partial(open_unit, lambda found: drops, generation=generation),
@@ -336,7 +336,7 @@ class Sharing:
         )
 
     def read(self, number: int, first: int, last: int) -> None:
-        self.worker.take(self.batch(number, first, last))
+        self.worker.collect(self.batch(number, first, last))
 
     def batch(self, number: int, first: int, last: int) -> RawBatch:
         lines = [json.dumps({"score": 0.7, "y_true": n % 2}).encode() for n in range(first, last)]
@@ -344,8 +344,8 @@ class Sharing:
         return RawBatch(partition, "records", lines, range(first, last), {"offset": last})
 
     def checkpoint(self) -> Mapping[str, Position]:
-        positions = self.worker.checkpoint(lambda: True)()
-        self.worker.wrote()
+        positions = self.worker.stage(lambda: True)()
+        self.worker.committed()
         return positions
 
 
@@ -789,19 +789,19 @@ def test_a_worker_that_was_cut_off_does_not_end_where_entries_are_gone(
 
     assert first.worker.open(0) == {}
     for start in range(0, 40, 10):
-        first.worker.take(records("predictions", range(start, start + 10)))
+        first.worker.collect(records("predictions", range(start, start + 10)))
         first.checkpoint()
     assert second.worker.open(0) == {"kafka:predictions/0": {"offset": 40}}
     with second.worker._units[0].store.transaction() as connection:
         connection.execute("DELETE FROM join_segments")
     with caplog.at_level(logging.WARNING):
-        first.worker.take(records("labels", range(10)))
+        first.worker.collect(records("labels", range(10)))
     (line,) = [record.getMessage() for record in caplog.records]
     assert "unit '0' was taken over by another worker" in line
     assert first.group.dropped == [0]
     # Where they are gone although the unit is its own, the store is damaged.
     with pytest.raises(StoreError, match="is missing"):
-        second.worker.take(records("labels", range(10)))
+        second.worker.collect(records("labels", range(10)))
 
 
 def test_a_restart_of_the_database_loses_nothing(

@@ -43,12 +43,13 @@ from streameval.service.follow import Follower
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.server import Server
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
-from streameval.service.service import _open_settled
+from streameval.service.service import open_settled
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.kept_settings import kept_settings
 from streameval.service.store.store import read_store
+from streameval.service.unit import Unit
+from streameval.service.worker import Runner
 from streameval.state_files.codec import COMPRESSED, decompressed
 
 FILE = Path(__file__).parents[1] / "golden" / "service.json"
@@ -249,17 +250,15 @@ def ran(settings: RunSettings) -> Iterator[tuple[Runner, Publisher, _Outbox]]:
     """A run of all lines, at one moment, on a store that is closed at the end of the block."""
     publisher, outbox = Publisher(), _Outbox()
     with mock.patch("time.time_ns", return_value=NOW * 1_000):
-        settings, store = _open_settled(settings, lambda drops: drops)
+        settings, store = open_settled(settings, lambda drops: drops)
     try:
         decoder = RecordDecoder(
             settings.fields, settings.evaluator, settings.join is not None, clock=lambda: NOW / 1e6
         )
+        join = open_join(settings, store, lambda: 1.0, lambda: NOW)
         runner = Runner(
-            settings,
-            store,
-            decoder,
+            Unit(settings, store, decoder, join=join, now=lambda: NOW),
             publisher,
-            join=open_join(settings, store, lambda: 1.0, lambda: NOW),
             webhook=outbox,  # type: ignore[arg-type]
             now=lambda: NOW,
             clock=lambda: 1.0,
