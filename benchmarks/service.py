@@ -29,13 +29,13 @@ from streameval.errors import StoreError
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import settings_from_text
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.service import run_service
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.service import run_service
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import LagUnit, PartitionStatus, RawBatch
 from streameval.service.store.postgres import PostgresStore
 from streameval.service.store.store import open_store, read_store
-from streameval.service.unit import Unit
-from streameval.service.worker import Runner
 from tests.support.brokers import Broker, free_port, running_broker
 from tests.support.postgres_server import running_postgres
 

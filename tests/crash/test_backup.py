@@ -26,14 +26,14 @@ import pytest
 import streameval as se
 from streameval.errors import StoreError
 from streameval.service.config.load import load_settings
-from streameval.service.service import run_service
+from streameval.service.run.service import run_service
+from streameval.service.run.worker import Runner
 from streameval.service.sources import inbox as inbox_module
 from streameval.service.store.sqlite import inbox_of
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
 from streameval.service.upkeep.backup import back_up, restore
 from streameval.service.upkeep.check import check_store
-from streameval.service.worker import Runner
 from tests.crash.store_damage import answers, make_store
 
 CONFIG = """

@@ -19,17 +19,17 @@ from streameval.service.config.evaluators import fingerprint, with_stored_defaul
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.follow import Follower
 from streameval.service.join.label_join import open_join
-from streameval.service.snapshot import Kind, Publisher, Snapshot
+from streameval.service.publish.snapshot import Kind, Publisher, Snapshot
+from streameval.service.run.store_reader import StoreReader
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store import state_rows
 from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store, read_store
-from streameval.service.unit import Unit
-from streameval.service.worker import Runner
 
 BINARY = """
 store = "run.db"
@@ -240,10 +240,10 @@ def described(snapshot: Snapshot | None) -> Any:
     return comparable(data)
 
 
-def follower(settings: RunSettings) -> tuple[Follower, Publisher]:
+def follower(settings: RunSettings) -> tuple[StoreReader, Publisher]:
     publisher = Publisher()
     of = partial(kept_settings, settings.store)
-    return Follower(settings.store, of, publisher, clock=lambda: 1.0), publisher
+    return StoreReader(settings.store, of, publisher, clock=lambda: 1.0), publisher
 
 
 @pytest.mark.parametrize("config", [BINARY, MULTICLASS, JOINED, MODELS])
@@ -254,7 +254,7 @@ def test_a_follower_publishes_what_the_run_publishes(
     monkeypatch.setattr(state_rows, "_MANY_ROWS", 4)
     write_events(45)
     settings = settings_from_text(config)
-    found: list[tuple[Follower, Publisher]] = []
+    found: list[tuple[StoreReader, Publisher]] = []
     looks = 0
 
     def compare(snapshot: Snapshot) -> None:

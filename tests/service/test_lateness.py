@@ -25,11 +25,11 @@ from streameval.service.join.counts import SavedJoin
 from streameval.service.join.label_join import open_join
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateLog, LateShare
-from streameval.service.snapshot import Publisher, Snapshot
+from streameval.service.publish.snapshot import Publisher, Snapshot
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
 from streameval.service.store.store import open_store
-from streameval.service.unit import Unit
-from streameval.service.worker import Runner
 from tests.service.test_runner_join import Lists, Partitions
 from tests.support.command_runs import Command, in_process
 

@@ -34,15 +34,15 @@ from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness, Reason
 from streameval.service.http.openapi import openapi
-from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
+from streameval.service.publish.snapshot import Checkpoint, Publisher, Snapshot
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.store.store import Store, open_store
-from streameval.service.unit import Unit
 from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
-from streameval.service.worker import Runner
 
 
 class Clock:

@@ -29,14 +29,14 @@ from streameval.service.config.settings import (
 )
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
-from streameval.service.service import open_sources
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.service import open_sources
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.store import open_store
-from streameval.service.unit import Unit
 from streameval.service.upkeep.check import check_store
 from streameval.service.upkeep.copy import copy_store
-from streameval.service.worker import Runner
 from tests.crash.kill_stream import stream
 from tests.support.brokers import free_port
 

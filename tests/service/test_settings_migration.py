@@ -39,13 +39,13 @@ from streameval.service.config.settings import (
 )
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
-from streameval.service.reload import while_running
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.reload import while_running
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
-from streameval.service.unit import Unit
 from streameval.service.upkeep.settings_migration import migration_of
-from streameval.service.worker import Runner
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Panes
 from tests.service.test_runner_join import Lists, Partitions

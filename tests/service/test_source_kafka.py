@@ -22,13 +22,13 @@ from streameval.service.config.secrets import secret as secret_value
 from streameval.service.config.settings import FieldSettings, RunSettings
 from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
 from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.store import open_store
-from streameval.service.unit import Unit
-from streameval.service.worker import Runner
 from tests.support.apache_kafka import AbsentError, ApacheKafka
 from tests.support.brokers import Broker, Tansu, free_port, running_broker
 

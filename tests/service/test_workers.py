@@ -23,18 +23,19 @@ from streameval.evaluator.comparison import reference_of
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.config.source_settings import KafkaSettings
-from streameval.service.follow import Follower
-from streameval.service.group_worker import GroupWorker
-from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
-from streameval.service.reload import while_running
-from streameval.service.service import (
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.group_worker import GroupWorker
+from streameval.service.run.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.run.reload import while_running
+from streameval.service.run.service import (
     _generation,
     _Signalled,
     check_units,
     open_unit,
     run_service,
 )
-from streameval.service.snapshot import Publisher
+from streameval.service.run.store_reader import StoreReader
+from streameval.service.run.unit import Unit
 from streameval.service.sources import kafka_consumer, kafka_group
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
@@ -46,7 +47,6 @@ from streameval.service.store.kept_settings import (
     kept_settings,
 )
 from streameval.service.store.store import open_store, read_store
-from streameval.service.unit import Unit
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres
 
@@ -466,7 +466,7 @@ def test_a_server_follows_the_settings_of_the_first_unit(sharing: Callable[..., 
     one.worker.open(0)
     other.worker.open(1)
     path = one.worker._settings.store
-    with closing(Follower(path, partial(kept_settings, path), Publisher())) as follower:
+    with closing(StoreReader(path, partial(kept_settings, path), Publisher())) as follower:
         follower.read()
         states = follower._states
         for number, worker in ((1, other), (0, one)):
@@ -513,7 +513,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         follower.read()
         return {name: one.to_bytes() for name, one in follower._states.evaluators.items()}
 
-    with closing(Follower(path, partial(kept_settings, path), Publisher())) as follower:
+    with closing(StoreReader(path, partial(kept_settings, path), Publisher())) as follower:
         follower.read()
         new = sharing("new", after, file="pod-1", drops=DROPS)
         assert new.worker.open(0) == {"kafka:events/0": {"offset": 4}}
@@ -541,7 +541,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         assert "the partitions 1 have earlier settings until a worker opens them" in caplog.text
         for one in (old.worker._settings, new.worker._settings):
             # A server with the file of before or after; what it shows is under this file.
-            with closing(Follower(path, lambda meta: one, Publisher())) as other:  # noqa: B023
+            with closing(StoreReader(path, lambda meta: one, Publisher())) as other:  # noqa: B023
                 other.read()
                 assert reference_of(other._states.evaluators["all"]).total.support == 15
         assert new.worker.open(1) == {"kafka:events/1": {"offset": 9}}

@@ -39,17 +39,17 @@ from streameval.service.config.address import Address
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings, ServeSettings, WebhookSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.follow import Follower
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.server import Server
 from streameval.service.join.label_join import open_join
-from streameval.service.service import open_settled
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.service import open_settled
+from streameval.service.run.store_reader import StoreReader
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.kept_settings import kept_settings
 from streameval.service.store.store import read_store
-from streameval.service.unit import Unit
-from streameval.service.worker import Runner
 from streameval.state_files.codec import COMPRESSED, decompressed
 
 FILE = Path(__file__).parents[1] / "golden" / "service.json"
@@ -476,7 +476,7 @@ def service_answers() -> Iterator[tuple[str, str]]:
         followed = Publisher()
         of = partial(kept_settings, settings.store)
         with closing(
-            Follower(settings.store, of, followed, now=lambda: NOW, clock=lambda: 1.0)
+            StoreReader(settings.store, of, followed, now=lambda: NOW, clock=lambda: 1.0)
         ) as follower:
             follower.read()
         data = msgspec.to_builtins(followed.current())

@@ -11,8 +11,14 @@ import msgspec
 from streameval.events.time import iso_time
 from streameval.service.join.counts import MergedJoin
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import AlertState, Checkpoint, Partition, Publisher, Snapshot
-from streameval.service.snapshot_builder import SnapshotBuilder
+from streameval.service.publish.builder import SnapshotBuilder
+from streameval.service.publish.snapshot import (
+    AlertState,
+    Checkpoint,
+    Partition,
+    Publisher,
+    Snapshot,
+)
 from streameval.service.sources.raw import PartitionStatus, Source
 from streameval.service.store.positions import ReadPartition
 from streameval.service.store.quarantine import merged

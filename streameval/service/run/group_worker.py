@@ -17,19 +17,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
 
 from streameval.errors import FencedError, StoreError
-from streameval.service.assembly import PartitionRows
-from streameval.service.checkpoint_policy import QUIET_SECONDS
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateLog
-from streameval.service.loop import Submit, in_this_thread
 from streameval.service.progress import Progress
+from streameval.service.publish.assembly import PartitionRows
+from streameval.service.run.checkpoint_policy import QUIET_SECONDS
+from streameval.service.run.loop import Submit, in_this_thread
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Worker
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.kept_settings import SupersededError
 from streameval.service.store.postgres import is_away
 from streameval.service.store.store import Store
-from streameval.service.unit import Unit
-from streameval.service.worker import Worker
 
 log = logging.getLogger("streameval.run")
 

@@ -31,7 +31,7 @@ from streameval.metrics.registry import find
 from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
 from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import (
+from streameval.service.publish.snapshot import (
     Checkpoint,
     ClassRow,
     Confusion,

@@ -21,7 +21,6 @@ from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import wall_time
 from streameval.service.alerts.shared import AlertReader, SharedAlerts, is_group
 from streameval.service.alerts.webhook import Webhook
-from streameval.service.assembly import Assembler, UnitSummary
 from streameval.service.config.evaluators import (
     evaluation_of,
     fingerprint,
@@ -31,11 +30,12 @@ from streameval.service.config.evaluators import (
 from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.join.counts import JoinSpans, SavedJoin, merged_join, saved_with_spans
-from streameval.service.probes import probes
 from streameval.service.progress import Progress
-from streameval.service.signals import on_signals
-from streameval.service.snapshot import AlertState, Publisher, Snapshot
-from streameval.service.snapshot_builder import SnapshotBuilder
+from streameval.service.publish.assembly import Assembler, UnitSummary
+from streameval.service.publish.builder import SnapshotBuilder
+from streameval.service.publish.snapshot import AlertState, Publisher, Snapshot
+from streameval.service.run.probes import probes
+from streameval.service.run.signals import on_signals
 from streameval.service.store.dialect import Connection
 from streameval.service.store.fingerprints import check_same_run
 from streameval.service.store.kept_settings import SETTINGS, newest_first, unconverted_text
@@ -151,7 +151,7 @@ class _StoredUnit(NamedTuple):
     view: UnitView
 
 
-class Follower:
+class StoreReader:
     """Publishes the merged units of a store that other processes write, after each :meth:`read`.
 
     ``settings_of`` maps the store's properties to the settings of its run. With ``judges`` it
@@ -372,7 +372,7 @@ def serve_store(
     with ExitStack() as stack:
         stack.enter_context(on_signals(stop.set, lambda: None))
         publisher = Publisher()
-        follower = Follower(path, settings_of, publisher, judges=judges)
+        follower = StoreReader(path, settings_of, publisher, judges=judges)
         stack.callback(follower.close)
         serve = follower.settings.serve
         every = serve.read_every.seconds

@@ -12,9 +12,9 @@ from concurrent.futures import Future, wait
 from typing import Protocol, TypeAlias
 
 from streameval.errors import SourceError
-from streameval.service.checkpoint_policy import CheckpointPolicy
 from streameval.service.config.settings import RunSettings
 from streameval.service.progress import Progress
+from streameval.service.run.checkpoint_policy import CheckpointPolicy
 from streameval.service.sources.raw import Position, RawBatch, Source
 
 _READ_MOST = 20_000

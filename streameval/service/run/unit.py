@@ -21,12 +21,12 @@ from streameval.events.time import wall_time
 from streameval.service.alerts.rules import Alerts
 from streameval.service.config.evaluators import kept_metrics, open_evaluators, with_stored_defaults
 from streameval.service.config.settings import RunSettings
-from streameval.service.counting import CollectedEvents, Counting
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LabelKind
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.join.pairing import JoinedEvents
 from streameval.service.lateness import LateShare
+from streameval.service.run.counting import CollectedEvents, Counting
 from streameval.service.sources.raw import Decoded, Position, RawBatch
 from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.positions import Positions, ReadPartition

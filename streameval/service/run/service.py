@@ -24,12 +24,14 @@ from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import ReadLoop
-from streameval.service.probes import probes
 from streameval.service.progress import Progress
-from streameval.service.reload import differences, while_running
-from streameval.service.signals import on_signals
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.probes import probes
+from streameval.service.run.reload import differences, while_running
+from streameval.service.run.signals import on_signals
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner, Worker
 from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.kafka import open_group
@@ -45,13 +47,11 @@ from streameval.service.store.kept_settings import (
 from streameval.service.store.postgres import is_away, open_unclaimed
 from streameval.service.store.sqlite import inbox_of
 from streameval.service.store.store import Store, each_unit, open_store, read_store
-from streameval.service.unit import Unit
 from streameval.service.upkeep.settings_migration import (
     SettingsMigration,
     migration_of,
     stored_retention,
 )
-from streameval.service.worker import Runner, Worker
 
 if TYPE_CHECKING:
     from streameval.service.config.source_settings import KafkaSettings
@@ -196,7 +196,7 @@ class _Run:
         if generation is None:
             return
         # Imported only when it is used: its client is an extra.
-        from streameval.service.group_worker import GroupWorker
+        from streameval.service.run.group_worker import GroupWorker
 
         settings = self._settings
         address = parse_address(settings.store)

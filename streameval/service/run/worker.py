@@ -1,8 +1,7 @@
 """Workers: they count what a loop reads in units, and write each unit in its own transaction.
 
 A :class:`Runner` is a run of one process: a worker with one unit, which holds every partition, and
-whose numbers it publishes. A :class:`~streameval.service.group_worker.GroupWorker` is one of many
-processes that share an evaluation.
+whose numbers it publishes. A ``GroupWorker`` is one of many processes that share an evaluation.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from streameval.errors import FencedError, StoreError
 from streameval.events.time import wall_time
 from streameval.service.alerts.rules import Alerts
 from streameval.service.alerts.webhook import Webhook
-from streameval.service.assembly import Assembler, UnitSummary
-from streameval.service.checkpoint_policy import QUIET_SECONDS
 from streameval.service.config.settings import RunSettings
 from streameval.service.join.counts import MergedJoin
 from streameval.service.lateness import LateLog
-from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Publisher
-from streameval.service.snapshot_builder import SnapshotBuilder
+from streameval.service.publish.assembly import Assembler, UnitSummary
+from streameval.service.publish.builder import SnapshotBuilder
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.checkpoint_policy import QUIET_SECONDS
+from streameval.service.run.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.run.unit import Unit, UnitChanges
 from streameval.service.sources.raw import Position, RawBatch, Source
 from streameval.service.store.positions import ReadPartition
 from streameval.service.store.staged import write_now
-from streameval.service.unit import Unit, UnitChanges
 
 
 @dataclass(slots=True)
