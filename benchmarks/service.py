@@ -30,6 +30,7 @@ from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import settings_from_text
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
 from streameval.service.run.service import run_service
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
@@ -433,7 +434,7 @@ events = 1
             store = open_store(settings.store, fingerprint(settings))
             decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
             unit = Unit(settings, store, decoder)
-            Runner(unit, Publisher(), clock=source.clock).run([source])
+            Runner(unit, Publisher(), ReadLoop(settings, source.clock)).run([source])
             store.close()
         assert len(source.seconds) == panes + checkpoints
         slowest[panes] = max(source.seconds[-checkpoints:])

@@ -21,6 +21,7 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
 from streameval.service.publish.snapshot import Kind, Publisher, Snapshot
+from streameval.service.run.loop import ReadLoop
 from streameval.service.run.store_reader import StoreReader
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
@@ -204,7 +205,9 @@ def running(
         decoder = RecordDecoder(settings.fields, settings.evaluator, settings.join is not None)
         join = open_join(settings, store, time.monotonic, wall_time)
         # With a clock that stands still every part of a snapshot is current.
-        runner = Runner(Unit(settings, store, decoder, join=join), publisher, clock=lambda: 1.0)
+        runner = Runner(
+            Unit(settings, store, decoder, join=join), publisher, ReadLoop(settings, lambda: 1.0)
+        )
         runner.run([Pieces(settings, runner.positions)])
         yield runner
     finally:

@@ -26,6 +26,7 @@ from streameval.service.join.label_join import open_join
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateLog, LateShare
 from streameval.service.publish.snapshot import Publisher, Snapshot
+from streameval.service.run.loop import ReadLoop
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
@@ -79,7 +80,7 @@ class Service:
             publisher = Publisher()
             join = open_join(settings, store, clocks.seconds, clocks.now)
             unit = Unit(settings, store, decoder, join=join, now=clocks.now)
-            runner = Runner(unit, publisher, now=clocks.now, clock=clocks.seconds)
+            runner = Runner(unit, publisher, ReadLoop(settings, clocks.seconds), now=clocks.now)
             if open_source is None:
                 open_source = lambda runner: Lists(lists, runner.positions, InTurn(), 0)  # type: ignore[arg-type] # noqa: E731
             runner.run([open_source(runner)])

@@ -35,6 +35,7 @@ from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness, Reason
 from streameval.service.http.openapi import openapi
 from streameval.service.publish.snapshot import Checkpoint, Publisher, Snapshot
+from streameval.service.run.loop import ReadLoop
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
 from streameval.service.sources.files import FilesSource
@@ -89,7 +90,9 @@ class Bench:
         self.store = open_store(self.settings.store, fingerprint(self.settings))
         settings = self.settings
         decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-        self.runner = Runner(Unit(settings, self.store, decoder), self.publisher, clock=self.clock)
+        self.runner = Runner(
+            Unit(settings, self.store, decoder), self.publisher, ReadLoop(settings, self.clock)
+        )
 
     def run(self, *sources: Any) -> None:
         assert self.settings.files is not None
@@ -399,7 +402,7 @@ def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) 
     decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
     now = lambda: int(clock.now * 1e6)  # noqa: E731
     unit = Unit(settings, run.store, decoder, now=now)
-    runner = Runner(unit, run.publisher, now=now, clock=clock)
+    runner = Runner(unit, run.publisher, ReadLoop(settings, clock), now=now)
     readiness = Readiness(ServeSettings())
     reasons: list[list[Reason]] = []
     source = Quiet(
@@ -507,7 +510,9 @@ def beside_a_writer(run: Bench, writer: ThreadPoolExecutor) -> Runner:
     )
     decoder = RecordDecoder(chosen.fields, chosen.evaluator, join=False)
     return Runner(
-        Unit(chosen, run.store, decoder), run.publisher, clock=run.clock, submit=writer.submit
+        Unit(chosen, run.store, decoder),
+        run.publisher,
+        ReadLoop(chosen, run.clock, submit=writer.submit),
     )
 
 
@@ -553,14 +558,14 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
     with ThreadPoolExecutor(1) as writer, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Unit, "write", write)
         runner = beside_a_writer(run, writer)
-        submit = runner.loop._submit
+        submit = runner.loop.submit
 
         def noted(write: Any) -> Any:
             nonlocal writing
             writing = submit(write)
             return writing
 
-        runner.loop._submit = noted
+        runner.loop.submit = noted
         runner.run([source])
     assert seen() == (12, 12, 12)
     assert source.durable == [-10, 0]

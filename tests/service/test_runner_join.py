@@ -30,6 +30,7 @@ from streameval.service.config.settings import (
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
 from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
 from streameval.service.run.service import open_sources
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
@@ -139,7 +140,7 @@ def run(
         decoder = RecordDecoder(settings.fields, settings.evaluator, join=True)
         publisher = Publisher()
         join = open_join(settings, store, time.monotonic, wall_time)
-        runner = Runner(Unit(settings, store, decoder, join=join), publisher)
+        runner = Runner(Unit(settings, store, decoder, join=join), publisher, ReadLoop(settings))
         source = Lists(lists, runner.positions, rng, stop)
         runner.run([source])
         assert source.durable == runner.positions

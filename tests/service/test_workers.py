@@ -29,7 +29,6 @@ from streameval.service.run.loop import ReadLoop, Submit, Write, in_this_thread
 from streameval.service.run.reload import while_running
 from streameval.service.run.service import (
     _generation,
-    _Signalled,
     check_units,
     open_unit,
     run_service,
@@ -329,10 +328,10 @@ class Sharing:
             )
         self.worker = GroupWorker(
             settings,
+            ReadLoop(settings, submit=submit),
             lambda worker: cast("Any", self.group),
             partial(open_unit, lambda found: drops, generation=generation),
             check=partial(check_generation, generation=generation),
-            submit=submit,
         )
 
     def read(self, number: int, first: int, last: int) -> None:
@@ -525,7 +524,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         # The last records of the old worker are counted, and then it ends.
         (line,) = [r.getMessage() for r in caplog.records if "generation" in r.getMessage()]
         assert "the group has newer settings, of generation 2: this worker has those of 1" in line
-        assert old.worker.loop._stopping
+        assert old.worker.loop.stopping
         # Nor does it convert a unit back that is assigned to it.
         new.worker.release([0], write=True)
         assert old.worker.open(0) is None
@@ -556,7 +555,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         back.checkpoint()
         new.read(1, 9, 10)
         new.checkpoint()
-        assert new.worker.loop._stopping
+        assert new.worker.loop.stopping
         assert reported("the partitions 1 have earlier settings")["all"] == 17
         with pytest.raises(SupersededError):
             sharing("new", after, file="pod-2")  # a container of the settings that are left
@@ -568,19 +567,20 @@ def test_a_worker_waits_for_a_store_that_is_away(
     postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
-    settings, stop = settings_from_text(text), _Signalled(ReadLoop.stop)
+    settings = settings_from_text(text)
+    loop = ReadLoop(settings)
     postgres.kill()
     try:
         with ThreadPoolExecutor(2) as threads, caplog.at_level(logging.WARNING):
-            waiting = threads.submit(_generation, settings, "one", lambda found: (), stop)
+            waiting = threads.submit(_generation, settings, "one", lambda found: (), loop)
             while "waiting for the store" not in caplog.text:
                 assert not waiting.done()
                 time.sleep(0.01)
-            stop()
+            loop.stop()
             assert waiting.result(60) is None
     finally:
         postgres.start()
-    assert _generation(settings, "one", lambda found: (), _Signalled(ReadLoop.stop)) == 1
+    assert _generation(settings, "one", lambda found: (), ReadLoop(settings)) == 1
 
 
 def test_settings_that_are_refused_are_not_those_of_the_group(
@@ -596,7 +596,7 @@ def test_settings_that_are_refused_are_not_those_of_the_group(
     old.read(0, 4, 5)
     old.checkpoint()
     assert old.worker.open(1) == {}
-    assert not old.worker.loop._stopping
+    assert not old.worker.loop.stopping
 
 
 def test_earlier_settings_return_where_no_worker_is_left_or_by_confirmation(

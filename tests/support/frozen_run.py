@@ -43,6 +43,7 @@ from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.server import Server
 from streameval.service.join.label_join import open_join
 from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
 from streameval.service.run.service import open_settled
 from streameval.service.run.store_reader import StoreReader
 from streameval.service.run.unit import Unit
@@ -259,9 +260,9 @@ def ran(settings: RunSettings) -> Iterator[tuple[Runner, Publisher, _Outbox]]:
         runner = Runner(
             Unit(settings, store, decoder, join=join, now=lambda: NOW),
             publisher,
+            ReadLoop(settings, lambda: 1.0),
             webhook=outbox,  # type: ignore[arg-type]
             now=lambda: NOW,
-            clock=lambda: 1.0,
         )
         runner.run([Rounds(settings, runner.positions)])
         yield runner, publisher, outbox

@@ -38,6 +38,10 @@ class CheckpointPolicy:
         self.seconds = 0.0
         """Duration of the last checkpoint that wrote."""
         self._at_once = False
+        self.start(now)
+
+    def start(self, now: float) -> None:
+        """Count the time from now on."""
         self._begun = now
         """The begin of the last checkpoint, whether it wrote or was skipped."""
         self._written_at = now

@@ -12,17 +12,15 @@ uses it in this thread (opening a unit, closing one) first waits for the checkpo
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing, suppress
 
 from streameval.errors import FencedError, StoreError
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateLog
-from streameval.service.progress import Progress
 from streameval.service.publish.assembly import PartitionRows
 from streameval.service.run.checkpoint_policy import QUIET_SECONDS
-from streameval.service.run.loop import Submit, in_this_thread
+from streameval.service.run.loop import ReadLoop
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Worker
 from streameval.service.sources.kafka_group import KafkaGroup
@@ -46,18 +44,16 @@ class GroupWorker(Worker):
     def __init__(
         self,
         settings: RunSettings,
+        loop: ReadLoop,
         open_group: Callable[[GroupWorker], KafkaGroup],
         open_unit: Callable[[RunSettings, str, str, Store | None], Unit],
         *,
         check: Callable[[Store | None], None] = lambda store: None,
-        clock: Callable[[], float] = time.monotonic,
-        progress: Progress | None = None,
-        submit: Submit = in_this_thread,
     ) -> None:
-        super().__init__(settings, {}, clock=clock, progress=progress, submit=submit)
+        super().__init__(settings, loop)
         self._open_unit = open_unit
         self._check = check
-        self._checked_at = clock()
+        self._checked_at = loop.clock()
         self._is_superseded = False
         self._logged: set[int] = set()
         self._is_away = False
@@ -68,7 +64,7 @@ class GroupWorker(Worker):
         """Read what is assigned until :meth:`ReadLoop.stop`; what was checkpointed is safe."""
         with closing(self._group):
             try:
-                self.loop.run([self._group])
+                self.loop.run(self, [self._group])
             finally:
                 self.loop.abandon()
                 # First, so that nothing is written twice when the group revokes the rest.
@@ -138,7 +134,7 @@ class GroupWorker(Worker):
     def publish(self, *, force: bool = False) -> None:
         """Log what has changed: ``streameval serve`` reads the numbers from the store."""
         # One without units, or with nothing to write, looks at the group's settings as well.
-        if self._clock() - self._checked_at >= QUIET_SECONDS:
+        if self.loop.clock() - self._checked_at >= QUIET_SECONDS:
             self._check_settings()
         self._table.log(self._group.status())
         if self._logged != self._units.keys():
@@ -147,7 +143,7 @@ class GroupWorker(Worker):
             log.info("%s: reads the partitions %s", self._group.name, numbers)
 
     def _check_settings(self) -> None:
-        self._checked_at = self._clock()
+        self._checked_at = self.loop.clock()
         # A unit that another worker has claimed refuses; the next one, or a new connection, tells.
         for store in (*(unit.store for unit in self._units.values()), None):
             try:

@@ -7,6 +7,7 @@ next one.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Protocol, TypeAlias
@@ -64,30 +65,35 @@ Submit: TypeAlias = Callable[[Write], Future[Mapping[str, Position]]]
 
 
 class ReadLoop:
-    """Reads sources into a counter, with checkpoints when they are due; one thread runs it."""
+    """Reads sources into a counter, with checkpoints when they are due; one thread runs it.
+
+    It exists before its counter, which restores a store: a stop meanwhile is a stop like any other.
+    """
+
+    _counter: Counter
 
     def __init__(
         self,
-        counter: Counter,
         settings: RunSettings,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
         *,
         progress: Progress | None = None,
         submit: Submit = in_this_thread,
     ) -> None:
-        self._counter = counter
-        self._clock = clock
+        self.clock = clock
+        """Seconds; it never goes backwards."""
+        self.submit = submit
+        """Writes a checkpoint, as ``submit`` of an executor of one thread does."""
         self.keeps_time = settings.join is not None
         """Whether a checkpoint without records may have something to write, because entries of a
         join expire with the time."""
         self._progress = progress or Progress()
         self.policy = CheckpointPolicy(*_checkpoint_settings(settings), clock())
         self.sources: Sequence[Source] = ()
-        self._stopping = False
+        self.stopping = False
         self._rereading = False
         self._idle = False
         """Whether the last look at the sources found nothing to read."""
-        self._submit = submit
         self._writing: Future[Mapping[str, Position]] | None = None
         """The checkpoint that is under way."""
         self.reread: Callable[[], None] = lambda: None
@@ -95,7 +101,7 @@ class ReadLoop:
 
     def stop(self) -> None:
         """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
-        self._stopping = True
+        self.stopping = True
 
     def request_reread(self) -> None:
         """Make :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
@@ -105,14 +111,16 @@ class ReadLoop:
         """Replace the settings of checkpoints."""
         self.policy.every, self.policy.events = _checkpoint_settings(settings)
 
-    def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
+    def run(self, counter: Counter, sources: Sequence[Source], *, until_end: bool = False) -> None:
         """Read until :meth:`stop`, or until every source has finished.
 
         With ``until_end`` it ends as well when nothing is left to read for now. Raises SourceError
         where a source cannot continue, after a checkpoint of the records read before; and
         StoreError where the store cannot be written: the last checkpoint holds.
         """
+        self._counter = counter
         self.sources = sources
+        self.policy.start(self.clock())
         self._counter.publish(force=True)
         try:
             self._read(until_end)
@@ -123,7 +131,7 @@ class ReadLoop:
         self._counter.publish(force=True)
 
     def _read(self, until_end: bool) -> None:
-        while not self._stopping:
+        while not self.stopping:
             if self._writing is None:
                 self._progress.step()
             if self._rereading:
@@ -165,7 +173,7 @@ class ReadLoop:
         """Seconds until the next checkpoint is due, or until the one under way is looked for."""
         if self._writing is not None:
             return 0.0 if self.policy.is_full else _LOOK_SECONDS
-        return self.policy.due_in(self._clock(), self._has_changed, idle=self._idle)
+        return self.policy.due_in(self.clock(), self._has_changed, idle=self._idle)
 
     def _has_changed(self) -> bool:
         return bool(self.policy.records or self._counter.changed)
@@ -184,14 +192,14 @@ class ReadLoop:
             raise SourceError(f"not finished, all else is counted: {'; '.join(unread)}")
 
     def _checkpoint(self) -> None:
-        begun = self._clock()
+        begun = self.clock()
         if (not self.keeps_time or self.policy.is_quiet(begun)) and not self._has_changed():
             # All that was read is in the store already.
             self.policy.skipped(begun)
             return
-        write = self._counter.stage(lambda: self._clock() - begun > self.policy.every / 4)
+        write = self._counter.stage(lambda: self.clock() - begun > self.policy.every / 4)
         self.policy.began(begun)
-        self._writing = self._submit(write)
+        self._writing = self.submit(write)
 
     def _is_written(self, writing: Future[Mapping[str, Position]]) -> bool:
         """Whether a checkpoint has ended; waits for it where nothing else is to be done."""
@@ -210,7 +218,7 @@ class ReadLoop:
         self._counter.committed()
         for source in self.sources:
             source.checkpointed(positions)
-        self.policy.wrote(self._clock())
+        self.policy.wrote(self.clock())
 
     def abandon(self) -> None:
         """Wait for the checkpoint that is under way, without noting it: an error ends the run."""

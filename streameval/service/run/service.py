@@ -105,12 +105,13 @@ def run_service(
     if token is not None:
         token = resolve(token, "serve.token")
     with ExitStack() as stack:
-        run = _Run(settings, resolve, drop, reread, stack)
-        # From the start: a stop while it opens its store is a stop like any other.
-        stack.enter_context(on_signals(run.stop, run.hangup))
+        progress = Progress()
+        loop = ReadLoop(settings, progress=progress)
+        stack.enter_context(on_signals(loop.stop, loop.request_reread))
         stack.enter_context(_rare_collections())
         # Before the store is opened, which may take long: a probe waits meanwhile.
-        stack.enter_context(probes(settings.serve, run.progress))
+        stack.enter_context(probes(settings.serve, progress))
+        run = _Run(settings, resolve, drop, reread, loop, progress, stack)
         if settings.kafka is not None and is_worker:
             try:
                 run.share(settings.kafka, file)
@@ -129,15 +130,17 @@ class _Run:
         resolve: Callable[[str, str], str],
         drop: Drop,
         reread: Callable[[], RunSettings] | None,
+        loop: ReadLoop,
+        progress: Progress,
         stack: ExitStack,
     ) -> None:
         self._settings = settings
         self._resolve = resolve
         self._drop = drop
         self._read_again = reread
+        self._loop = loop
+        self._progress = progress
         self._stack = stack
-        self.stop, self.hangup = _Signalled(ReadLoop.stop), _Signalled(ReadLoop.request_reread)
-        self.progress = Progress()
         self._webhook: Webhook | None = None
         self._inbox: Inbox | None = None
         self._server: Server | None = None
@@ -154,9 +157,8 @@ class _Run:
         self._open_webhook(settings, self._resolve)
         # On leaving, the checkpoint that is under way ends before the store is closed.
         writer = self._stack.enter_context(ThreadPoolExecutor(1, "checkpoint"))
-        runner = Runner(
-            unit, publisher, webhook=self._webhook, progress=self.progress, submit=writer.submit
-        )
+        self._loop.submit = writer.submit
+        runner = Runner(unit, publisher, self._loop, webhook=self._webhook)
         self._stack.callback(self._close_webhook)
         log.info(
             "%s: %s events counted so far, in %d partitions",
@@ -180,19 +182,19 @@ class _Run:
                 publisher,
                 self._inbox,
                 token=token,
-                progress=self.progress,
+                progress=self._progress,
             )
             self._stack.callback(self._server.stop)
             url = self._server.url
             log.info("listening at %s", url)
-        self._listen(runner)
+        self._reread_with(runner)
         started(runner, url)
         runner.run(sources, until_end=until_end)
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
 
     def share(self, kafka: KafkaSettings, file: str) -> None:
         """Run as one of several workers on a shared store."""
-        generation = _generation(self._settings, file, self._drop, self.stop)
+        generation = _generation(self._settings, file, self._drop, self._loop)
         if generation is None:
             return
         # Imported only when it is used: its client is an extra.
@@ -202,25 +204,23 @@ class _Run:
         address = parse_address(settings.store)
         opening = Opening({}, self._resolve, _needs_stamps(settings), inbox_of(settings.store))
         with ThreadPoolExecutor(1, "checkpoint") as writer:
+            self._loop.submit = writer.submit
             worker = GroupWorker(
                 settings,
+                self._loop,
                 lambda worker: open_group(kafka, worker, opening, address.name),
                 partial(open_unit, self._drop, generation=generation),
                 check=partial(_check_group, settings, generation),
-                progress=self.progress,
-                submit=writer.submit,
             )
-            self._listen(worker)
+            self._reread_with(worker)
             log.info("%s: a worker of the group %s", address.shown, kafka.properties["group.id"])
             worker.run()
         log.info("ended after a checkpoint")
 
-    def _listen(self, worker: Worker) -> None:
-        """Let signals stop the worker, and make it read the settings again."""
+    def _reread_with(self, worker: Worker) -> None:
+        """Let a signal make the worker read its settings again."""
         if self._read_again is not None:
-            worker.loop.reread = partial(self._reread, worker, self._read_again)
-        self.stop.set_loop(worker.loop)
-        self.hangup.set_loop(worker.loop)
+            self._loop.reread = partial(self._reread, worker, self._read_again)
 
     def _reread(self, worker: Worker, read: Callable[[], RunSettings]) -> None:
         """Apply the settings that may change during a run, and log the others."""
@@ -253,26 +253,6 @@ class _Run:
         if self._webhook is not None:
             self._webhook.close()
             self._webhook = None
-
-
-class _Signalled:
-    """Calls a method of the loop on a signal, also on one that arrived before the loop."""
-
-    def __init__(self, call: Callable[[ReadLoop], None]) -> None:
-        self._call = call
-        self.signalled = False
-        self._loop: ReadLoop | None = None
-
-    def __call__(self) -> None:
-        self.signalled = True
-        if self._loop is not None:
-            self._call(self._loop)
-
-    def set_loop(self, loop: ReadLoop) -> None:
-        """Set the loop."""
-        self._loop = loop
-        if self.signalled:
-            self._call(loop)
 
 
 @contextmanager
@@ -351,12 +331,12 @@ def _generation(
     settings: RunSettings,
     file: str,
     drop: Drop,
-    stop: _Signalled,
+    loop: ReadLoop,
 ) -> int | None:
     """The generation of a worker's settings; None: it was stopped while the store was away."""
     newer = {_SETTINGS: "the newer settings of the group"}
     is_away_now = False
-    while not stop.signalled:
+    while not loop.stopping:
         try:
             return join_group(
                 settings,

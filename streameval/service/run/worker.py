@@ -6,7 +6,6 @@ whose numbers it publishes. A ``GroupWorker`` is one of many processes that shar
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +19,11 @@ from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import RunSettings
 from streameval.service.join.counts import MergedJoin
 from streameval.service.lateness import LateLog
-from streameval.service.progress import Progress
 from streameval.service.publish.assembly import Assembler, UnitSummary
 from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.checkpoint_policy import QUIET_SECONDS
-from streameval.service.run.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.run.loop import ReadLoop, Write
 from streameval.service.run.unit import Unit, UnitChanges
 from streameval.service.sources.raw import Position, RawBatch, Source
 from streameval.service.store.positions import ReadPartition
@@ -45,29 +43,18 @@ class _Writing:
 class Worker(ABC):
     """Holds units, by number; stages, writes and commits them at the checkpoints of its loop."""
 
-    def __init__(
-        self,
-        settings: RunSettings,
-        units: Mapping[int, Unit],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        progress: Progress | None = None,
-        submit: Submit = in_this_thread,
-    ) -> None:
+    def __init__(self, settings: RunSettings, loop: ReadLoop) -> None:
         self._settings = settings
-        self._clock = clock
+        self.loop = loop
         self._units: dict[int, Unit] = {}
         self._written_at: dict[int, float] = {}
         self._late: dict[int, LateLog] = {}
         self._writing: list[_Writing] = []
         """What the checkpoint that is under way writes."""
-        for number, unit in units.items():
-            self._hold(number, unit, LateLog())
-        self.loop = ReadLoop(self, settings, clock, progress=progress, submit=submit)
 
     def _hold(self, number: int, unit: Unit, late: LateLog) -> None:
         self._units[number] = unit
-        self._written_at[number] = self._clock()
+        self._written_at[number] = self.loop.clock()
         self._late.setdefault(number, late)
 
     @abstractmethod
@@ -109,7 +96,7 @@ class Worker(ABC):
 
     def stage(self, enough: Callable[[], bool]) -> Write:
         """Stage each unit that has changed; returns what counts and writes them."""
-        now = self._clock()
+        now = self.loop.clock()
         due = [
             number
             for number, unit in self._units.items()
@@ -136,7 +123,7 @@ class Worker(ABC):
                 self._fail(one.number, one.error)
                 continue
             one.unit.committed(one.changes)
-            self._written_at[one.number] = self._clock()
+            self._written_at[one.number] = self.loop.clock()
             self._late[one.number].log(one.unit.late)
 
 
@@ -164,20 +151,19 @@ class Runner(Worker):
         self,
         unit: Unit,
         publisher: Publisher | None,
+        loop: ReadLoop,
         *,
         webhook: Webhook | None = None,
         now: Callable[[], int] = wall_time,
-        clock: Callable[[], float] = time.monotonic,
-        progress: Progress | None = None,
-        submit: Submit = in_this_thread,
     ) -> None:
-        super().__init__(unit.settings, {0: unit}, clock=clock, progress=progress, submit=submit)
+        super().__init__(unit.settings, loop)
+        self._hold(0, unit, LateLog())
         self._unit = unit
         self._publisher = publisher
         self._now = now
         evaluators = unit.counting.evaluators
         with unit.store.reading() as connection:
-            self._alerts = Alerts(unit.settings, connection, webhook, evaluators, now, clock)
+            self._alerts = Alerts(unit.settings, connection, webhook, evaluators, now, loop.clock)
         unit.alerts = self._alerts
         self._assembler = Assembler(publisher or Publisher(), now)
         self._open_snapshots()
@@ -188,7 +174,7 @@ class Runner(Worker):
     def _open_snapshots(self) -> None:
         unit = self._unit
         self._assembler.snapshots = SnapshotBuilder(
-            self._settings, unit.counting.evaluators, unit.valid_from, self._clock
+            self._settings, unit.counting.evaluators, unit.valid_from, self.loop.clock
         )
 
     @property
@@ -208,7 +194,7 @@ class Runner(Worker):
     def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
         """Read sources, opened at :attr:`positions`, as :meth:`ReadLoop.run` does."""
         self.loop.policy.count(self._unit.replay())
-        self.loop.run(sources, until_end=until_end)
+        self.loop.run(self, sources, until_end=until_end)
         if self._alerts.changed:
             with self._unit.store.transaction() as connection:
                 write_now(self._alerts, connection)
