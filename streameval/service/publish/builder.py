@@ -179,19 +179,14 @@ class SnapshotBuilder:
             if kind_of_settings(window).name == "panes":
                 self._panes[name] = CachedPart(partial(self._make_panes, name))
         # Half of the time is for the totals, which readers wait for; they are made first.
-        totals: list[CachedPart[Any]] = [*self._totals.values()]
-        others: list[CachedPart[Any]] = [*self._panes.values(), *self._slices.values()]
-        resampled: list[CachedPart[Any]] = [*self._resampled.values()]
-        compared: list[CachedPart[Any]] = [*self._compared.values()]
+        groups: list[tuple[list[CachedPart[Any]], float, float]] = [
+            ([*self._totals.values()], _SHARE / 2, math.inf),
+            ([*self._panes.values(), *self._slices.values()], _SHARE / 2, math.inf),
+            ([*self._resampled.values()], _RESAMPLED_SHARE, _FORCED_SECONDS),
+            ([*self._compared.values()], _COMPARED_SHARE, -1.0),
+        ]
         self._parts = [
-            (part, share / len(parts), forced)
-            for parts, share, forced in (
-                (totals, _SHARE / 2, math.inf),
-                (others, _SHARE / 2, math.inf),
-                (resampled, _RESAMPLED_SHARE, _FORCED_SECONDS),
-                (compared, _COMPARED_SHARE, -1.0),
-            )
-            for part in parts
+            (part, share / len(parts), forced) for parts, share, forced in groups for part in parts
         ]
         """Parts in the order in which they are made, the share of the time of each, and the most
         seconds that it may take at least where all are to be made."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -121,71 +122,62 @@ def run_service(
             run.alone(token, started, until_end)
 
 
+@dataclass
 class _Run:
     """A run, and those of its parts whose settings may change meanwhile."""
 
-    def __init__(
-        self,
-        settings: RunSettings,
-        resolve: Callable[[str, str], str],
-        drop: Drop,
-        reread: Callable[[], RunSettings] | None,
-        loop: ReadLoop,
-        progress: Progress,
-        stack: ExitStack,
-    ) -> None:
-        self._settings = settings
-        self._resolve = resolve
-        self._drop = drop
-        self._read_again = reread
-        self._loop = loop
-        self._progress = progress
-        self._stack = stack
-        self._webhook: Webhook | None = None
-        self._inbox: Inbox | None = None
-        self._server: Server | None = None
+    settings: RunSettings
+    resolve: Callable[[str, str], str]
+    drop: Drop
+    read_again: Callable[[], RunSettings] | None
+    loop: ReadLoop
+    progress: Progress
+    stack: ExitStack
+    webhook: Webhook | None = None
+    inbox: Inbox | None = None
+    server: Server | None = None
 
     def alone(
         self, token: str | None, started: Callable[[Runner, str | None], None], until_end: bool
     ) -> None:
         """Run by itself, with a unit that has all partitions."""
-        unit = open_unit(self._drop, self._settings)
-        self._stack.callback(unit.close)
-        settings = self._settings = unit.settings
+        unit = open_unit(self.drop, self.settings)
+        self.stack.callback(unit.close)
+        settings = self.settings = unit.settings
         # Without a server and alerts no snapshot is read, so none is built.
         publisher = Publisher() if settings.serve.enabled or settings.alert else None
-        self._open_webhook(settings, self._resolve)
+        self._open_webhook(settings, self.resolve)
         # On leaving, the checkpoint that is under way ends before the store is closed.
-        writer = self._stack.enter_context(ThreadPoolExecutor(1, "checkpoint"))
-        self._loop.submit = writer.submit
-        runner = Runner(unit, publisher, self._loop, webhook=self._webhook)
-        self._stack.callback(self._close_webhook)
+        writer = self.stack.enter_context(ThreadPoolExecutor(1, "checkpoint"))
+        self.loop.submit = writer.submit
+        runner = Runner(unit, publisher, self.loop, webhook=self.webhook)
+        self.stack.callback(self._close_webhook)
         log.info(
             "%s: %s events counted so far, in %d partitions",
             unit.store.path,
             f"{runner.events:,}",
             len(runner.positions),
         )
-        sources = open_sources(settings, runner.positions, self._resolve, unit.decoder.clock)
+        sources = open_sources(settings, runner.positions, self.resolve, unit.decoder.clock)
         for source in sources:
-            self._stack.callback(source.close)
+            self.stack.callback(source.close)
             if isinstance(source, InboxSource):
-                self._inbox = source.inbox
+                self.inbox = source.inbox
         url = None
         if settings.serve.enabled and publisher is not None:
             # Imported only when it is used: the server is an extra.
             from streameval.service.http.server import Server
 
-            self._server = Server(
+            self.server = Server(
                 settings.serve,
                 settings.http,
                 publisher,
-                self._inbox,
+                self.inbox,
                 token=token,
-                progress=self._progress,
+                progress=self.progress,
             )
-            self._stack.callback(self._server.stop)
-            url = self._server.url
+            self.stack.callback(self.server.stop)
+            url = self.server.url
             log.info("listening at %s", url)
         self._reread_with(runner)
         started(runner, url)
@@ -194,22 +186,22 @@ class _Run:
 
     def share(self, kafka: KafkaSettings, file: str) -> None:
         """Run as one of several workers on a shared store."""
-        generation = _generation(self._settings, file, self._drop, self._loop)
+        generation = _generation(self.settings, file, self.drop, self.loop)
         if generation is None:
             return
         # Imported only when it is used: its client is an extra.
         from streameval.service.run.group_worker import GroupWorker
 
-        settings = self._settings
+        settings = self.settings
         address = parse_address(settings.store)
-        opening = Opening({}, self._resolve, _needs_stamps(settings), inbox_of(settings.store))
+        opening = Opening({}, self.resolve, _needs_stamps(settings), inbox_of(settings.store))
         with ThreadPoolExecutor(1, "checkpoint") as writer:
-            self._loop.submit = writer.submit
+            self.loop.submit = writer.submit
             worker = GroupWorker(
                 settings,
-                self._loop,
+                self.loop,
                 lambda worker: open_group(kafka, worker, opening, address.name),
-                partial(open_unit, self._drop, generation=generation),
+                partial(open_unit, self.drop, generation=generation),
                 check=partial(_check_group, settings, generation),
             )
             self._reread_with(worker)
@@ -219,40 +211,40 @@ class _Run:
 
     def _reread_with(self, worker: Worker) -> None:
         """Let a signal make the worker read its settings again."""
-        if self._read_again is not None:
-            self._loop.reread = partial(self._reread, worker, self._read_again)
+        if self.read_again is not None:
+            self.loop.reread = partial(self._reread, worker, self.read_again)
 
     def _reread(self, worker: Worker, read: Callable[[], RunSettings]) -> None:
         """Apply the settings that may change during a run, and log the others."""
         try:
             wanted = read()
             resolve = resolved_secrets(wanted)
-            settings, later = while_running(self._settings, with_store(wanted, resolve))
+            settings, later = while_running(self.settings, with_store(wanted, resolve))
         except StreamevalError as error:
             log.error("the configuration was not taken over, nothing has changed: %s", error)
             return
-        if settings.webhook != self._settings.webhook:
+        if settings.webhook != self.settings.webhook:
             self._close_webhook()
             self._open_webhook(settings, resolve)
-        changed = differences(self._settings, settings)
-        self._settings = settings
-        worker.configure(settings, self._webhook)
-        if self._inbox is not None and settings.http is not None:
-            self._inbox.max_bytes = settings.http.max_inbox_bytes
-        if self._server is not None:
-            self._server.reload(settings.serve, settings.http)
+        changed = differences(self.settings, settings)
+        self.settings = settings
+        worker.configure(settings, self.webhook)
+        if self.inbox is not None and settings.http is not None:
+            self.inbox.max_bytes = settings.http.max_inbox_bytes
+        if self.server is not None:
+            self.server.reload(settings.serve, settings.http)
         log.info("configuration read: %s", ", ".join(changed) or "nothing has changed")
         for key in later:
             log.warning("%s: takes effect at the next start", key)
 
     def _open_webhook(self, settings: RunSettings, resolve: Callable[[str, str], str]) -> None:
         if settings.webhook is not None:
-            self._webhook = Webhook(settings.webhook, resolve=resolve)
+            self.webhook = Webhook(settings.webhook, resolve=resolve)
 
     def _close_webhook(self) -> None:
-        if self._webhook is not None:
-            self._webhook.close()
-            self._webhook = None
+        if self.webhook is not None:
+            self.webhook.close()
+            self.webhook = None
 
 
 @contextmanager

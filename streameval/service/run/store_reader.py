@@ -1,8 +1,8 @@
 """Serves a store that other processes write: reads what is new, merges, publishes.
 
-Nothing is written, so any number of processes may follow one store. What is published equals
-what the process that counts publishes at the same checkpoint, but for what the store does not
-hold: how much is left to read, the share of late records, how long a checkpoint took.
+Nothing is written, so any number of processes may read one store. A snapshot equals the one that
+the process that counts publishes at the same checkpoint, except for what the store does not hold:
+how much is left to read, the share of late records, how long a checkpoint took.
 """
 
 from __future__ import annotations
@@ -237,8 +237,12 @@ class StoreReader:
         raise refused
 
     def _deciding(self, metas: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
-        """What a follower is set up from: the newest settings, and the settings that it shows."""
-        return [_described(metas[unit]) for unit in (newest_first(metas)[0], self._unit)]
+        """What the reader is set up from: the newest settings, and the settings that it shows."""
+        return [
+            {key: value for key, value in meta.items() if key in (SETTINGS, VALID_FROM)}
+            | stored_fingerprint(meta)
+            for meta in (metas[newest_first(metas)[0]], metas[self._unit])
+        ]
 
     def close(self) -> None:
         """Close the store, and leave the alerts to another process."""
@@ -260,7 +264,12 @@ class StoreReader:
             # What was merged may be incomplete: the next call begins anew.
             self.close()
             raise
-        self._publish()
+        units = self._units.values()
+        self._assembler.publish(
+            [unit.summary for unit in units],
+            merged_join(unit.join for unit in units if unit.join is not None),
+            self._alert_states,
+        )
 
     def _read(self, store: Store) -> None:
         commits = store.commits()
@@ -288,9 +297,7 @@ class StoreReader:
                 lambda: self.settings,
                 self._now(),
             )
-            again = known is not None and (
-                stored_fingerprint(known.meta) != stored_fingerprint(meta)
-            )
+            again = known is not None and stored_fingerprint(known.meta) != stored_fingerprint(meta)
             if self._states.read(name, store.connection, view.steps, again=again):
                 self._assembler.snapshots.changed()
             counters = store.counters()
@@ -329,14 +336,6 @@ class StoreReader:
             )
         self._unconverted = waiting
 
-    def _publish(self) -> None:
-        units = self._units.values()
-        self._assembler.publish(
-            [unit.summary for unit in units],
-            merged_join(unit.join for unit in units if unit.join is not None),
-            self._alert_states,
-        )
-
     def _alert_states(self, snapshot: Snapshot) -> list[AlertState]:
         states = None if self._shared is None else self._shared.judge(snapshot)
         return self._alerts.states(snapshot, self._now()) if states is None else states
@@ -344,12 +343,6 @@ class StoreReader:
 
 def _opened_webhook(settings: RunSettings) -> Webhook | None:
     return None if settings.webhook is None else Webhook(settings.webhook)
-
-
-def _described(meta: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a store from which a follower is set up."""
-    kept = {key: value for key, value in meta.items() if key in (SETTINGS, VALID_FROM)}
-    return kept | stored_fingerprint(meta)
 
 
 def serve_store(
@@ -372,18 +365,18 @@ def serve_store(
     with ExitStack() as stack:
         stack.enter_context(on_signals(stop.set, lambda: None))
         publisher = Publisher()
-        follower = StoreReader(path, settings_of, publisher, judges=judges)
-        stack.callback(follower.close)
-        serve = follower.settings.serve
+        reader = StoreReader(path, settings_of, publisher, judges=judges)
+        stack.callback(reader.close)
+        serve = reader.settings.serve
         every = serve.read_every.seconds
         token = None if serve.token is None else secret(serve.token, "serve.token")
         stack.enter_context(probes(serve, progress))
-        follower.read()
+        reader.read()
         server = Server(
             serve, None, publisher, None, token=token, progress=progress, following=True
         )
         stack.callback(server.stop)
-        log.info("serving %s at %s", follower.name, server.url)
+        log.info("serving %s at %s", reader.name, server.url)
         started(server.url)
         problem = ""
         while True:
@@ -391,12 +384,12 @@ def serve_store(
             if stop.wait(every):
                 return
             try:
-                follower.read()
+                reader.read()
             except StoreError as error:
                 if str(error) != problem:
                     problem = str(error)
                     log.error("the numbers stay as they are: %s", problem)
             else:
                 if problem:
-                    log.info("%s is read again", follower.name)
+                    log.info("%s is read again", reader.name)
                 problem = ""
