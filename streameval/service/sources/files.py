@@ -1,4 +1,10 @@
-"""JSON lines in files that grow, rotate and appear."""
+"""JSON lines in files that grow, rotate and appear.
+
+Patterns are evaluated every second, so that new files are found: a look is a listing and one
+``stat`` a file, and a file is opened when it has changed. A path is followed through rotation by
+rename, by copy and truncation, and by compression. What was counted of a file is not counted again
+under another name, in a copy of it or in its compressed form.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +22,17 @@ from pathlib import Path
 
 from streameval.errors import ConfigError, SourceError
 from streameval.service.config.source_settings import FilesSettings, Kind
-from streameval.service.sources.file_marks import (
-    Inode,
-    Judgement,
-    Known,
-    KnownFiles,
+from streameval.service.sources.file_decision import Action, decide
+from streameval.service.sources.file_marks import Inode, mark_at, marks_of
+from streameval.service.sources.followed_file import FollowedFile, log_copied
+from streameval.service.sources.interleaving import Interleaving
+from streameval.service.sources.known_files import KnownFile, KnownFiles, open_inodes
+from streameval.service.sources.log_file import (
     LogFile,
     UnreadableError,
+    inode_of,
     is_exhausted,
-    mark_at,
-    marks_of,
-    open_inodes,
-)
-from streameval.service.sources.followed_file import (
-    FollowedFile,
-    log_copy,
-    rotated_from,
-    unsure,
+    state_of,
 )
 from streameval.service.sources.raw import (
     LagUnit,
@@ -42,7 +42,7 @@ from streameval.service.sources.raw import (
     RawBatch,
     Source,
 )
-from streameval.service.sources.turns import LabelTurns
+from streameval.service.sources.rotation import rotated_from
 
 _log = logging.getLogger(__name__)
 
@@ -61,28 +61,7 @@ _ROTATED = re.compile(r"[._-][0-9][^a-zA-Z]*(\.[a-zA-Z0-9]{1,4})?$")
 
 
 class FilesSource:
-    """Follows files by name, each path a partition of its own.
-
-    Patterns are evaluated every second, so that new files are found. A
-    path is followed through rotation by rename, by copy and truncation, and by compression.
-    What was counted of a file is not counted again under another name, in a copy of it or in
-    its compressed form.
-
-    Args:
-        settings: Which files.
-        positions: The positions to read from, by partition.
-        clock: Seconds, only ever forward.
-        sleep: Waits for so many seconds.
-        handles: Most files that are kept open. None: a quarter of what the process may open,
-            and at most 256.
-
-    Raises:
-        ConfigError: A path without a pattern in it does not exist, and is not followed.
-        SourceError: Handles ran out.
-
-    Cost:
-        A look is a listing and one ``stat`` a file. A file is opened when it has changed.
-    """
+    """Follows files by name, each path a partition of its own."""
 
     lag_unit: LagUnit = "bytes"
 
@@ -100,6 +79,7 @@ class FilesSource:
         self._sleep = sleep
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._handles = handles or (256 if limit < 0 else max(4, min(256, limit // 4)))
+        """Most files that are kept open."""
         self._known = KnownFiles()
         self._known.is_matched = lambda path: self._kind(path) is not None
         self._known.is_rotated = lambda path: bool(self._bases(path))
@@ -110,7 +90,7 @@ class FilesSource:
         """Readers without an open file that were not tried since the last look."""
         self._decided: dict[Inode, tuple[int, ...]] = {}
         """Files under a pattern that are not read as they are, and their states."""
-        self._waiting: dict[Inode, tuple[Known, int]] = {}
+        self._waiting: dict[Inode, tuple[KnownFile, int]] = {}
         """Copies of files that are being read, and their sizes."""
         self._incomplete: dict[Inode, tuple[tuple[int, ...], float, str]] = {}
         """Compressed data that ends early: its state, since when, and the message."""
@@ -130,7 +110,7 @@ class FilesSource:
         self._ages: dict[Path, dict[FollowedFile, Inode | None]] = {}
         """Readers of one name that had something to read, the oldest first, and their files."""
         self._turn = 0
-        self._label_turns = LabelTurns()
+        self._interleaving = Interleaving()
         self._patterns = [
             (kind, pattern) for kind, patterns in settings.names().items() for pattern in patterns
         ]
@@ -295,11 +275,11 @@ class FilesSource:
         except OSError as error:
             self._cannot_open(path, error)
             return
-        inode = seen.st_dev, seen.st_ino
+        inode = inode_of(seen)
         if stat.S_ISDIR(seen.st_mode) or inode in self._known.claimed:
             self._refused.pop(path, None)
             return
-        state = seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+        state = state_of(seen)
         if self._decided.get(inode) == state and self._waits(inode):
             return
         if inode in self._incomplete and self._incomplete[inode][0] == state:
@@ -330,15 +310,15 @@ class FilesSource:
             self._cannot_open(path, error)
             return
         self._unopened.discard(path)
-        taken = False
+        is_followed = False
         try:
             # Otherwise it was renamed in the meantime; the next look finds it.
             if log.inode == inode:
-                taken = self._judge(path, kind, log, state)
+                is_followed = self._follow_or_note(path, kind, log, state)
         except UnreadableError as error:
             self._refuse(path, inode, state, error)
         finally:
-            if not taken:
+            if not is_followed:
                 log.close()
 
     def _waits(self, inode: Inode) -> bool:
@@ -368,57 +348,46 @@ class FilesSource:
                     found.append(base)
         return found
 
-    def _judge(self, path: Path, kind: Kind, log: LogFile, state: tuple[int, ...]) -> bool:
+    def _follow_or_note(self, path: Path, kind: Kind, log: LogFile, state: tuple[int, ...]) -> bool:
         """Start a reader of a file, or note why it is not read; whether a reader has it now."""
         self._waiting.pop(log.inode, None)
         self._incomplete.pop(log.inode, None)
-        if log.compressed and self._known.is_counted_archive(log):
-            self._decide(path, log.inode, state)
-            return False
-        judgement, known, offset = self._known.judge(log)
-        if judgement is Judgement.UNSURE:
-            assert known is not None
-            self._decide(path, log.inode, state)
-            self._report(path, f"is not read: {unsure(log, known)}")
-            return False
-        if judgement is Judgement.COPY:
-            assert known is not None
-            self._known.add_copy(log, known)
-            self._decide(path, log.inode, state)
-            if known.mark.offset < log.size:
-                self._waiting[log.inode] = known, log.size
-            elif log.compressed:
-                self._known.add_archive(log)
-            log_copy(path)
-            return False
-        if judgement is Judgement.LONGER:
-            here = None if log.compressed else self._known.at(log.inode)
-            known = here or self._known.add(log.mark(offset))
-            self._known.update(known, log.mark(offset))
-            log_copy(path, offset)
-        elif known is None:
-            known = self._known.add(log.mark(0))
-        elif known.current:
+        match = self._known.match(log)
+        known, decision = match.known, decide(match, live=False)
+        if decision.action is Action.LEAVE:
             # Its reader will notice that it was cut or moved.
             return False
-        elif known.mark.offset >= log.size:
-            if log.compressed:
-                self._known.add_archive(log)
-            elif known.mark.file_id != log.inode:
-                self._known.update(known, log.mark(known.mark.offset))
+        if decision.action is Action.READ:
+            known = self._known.add_unread(log, decision.offset)
+            log_copied(path, decision)
+        elif decision.action is not Action.CONTINUE:
             self._decide(path, log.inode, state)
+            if decision.action is Action.REFUSE:
+                self._report(path, f"is not read: {decision.text}")
+            elif decision.action is Action.NOTE_COPY:
+                assert known is not None
+                self._known.add_copy(log, known)
+                if known.mark.offset < log.size:
+                    self._waiting[log.inode] = known, log.size
+                elif log.compressed:
+                    self._known.add_archive(log)
+                log_copied(path, decision)
+            elif log.compressed:
+                self._known.add_archive(log)
+            elif known is not None and known.mark.file_id != log.inode:
+                self._known.update(known, log.mark(known.mark.offset))
             return False
-        elif known.mark.file_id != log.inode:
+        assert known is not None
+        if known.mark.file_id != log.inode and decision.action is Action.CONTINUE:
             _log.info(
-                "%a: continues a file of which %d bytes are counted",
-                *(str(path), known.mark.offset),
+                "%a: continues a file of which %d bytes are counted", str(path), decision.offset
             )
         self._decide(path, log.inode, ())
         partition = f"files:{path}"
         if partition in self._files:
             partition = f"{partition}#{log.inode[1]}"
         file = self._follow(path, kind, partition=partition)
-        file.take(known, log)
+        file.continue_in(known, log)
         self._bound(file, read=False)
         return True
 
@@ -445,11 +414,7 @@ class FilesSource:
     # Reading
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
-        """Some megabyte of lines of each file in turn, until there are ``most`` records.
-
-        Files of labels are read after the others, as :class:`LabelTurns` decides, up to ``most``
-        too.
-        """
+        """A megabyte of lines of each file in turn, labels last, until ``most`` records of each."""
         until = self._clock() + timeout
         while True:
             if self._clock() - self._looked >= _LOOK_SECONDS:
@@ -469,7 +434,7 @@ class FilesSource:
         self._turn += 1
         others = self._read_each([file for file in files if file.kind != "labels"], most)
         labels = [file for file in files if file.kind == "labels"]
-        return self._label_turns.with_labels(others, lambda: self._read_each(labels, most))
+        return self._interleaving.with_labels(others, lambda: self._read_each(labels, most))
 
     def _read_each(self, files: list[FollowedFile], most: int) -> list[RawBatch]:
         batches: list[RawBatch] = []

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streameval.service.config.source_settings import KafkaSettings
+from streameval.service.sources.interleaving import PairedSource
 from streameval.service.sources.raw import Opening, Source
-from streameval.service.sources.turns import PredictionsFirst
 
 if TYPE_CHECKING:
     from streameval.service.sources.kafka_group import HeldUnits, KafkaGroup
@@ -38,4 +38,4 @@ def open_kafka(settings: KafkaSettings, opening: Opening) -> list[Source]:
         for source in opened:
             source.close()
         raise
-    return opened if len(opened) == 1 else [PredictionsFirst(*opened)]
+    return opened if len(opened) == 1 else [PairedSource(*opened)]

@@ -24,6 +24,7 @@ import msgspec
 
 from streameval.errors import ConfigError, SourceError
 from streameval.service.config.source_settings import COOPERATIVE, STRATEGY, KafkaSettings
+from streameval.service.sources.interleaving import PairedSource
 from streameval.service.sources.kafka_consumer import (
     OFFSET_END,
     Consumer,
@@ -36,7 +37,6 @@ from streameval.service.sources.kafka_consumer import (
 )
 from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
-from streameval.service.sources.turns import PredictionsFirst
 
 _log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class KafkaGroup:
             raise
         self._data: Source = self._sources[0]
         if len(self._sources) == 2:
-            self._data = PredictionsFirst(*self._sources)
+            self._data = PairedSource(*self._sources)
         self._member.subscribe(
             [self._topic],
             on_assign=self._on_assign,
