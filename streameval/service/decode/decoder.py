@@ -24,8 +24,8 @@ from streameval.records.chunk import Kind as FieldKind
 from streameval.records.event_columns import Column, EventColumns, probability_columns
 from streameval.records.json_records import JsonDecoder, Values, error_in_field, read_object
 from streameval.records.times import time_column, time_error
+from streameval.service.config.record_fields import RecordFields, record_fields
 from streameval.service.config.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
-from streameval.service.decode.fields import RecordFields, record_fields
 from streameval.service.decode.labels import (
     LONGEST_NAME,
     LabelKind,
