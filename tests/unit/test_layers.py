@@ -54,7 +54,7 @@ LAYERS_OF_SERVICE = [
 
 # What comes with an extra is imported in one module.
 OPTIONAL = {
-    "confluent_kafka": {"service/sources/kafka_consumer.py"},
+    "confluent_kafka": {"service/sources/kafka_client.py"},
     "starlette": {"service/http/app.py"},
     "uvicorn": {"service/http/server.py"},
     "prometheus_client": {"service/http/prometheus.py"},

@@ -7,7 +7,7 @@ many labels as the last time; without a backlog, all labels are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
 
@@ -96,3 +96,8 @@ class PairedSource:
     def finished(self) -> bool:
         """Whether both have finished."""
         return self._predictions.finished and self._labels.finished
+
+
+def interleaved(sources: Sequence[Source]) -> Source:
+    """One source of all records: one is given, or two of predictions and of labels."""
+    return sources[0] if len(sources) == 1 else PairedSource(*sources)
