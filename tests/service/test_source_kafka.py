@@ -24,8 +24,8 @@ from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher
+from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
-from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.store import open_store
 from tests.support.apache_kafka import AbsentError, ApacheKafka

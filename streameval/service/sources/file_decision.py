@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
 from typing import NamedTuple
 
-from streameval.service.sources.known_files import FileMatch, KnownFile, MatchKind
+from streameval.service.sources.known_files import FileMatch, KnownFile, KnownFiles, MatchKind
+from streameval.service.sources.log_file import LogFile, UnreadableError
+
+_log = logging.getLogger(__name__)
 
 
 class Action(Enum):
@@ -28,7 +32,7 @@ class Action(Enum):
 
 
 class Decision(NamedTuple):
-    """What is done with a file, from which offset it is read, and what is reported of it."""
+    """What is done with a file, the offset that it is read from, and what is reported of it."""
 
     action: Action
     offset: int = 0
@@ -36,10 +40,7 @@ class Decision(NamedTuple):
 
 
 def decide(match: FileMatch, *, live: bool, own: KnownFile | None = None) -> Decision:
-    """What is done with a file: under a followed name (``live``) or another one.
-
-    ``own`` is the file that its reader has read before.
-    """
+    """What is done with a file under a followed name (``live``), whose reader had ``own``."""
     kind, known, size, copied = match
     if kind is MatchKind.ARCHIVE:
         return Decision(Action.COUNTED)
@@ -77,3 +78,23 @@ def decide(match: FileMatch, *, live: bool, own: KnownFile | None = None) -> Dec
     if counted < copied:
         return Decision(Action.WAIT)
     return Decision(Action.READ, copied, text)
+
+
+def carry_out(
+    decision: Decision, match: FileMatch, files: KnownFiles, log: LogFile
+) -> KnownFile | None:
+    """The known file to read on from, or None; raises UnreadableError where it is refused."""
+    known: KnownFile | None = None
+    match decision.action:
+        case Action.REFUSE:
+            raise UnreadableError(decision.text)
+        case Action.READ:
+            known = files.add_unread(log, decision.offset)
+        case Action.CONTINUE:
+            known = match.known
+        case Action.NOTE_COPY:
+            assert match.known is not None
+            files.add_copy(log, match.known)
+    if decision.text:
+        _log.info("%a: %s", str(log.path), decision.text)
+    return known

@@ -19,14 +19,15 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from streameval.errors import ConfigError, SourceError
 from streameval.service.config.source_settings import FilesSettings, Kind
-from streameval.service.sources.file_decision import Action, decide
+from streameval.service.sources.file_decision import Action, carry_out, decide
 from streameval.service.sources.file_marks import Inode, mark_at, marks_of
-from streameval.service.sources.followed_file import FollowedFile, log_copied
+from streameval.service.sources.followed_file import FollowedFile
 from streameval.service.sources.interleaving import Interleaving
-from streameval.service.sources.known_files import KnownFile, KnownFiles, open_inodes
+from streameval.service.sources.known_files import FileMatch, KnownFile, KnownFiles, open_inodes
 from streameval.service.sources.log_file import (
     LogFile,
     UnreadableError,
@@ -60,6 +61,20 @@ _ROTATED = re.compile(r"[._-][0-9][^a-zA-Z]*(\.[a-zA-Z0-9]{1,4})?$")
 """What rotation adds to a name, where no file has the name itself."""
 
 
+class _Unread(NamedTuple):
+    """A file under a pattern that is not read while it is in this state."""
+
+    state: tuple[int, ...]
+    original: KnownFile | None = None
+    """The file with the same content that is being read."""
+    size: int = 0
+    """Bytes of this copy."""
+    incomplete: str = ""
+    """Why compressed data cannot be read that ends early."""
+    since: float = 0.0
+    """When it was seen first."""
+
+
 class FilesSource:
     """Follows files by name, each path a partition of its own."""
 
@@ -88,12 +103,7 @@ class FilesSource:
         """Readers that have a file open, the last one read at the end."""
         self._due: set[FollowedFile] = set()
         """Readers without an open file that were not tried since the last look."""
-        self._decided: dict[Inode, tuple[int, ...]] = {}
-        """Files under a pattern that are not read as they are, and their states."""
-        self._waiting: dict[Inode, tuple[KnownFile, int]] = {}
-        """Copies of files that are being read, and their sizes."""
-        self._incomplete: dict[Inode, tuple[tuple[int, ...], float, str]] = {}
-        """Compressed data that ends early: its state, since when, and the message."""
+        self._unread: dict[Inode, _Unread] = {}
         self._refused: dict[Path, str] = {}
         self._unopened: set[Path] = set()
         """Those of the refused ones that cannot be opened or listed."""
@@ -280,13 +290,15 @@ class FilesSource:
             self._refused.pop(path, None)
             return
         state = state_of(seen)
-        if self._decided.get(inode) == state and self._waits(inode):
-            return
-        if inode in self._incomplete and self._incomplete[inode][0] == state:
-            _, since, text = self._incomplete[inode]
-            if self._clock() - since >= _INCOMPLETE_SECONDS:
-                self._report(path, text)
-            return
+        unread = self._unread.get(inode)
+        if unread is not None and unread.state == state:
+            original = unread.original
+            if unread.incomplete:
+                if self._clock() - unread.since >= _INCOMPLETE_SECONDS:
+                    self._report(path, unread.incomplete)
+                return
+            if original is None or (original.current and original.mark.offset < unread.size):
+                return
         # Readers open their own names and the files rotated from these; but what now has the
         # name of a file that was rotated further comes before the live one.
         is_own = f"files:{path}" in self._files and not self._bases(path)
@@ -321,12 +333,6 @@ class FilesSource:
             if not is_followed:
                 log.close()
 
-    def _waits(self, inode: Inode) -> bool:
-        if inode not in self._waiting:
-            return True
-        original, size = self._waiting[inode]
-        return original.current and original.mark.offset < size
-
     def _is_coming(self, path: Path) -> bool:
         """Whether a reader will read this file after its current one."""
         for file in self._bases(path):
@@ -350,39 +356,17 @@ class FilesSource:
 
     def _follow_or_note(self, path: Path, kind: Kind, log: LogFile, state: tuple[int, ...]) -> bool:
         """Start a reader of a file, or note why it is not read; whether a reader has it now."""
-        self._waiting.pop(log.inode, None)
-        self._incomplete.pop(log.inode, None)
+        self._unread.pop(log.inode, None)
         match = self._known.match(log)
-        known, decision = match.known, decide(match, live=False)
-        if decision.action is Action.LEAVE:
-            # Its reader will notice that it was cut or moved.
+        decision = decide(match, live=False)
+        known = carry_out(decision, match, self._known, log)
+        if known is None:
+            self._leave(match, decision.action, log, state)
             return False
-        if decision.action is Action.READ:
-            known = self._known.add_unread(log, decision.offset)
-            log_copied(path, decision)
-        elif decision.action is not Action.CONTINUE:
-            self._decide(path, log.inode, state)
-            if decision.action is Action.REFUSE:
-                self._report(path, f"is not read: {decision.text}")
-            elif decision.action is Action.NOTE_COPY:
-                assert known is not None
-                self._known.add_copy(log, known)
-                if known.mark.offset < log.size:
-                    self._waiting[log.inode] = known, log.size
-                elif log.compressed:
-                    self._known.add_archive(log)
-                log_copied(path, decision)
-            elif log.compressed:
-                self._known.add_archive(log)
-            elif known is not None and known.mark.file_id != log.inode:
-                self._known.update(known, log.mark(known.mark.offset))
-            return False
-        assert known is not None
-        if known.mark.file_id != log.inode and decision.action is Action.CONTINUE:
-            _log.info(
-                "%a: continues a file of which %d bytes are counted", str(path), decision.offset
-            )
-        self._decide(path, log.inode, ())
+        if decision.action is Action.CONTINUE and known.mark.file_id != log.inode:
+            text = "%a: continues a file of which %d bytes are counted"
+            _log.info(text, str(path), decision.offset)
+        self._refused.pop(path, None)
         partition = f"files:{path}"
         if partition in self._files:
             partition = f"{partition}#{log.inode[1]}"
@@ -391,8 +375,26 @@ class FilesSource:
         self._bound(file, read=False)
         return True
 
-    def _decide(self, path: Path, inode: Inode, state: tuple[int, ...]) -> None:
-        self._decided[inode] = state
+    def _leave(
+        self, match: FileMatch, action: Action, log: LogFile, state: tuple[int, ...]
+    ) -> None:
+        """Note why a file is not read."""
+        known = match.known
+        if action is Action.LEAVE:
+            # Its reader will notice that it was cut or moved.
+            return
+        unread = _Unread(state)
+        if action is Action.NOTE_COPY and known is not None and known.mark.offset < match.size:
+            unread = _Unread(state, known, match.size)
+        elif log.compressed:
+            self._known.add_archive(log)
+        elif action is Action.COUNTED and known is not None and known.mark.file_id != log.inode:
+            self._known.update(known, log.mark(known.mark.offset))
+        self._wait(log.path, log.inode, unread)
+
+    def _wait(self, path: Path, inode: Inode, unread: _Unread) -> None:
+        """Look at a file again only when it has changed."""
+        self._unread[inode] = unread
         self._refused.pop(path, None)
 
     def _refuse(
@@ -401,9 +403,9 @@ class FilesSource:
         """Report that a file cannot be read; not while it is still being compressed."""
         text = f"is not read: {error}"
         if error.incomplete and self._settings.follow:
-            self._incomplete[inode] = state, self._clock(), text
+            self._unread[inode] = _Unread(state, incomplete=text, since=self._clock())
         else:
-            self._decide(path, inode, state)
+            self._wait(path, inode, _Unread(state))
             self._report(path, text)
 
     def _report(self, path: Path, text: str) -> None:

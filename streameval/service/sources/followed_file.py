@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from streameval.service.sources.file_decision import Action, Decision, decide
+from streameval.service.sources.file_decision import Action, carry_out, decide
 from streameval.service.sources.file_lines import Lines, next_lines
 from streameval.service.sources.file_marks import HEAD_BYTES, Inode, Mark, position_of
 from streameval.service.sources.known_files import KnownFile, KnownFiles, Listing, MatchKind
@@ -450,21 +450,10 @@ class FollowedFile:
         try:
             match = self._files.match(log)
             decision = decide(match, live=live, own=self._known)
-            match decision.action:
-                case Action.READ:
-                    log_copied(log.path, decision)
-                    known = self._files.add_unread(log, decision.offset)
-                case Action.CONTINUE:
-                    known = match.known
-                case Action.NOTE_COPY:
-                    assert match.known is not None
-                    self._files.add_copy(log, match.known)
-                    log_copied(log.path, decision)
-                case Action.REFUSE:
-                    raise UnreadableError(decision.text)
-                case Action.WAIT:
-                    # The file may be cut before its original is counted further.
-                    return False
+            if decision.action is Action.WAIT:
+                # The file may be cut before its original is counted further.
+                return False
+            known = carry_out(decision, match, self._files, log)
         except UnreadableError as error:
             self._refuse(log.path, error, live=live)
         if known is None:
@@ -596,12 +585,6 @@ class FollowedFile:
     def close(self) -> None:
         """Close the file."""
         self._close_log()
-
-
-def log_copied(path: Path, decision: Decision) -> None:
-    """Log that another file holds what a file holds, or its first bytes."""
-    if decision.text:
-        _log.info("%a: %s", str(path), decision.text)
 
 
 def _size(path: Path) -> int:

@@ -38,11 +38,11 @@ from streameval.service.sources.kafka_client import (
     KafkaClient,
     KafkaError,
     KafkaException,
+    KafkaProperties,
     Message,
     TopicPartition,
     partition_name,
 )
-from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 
 _log = logging.getLogger(__name__)

@@ -38,11 +38,11 @@ from streameval.service.sources.kafka_client import (
     KafkaClient,
     KafkaError,
     KafkaException,
+    KafkaProperties,
     TopicPartition,
     partition_name,
 )
 from streameval.service.sources.kafka_consumer import sources_by_topic
-from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 
 _INSTANCE = "group.instance.id"
