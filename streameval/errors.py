@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -137,38 +137,23 @@ class InputError(StreamevalError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions pickle by their args; this one has keyword arguments.
-        return _rebuild_input_error, (
-            self.field,
-            self.expected,
-            self.got,
-            self.position,
-            self.remedy,
-            self.remedy_code,
-        )
+        keywords: dict[str, Any] = {"remedy": self.remedy, "remedy_code": self.remedy_code}
+        keywords |= {"expected": self.expected, "got": self.got, "position": self.position}
+        return partial(InputError, **keywords), (self.field,)
 
     def at(self, position: int | None) -> InputError:
         """The same error at another position of the caller's array."""
-        return InputError(
-            self.field,
-            expected=self.expected,
-            got=self.got,
-            position=position,
-            remedy=self.remedy,
-            remedy_code=self.remedy_code,
-        )
+        return self.of(self.field, position=position)
 
-
-def _rebuild_input_error(
-    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str = ""
-) -> InputError:
-    return InputError(
-        field,
-        expected=expected,
-        got=got,
-        position=position,
-        remedy=remedy,
-        remedy_code=remedy_code,
-    )
+    def of(self, field: str, **changed: Any) -> InputError:
+        """The same error of another field, without a position; ``changed`` are its other parts."""
+        parts = {
+            "expected": self.expected,
+            "got": self.got,
+            "remedy": self.remedy,
+            "remedy_code": self.remedy_code,
+        }
+        return InputError(field, **(parts | changed))
 
 
 class OptionError(InputError):
@@ -212,17 +197,12 @@ class OptionError(InputError):
         return cls(field, "conflicts with", other, remedy=remedy)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_option_error, (self.field, self.relation, self.other, self.remedy)
+        keywords = {"remedy": self.remedy}
+        return partial(OptionError, **keywords), (self.field, self.relation, self.other)
 
     def at(self, position: int | None) -> InputError:
         """The error itself: it is about options and not about an item of an array."""
         return self
-
-
-def _rebuild_option_error(
-    field: str, relation: Literal["requires", "conflicts with"], other: str, remedy: str
-) -> OptionError:
-    return OptionError(field, relation, other, remedy=remedy)
 
 
 class StateError(StreamevalError, ValueError):
@@ -262,8 +242,5 @@ class MissingExtraError(StreamevalError, ImportError):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_missing_extra, (self.feature, self.package, self.extra)
-
-
-def _rebuild_missing_extra(feature: str, package: str, extra: str) -> MissingExtraError:
-    return MissingExtraError(feature, package=package, extra=extra)
+        keywords = {"package": self.package, "extra": self.extra}
+        return partial(MissingExtraError, **keywords), (self.feature,)

@@ -155,15 +155,15 @@ def evaluate(
         assert isinstance(ranked, Evaluator)
         chosen = threshold, _chosen_cut(ranked, threshold, rule)
         spec = replace(spec, threshold=chosen[1].threshold)
-    feed, chunks = begun(spec)
+    counter, chunks = begun(spec)
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
         result = result_of(evaluator, calls, details, chosen=chosen)
-        write_result(result, format, feed.bad if skip else None)
-        return pictures.draw(evaluator, result, files, feed.bad)
+        write_result(result, format, counter.bad if skip else None)
+        return pictures.draw(evaluator, result, files, counter.bad)
 
-    count_and_report(feed, chunks, sources, write, counting, shard)
+    count_and_report(counter, chunks, sources, write, counting, shard)
 
 
 def _say_slow(sources: Sequence[InputFile]) -> None:
