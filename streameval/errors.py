@@ -35,17 +35,9 @@ _COMPARED = 100
 
 
 def shown(value: object) -> str:
-    """``repr(value)`` cut to a length that fits a message, and never raising.
-
-    Values come from files and topics: a label may be megabytes long, hold
-    control characters, or belong to a class whose ``repr`` fails. Letters are
-    shown as they are, and what does not print is escaped.
-
-    >>> shown("spam"), shown("Zürich"), shown("a\\nb")
-    ("'spam'", "'Zürich'", "'a\\\\nb'")
-    >>> len(shown("x" * 10_000))
-    61
-    """
+    """``repr(value)`` in one printable line of at most 61 characters; never raises."""
+    # Values come from files and topics: a label may be megabytes long, hold control characters,
+    # or belong to a class whose repr fails.
     if isinstance(value, (str, bytes)) and len(value) > _SHOWN_CHARACTERS:
         value = value[:_SHOWN_CHARACTERS]
         cut = True
@@ -64,14 +56,7 @@ def shown(value: object) -> str:
 
 
 def listed(value: object, field: str, expected: str) -> list[Any]:
-    """The items of an argument that is a list, tuple or any other iterable but text.
-
-    Raises:
-        InputError: It is none.
-
-    >>> listed((1, 2), "labels", "a list of labels")
-    [1, 2]
-    """
+    """The items of an argument that is a list, tuple or any other iterable but text."""
     if not isinstance(value, (str, bytes)):
         try:
             return list(value)  # type: ignore[call-overload, no-any-return]
@@ -81,11 +66,7 @@ def listed(value: object, field: str, expected: str) -> list[Any]:
 
 
 def did_you_mean(name: str, names: Iterable[Any]) -> str:
-    """The remedy for a misspelling, or an empty text where no name is similar.
-
-    >>> did_you_mean("setsoa", ["setosa", "virginica"])
-    "did you mean 'setosa'?"
-    """
+    """The remedy for a misspelling, or an empty text where no name is similar."""
     near = _near(name, tuple(map(str, islice(names, _COMPARED))))
     return f"did you mean {shown(near)}?" if near else ""
 

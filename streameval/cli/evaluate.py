@@ -177,12 +177,7 @@ def _say_slow(sources: Sequence[InputFile]) -> None:
 
 
 def _usual_fields(source: InputFile, *, scores_only: bool) -> dict[str, str | None]:
-    """The fields y_pred, score and proba, each None where the source has no field of that name.
-
-    Args:
-        source: The first one; of standard input nothing is known before it is read.
-        scores_only: Whether predicted labels are of no use.
-    """
+    """The fields y_pred, score and proba, each None where the source has no field of that name."""
     known = column_names(source) or ()
     y_pred = "y_pred" if "y_pred" in known and not scores_only else None
     score = "score" if "score" in known else None
