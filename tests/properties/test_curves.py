@@ -94,17 +94,6 @@ def test_curves_with_fractional_weights(events: list[Event]) -> None:
     )
 
 
-def test_dropped_points_lie_on_the_line() -> None:
-    events = [(n % 2 == 0, n / 10, 1) for n in range(4, 10)]
-    events += [(False, n / 100, 1) for n in range(9)]
-    index = index_of(events)
-    whole, short = roc_curve(index, drop_intermediate=False), roc_curve(index)
-    assert len(short.fpr) < len(whole.fpr)
-    assert short.fpr[0] == short.tpr[0] == 0
-    assert short.threshold[0] == math.inf
-    assert sk.auc(short.fpr, short.tpr) == pytest.approx(sk.auc(whole.fpr, whole.tpr))
-
-
 @pytest.mark.parametrize(
     ("events", "reason", "missing"),
     [
