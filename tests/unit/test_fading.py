@@ -18,7 +18,7 @@ from streameval.events.time import event_time
 from streameval.metrics import class_metrics
 from streameval.windows.fading import EPOCHS, FadingWindow, units, units_many
 from tests.support.fading_oracle import Given, Oracle
-from tests.support.window_model import Item, batches, binary_stream, class_stream, columns, plain
+from tests.support.window_model import Item, binary_stream, class_stream, columns, plain
 
 
 def opened(half_life: Any = "1h", **options: Any) -> se.Evaluator:
@@ -33,37 +33,6 @@ def test_units_are_powers_of_two_to_nine_digits(half_life: int, part: float) -> 
     assert 2**31 <= whole <= 2**32
     assert math.isclose(whole, 2.0 ** (31 + phase / half_life), rel_tol=3e-10)
     assert units_many(np.array([phase]), half_life).tolist() == [whole]
-
-
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
-@pytest.mark.parametrize("half_life", ["20m", 33])
-def test_batches_give_the_bits_of_single_events(task: str, half_life: Any) -> None:
-    items = (binary_stream if task == "binary" else class_stream)(600, seed=5)
-    timed = isinstance(half_life, str)
-    one, many = opened(half_life, task=task), opened(half_life, task=task)
-    for run in batches(items, np.random.default_rng(0), 90):
-        for item in run:
-            one.update(**item.arguments(timed=timed))
-        many.update_many(**columns(run, timed=timed))
-        assert one.arrivals == many.arrivals
-    assert one.to_bytes() == many.to_bytes()
-    assert se.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
-    for name in ("accuracy", "log_loss", "matthews_corrcoef"):
-        assert float(one[name]) == float(many[name]) == float(se.from_bytes(one.to_bytes())[name])
-    many._check()
-
-
-def test_the_order_of_events_leaves_no_trace() -> None:
-    items = binary_stream(500, seed=7)
-    ordered, shuffled = opened(), opened()
-    ordered.update_many(**columns(items, timed=True))
-    for n in np.random.default_rng(3).permutation(len(items)):
-        shuffled.update(**items[n].arguments(timed=True))
-        if n % 50 == 0:
-            shuffled["roc_auc"]
-    assert shuffled.to_bytes() == ordered.to_bytes()
-    for name in ("roc_auc", "average_precision", "log_loss", "binormal_auc", "f1"):
-        assert shuffled[name] == ordered[name]
 
 
 def test_a_half_life_halves() -> None:

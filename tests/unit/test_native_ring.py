@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import hashlib
-import os
 import random
-import subprocess
 import sys
 from collections import deque
 from typing import Any
@@ -244,38 +241,3 @@ def test_nothing_leaks() -> None:
     gc.collect()
     after = [sys.getrefcount(item) for item in watched]
     assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True)), (before, after)
-
-
-_PROGRAM = """
-import hashlib, random
-import streameval as se
-draw = random.Random(8)
-ev = se.Evaluator(window=se.Last(60))
-seen = hashlib.sha256()
-for step in range(2000):
-    ev.update(draw.random() < 0.3, score=round(draw.random(), 2))
-    if step % 7 == 0:
-        seen.update(repr([float(ev[name]) for name in ("roc_auc", "f1")]).encode())
-    if step % 501 == 500:
-        seen.update(repr(float(ev["log_loss"])).encode())
-        seen.update(ev.to_bytes())
-        ev = se.from_bytes(ev.to_bytes())
-print(se.backend(), seen.hexdigest())
-"""
-
-
-def test_both_backends_write_the_same_bytes() -> None:
-    found = {}
-    for backend in ("portable", "native"):
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
-            env={**os.environ, "STREAMEVAL_BACKEND": backend},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        name, digest = done.stdout.split()
-        found[name] = digest
-    assert len(found) == 2
-    assert len(set(found.values())) == 1
-    assert len(digest) == 2 * hashlib.sha256().digest_size

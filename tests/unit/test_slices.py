@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.evaluator.slices import MISSING, OTHER, SliceKey, slice_name, slice_value
-from tests.support.window_model import Item, batches, binary_stream, columns, plain
+from tests.support.window_model import Item, binary_stream
 
 DIMENSIONS = ("country", ("country", "model"))
 WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
@@ -36,41 +36,6 @@ def sliced(n: int, seed: int, countries: int = 4) -> list[Item]:
 
 def opened(window: Any = None, **options: Any) -> se.Evaluator:
     return se.Evaluator(window=window, slices=DIMENSIONS, time_unit="s", **options)
-
-
-@pytest.mark.parametrize("window", WINDOWS, ids=repr)
-@pytest.mark.parametrize("most", [100, 5])
-def test_batches_give_the_bits_of_single_events(window: Any, most: int) -> None:
-    items = sliced(400, seed=3, countries=6)
-    one, many, at_once = (opened(window, max_slices=most) for _ in range(3))
-    for run in batches(items, np.random.default_rng(0), 60):
-        for item in run:
-            one.update(**item.arguments(timed=True, sliced=True))
-        many.update_many(**columns(run, timed=True, sliced=True))
-    at_once.update_many(**columns(items, timed=True, sliced=True))
-    assert one.to_bytes() == many.to_bytes() == at_once.to_bytes()
-    again = se.from_bytes(one.to_bytes())
-    assert again.to_bytes() == one.to_bytes()
-    for ev in (one, many, again):
-        ev._check()
-    if most == 5:
-        assert one.retained["slices"] == 7 == one.retained["slices_at_most"]
-        assert one.slices_overflowed == again.slices_overflowed > 100
-
-
-@pytest.mark.parametrize("window", WINDOWS[:2], ids=repr)
-def test_each_slice_is_an_evaluator_of_its_events(window: Any) -> None:
-    items = sliced(300, seed=4)
-    ev = opened(window)
-    ev.update_many(**columns(items, timed=True, sliced=True))
-    assert len(ev.slices()) == 4 + 8
-    for key, view in ev.slices().items():
-        mine = [i for i in items if all(i.slices[name] == value for name, value in key)]
-        if window is not None:
-            mine = mine[-window.n :]
-        fresh = plain("binary", [(item, 1) for item in mine])
-        for name in ("accuracy", "roc_auc", "f1", "log_loss"):
-            assert repr(float(view[name])) == repr(float(fresh[name])), key
 
 
 def test_slices_see_the_watermark_of_the_stream() -> None:

@@ -222,11 +222,6 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
     (FRAME, {"y_true": 3, "score": "score"}, "y_true: expected the name of a column, got 3"),
     (
         FRAME,
-        {"y_true": "label"},
-        "expected y_pred=, score= or proba=, got none of them; name the field",
-    ),
-    (
-        FRAME,
         {"y_true": "label", "score": "text"},
         "expected a finite number in column 'text', got a column of type large_string; con",
     ),
@@ -250,7 +245,6 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
         {**LISTS, "proba": np.ones((2, 3)) / 3, "labels": list("abc")},
         "proba: expected a row for each of the table's",
     ),
-    (FRAME, LISTS, "got 3 probabilities without labels; add labels=[LABEL, ...], in their order"),
     (FRAME, {**LISTS, "labels": ["a", "b"]}, "proba: expected 2 probabilities, of 'a', 'b', got 3"),
     (
         FRAME,
@@ -271,17 +265,6 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
     (42, SCORED, "a DuckDB relation, a mapping name -> array, a path, or a list of paths, got 42"),
     (FRAME["label"], SCORED, "got a polars.Series"),
     (np.ones((3, 2)), SCORED, "got a numpy.ndarray"),
-    (
-        FRAME,
-        {**SCORED, "time": "text"},
-        "time= requires a window= of event time; add window=streameval.Panes(...)",
-    ),
-    (FRAME, {**SCORED, "window": se.Panes("1h")}, "window= requires time=; add time=FIELD"),
-    (
-        FRAME,
-        {**SCORED, "window": 5},
-        "window: expected Last(...), Panes(...), Fading(...) or None, got 5; pass",
-    ),
     (FRAME, {**SCORED, "by": 3}, "by: expected names, or tuples of names for combinations, got 3"),
     (FRAME, {**SCORED, "by": "nope"}, "expected one column 'nope'"),
     (
@@ -289,8 +272,6 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
         {**SCORED, "task": "regression"},
         "task: expected 'auto', 'binary' or 'multiclass', got 'regression'",
     ),
-    (FRAME, {**SCORED, "task": "multiclass"}, 'score= conflicts with task="multiclass"'),
-    (FRAME, {**SCORED, "proba": "text"}, "proba= conflicts with score="),
     (
         FRAME,
         {**SCORED, "label_type": "int"},
@@ -300,16 +281,6 @@ REFUSED: list[tuple[object, Mapping[str, Any], str]] = [
         {"label": [1, 0], "score": [1]},
         SCORED,
         "score: expected 2 values, one for each event, got 1",
-    ),
-    (
-        {"label": [1, None], "score": [1, 2]},
-        SCORED,
-        "got None; this event has no label yet: leave it out",
-    ),
-    (
-        {"label": [1, 0], "score": [1, None], "guess": [1, 0]},
-        {**SCORED, "y_pred": "guess"},
-        "score[1]: expected a finite number, got None",
     ),
     (
         pandas.DataFrame({"label": [1, None, 0], "score": [1, 2, 3]}),
