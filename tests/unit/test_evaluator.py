@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import os
 import pickle
 import re
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from sklearn import metrics as reference
 
 import streameval as se
 from streameval.errors import OptionError
-from streameval.state_files.codec import decompressed
 from streameval.states.class_probability import ClassProbabilitySums
 from tests.support.class_batch import class_batch
 
@@ -48,16 +45,6 @@ def test_columns_of_every_kind(column: Any) -> None:
     plain.update_many(Y, score=S)
     other.update_many(column(Y), score=column(S))
     assert plain.to_bytes() == other.to_bytes()
-
-
-def test_string_columns_of_every_kind() -> None:
-    names = ["ham" if not y else "spam" for y in Y]
-    want = se.Evaluator(positive="spam")
-    want.update_many(names, score=S)
-    for column in (np.array(names), pd.Series(names), pl.Series(names), pa.array(names)):
-        ev = se.Evaluator(positive="spam")
-        ev.update_many(column, score=S)
-        assert ev.to_bytes() == want.to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -337,22 +324,6 @@ def test_a_state_of_undeclared_classes_is_refused() -> None:
         damaged["window"]["confusion"].update(change)
         with pytest.raises(se.StateError, match=r"^confusion\."):
             se.Evaluator.from_state(damaged)
-
-
-def test_save_and_load(tmp_path: Path) -> None:
-    ev = se.Evaluator(positive="spam", threshold=0.3)
-    ev.update_many(["spam", "ham"], score=[0.7, 0.2])
-    path = tmp_path / "a.state"
-    ev.save(path)
-    twin = se.load(path)
-    assert twin.to_bytes() == ev.to_bytes() == decompressed(path.read_bytes())
-    assert str(twin.report()) == str(ev.report())
-    assert twin.labels == ["ham", "spam"]
-    with pytest.raises(se.StateError):
-        se.load(tmp_path / "missing.state")
-    with pytest.raises(se.StateError):
-        ev.save(tmp_path / "missing" / "a.state")
-    assert os.listdir(tmp_path) == ["a.state"]
 
 
 def test_errors_and_undefined_values_survive_pickling() -> None:

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError, StateError
+from streameval.errors import InputError
 from streameval.events.time import event_time
 from streameval.metrics import class_metrics
 from streameval.windows.fading import EPOCHS, FadingWindow, units, units_many
@@ -111,20 +111,6 @@ def test_reverts_are_exact(task: str) -> None:
     by_count.update(**items[0].arguments())
     with pytest.raises(InputError, match="fades by the number of events"):
         by_count.revert(**items[0].arguments())
-
-
-def test_windows_by_count_are_not_merged_unless_one_is_empty() -> None:
-    items = binary_stream(20, seed=1)
-    left, right, empty = (opened(10) for _ in range(3))
-    left.update_many(**columns(items[:9]))
-    right.update_many(**columns(items[9:]))
-    before = left.to_bytes(), right.to_bytes()
-    with pytest.raises(StateError, match="Fading windows by event count cannot be merged"):
-        left.merge(right)
-    assert (left.to_bytes(), right.to_bytes()) == before
-    empty.merge(left)
-    left.merge(opened(10))
-    assert left.to_bytes() == empty.to_bytes() == before[0]
 
 
 def test_weights_are_bounded_and_nothing_is_counted() -> None:
