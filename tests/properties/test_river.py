@@ -13,20 +13,15 @@ from river import (
     anomaly,
     bandit,
     datasets,
-    dummy,
     ensemble,
     evaluate,
     forest,
     linear_model,
     metrics,
     model_selection,
-    multiclass,
     multioutput,
-    naive_bayes,
-    neighbors,
     optim,
     preprocessing,
-    tree,
     utils,
 )
 from sklearn import metrics as reference
@@ -60,22 +55,6 @@ def test_rolling_equals_scikit_learn_on_the_window() -> None:
         labels, scores = zip(*rows[max(0, n - 50) : n], strict=True)
         if len(set(labels)) == 2:
             assert_close(rolling.get(), reference.roc_auc_score(labels, scores))
-
-
-def test_exact_where_river_approximates() -> None:
-    draw = random.Random(0)
-    exact, binned = RiverMetric("roc_auc"), metrics.ROCAUC()
-    labels, scores = [], []
-    for _ in range(3000):
-        label = draw.random() < 0.01
-        score = min(1.0, max(0.0, draw.gauss(0.03 if label else 0.02, 0.005)))
-        labels.append(label)
-        scores.append(score)
-        exact.update(label, score)
-        binned.update(label, score)
-    truth = reference.roc_auc_score(labels, scores)
-    assert_close(exact.get(), truth)
-    assert abs(binned.get() - truth) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -248,46 +227,6 @@ def test_an_anomaly_filter_predicts_labels() -> None:
         detector.learn_one(x)
     true = [y for _, y in sine()]
     assert_close(ours.get(), reference.f1_score(true, predicted, zero_division=0.0))
-
-
-MODELS: list[Any] = [
-    preprocessing.StandardScaler() | linear_model.LogisticRegression(),
-    preprocessing.StandardScaler() | naive_bayes.GaussianNB(),
-    preprocessing.StandardScaler() | neighbors.KNNClassifier(),
-    tree.HoeffdingTreeClassifier(),
-    tree.HoeffdingAdaptiveTreeClassifier(seed=1),
-    forest.ARFClassifier(n_models=3, seed=1),
-    forest.AMFClassifier(n_estimators=3, seed=1),
-    ensemble.ADWINBaggingClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
-    ensemble.LeveragingBaggingClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
-    ensemble.AdaBoostClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
-    ensemble.SRPClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
-    dummy.NoChangeClassifier(),
-    dummy.PriorClassifier(),
-    preprocessing.StandardScaler() | linear_model.ALMAClassifier(),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
-@pytest.mark.parametrize("model", MODELS, ids=str)
-def test_rivers_classifiers(model: Any, dataset: Any) -> None:
-    rows = list(dataset().take(250))
-    if dataset is datasets.ImageSegments and not model._multiclass:
-        model = preprocessing.StandardScaler() | multiclass.OneVsRestClassifier(
-            linear_model.LogisticRegression()
-        )
-    ours, theirs = RiverMetric("accuracy"), metrics.Accuracy()
-    evaluate.progressive_val_score(rows, model.clone(), ours)
-    evaluate.progressive_val_score(rows, model.clone(), theirs)
-    assert ours.get() == theirs.get()
-    loss = RiverMetric("log_loss")
-    try:
-        model.clone().predict_proba_one(rows[0][0])
-    except NotImplementedError:
-        return
-    evaluate.progressive_val_score(rows, model.clone(), loss)
-    assert loss.get() > 0
 
 
 @pytest.mark.slow

@@ -19,7 +19,9 @@ from streameval.states.ranking.score_groups import exact_dot
 from streameval.states.ranking.weights import count_at_or_below
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import total_weight
+from tests.properties.test_delong_sums import by_pairs
 
+KINDS = list(dict.fromkeys((ReferenceScoreIndex, ScoreIndex)))
 POOL = [0.0, 0.25, 0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 1.0]
 POOL += [5e-324, -5e-324, 2.5e-308, 1.7e308, -1.7e308, -0.0, -3.0]
 scores = st.one_of(st.sampled_from(POOL), st.floats(allow_nan=False, allow_infinity=False))
@@ -53,8 +55,8 @@ def auc(index):
     return index.twice_u / (2 * index.positives * index.negatives)
 
 
-def fed(listed):
-    index = ReferenceScoreIndex()
+def fed(listed, kind=ReferenceScoreIndex):
+    index = kind()
     for event in listed:
         index.update(*event)
     return index
@@ -65,71 +67,81 @@ def as_columns(listed):
 
 
 class IndexMachine(RuleBasedStateMachine):
-    """Anything in any order; the same bits as the plain list of events gives."""
+    """Anything in any order, in every index; the same bits as the plain list of events gives."""
 
     def __init__(self):
         super().__init__()
-        self.index = ReferenceScoreIndex()
+        self.indices = [kind() for kind in KINDS]
         self.listed = []
 
     @rule(event=st.tuples(st.booleans(), scores, weights))
     def update(self, event):
-        self.index.update(*event)
         self.listed.append(event)
+        for index in self.indices:
+            index.update(*event)
 
     @rule(listed=events)
     def update_many(self, listed):
-        self.index.update_many(*as_columns(listed))
         self.listed += listed
+        for index in self.indices:
+            index.update_many(*as_columns(listed))
 
     @rule(listed=events)
     def merge(self, listed):
-        other = fed(listed)
-        if len(listed) % 2:
-            assert other.twice_u == literal_wins(listed)
-        before = other.to_state()
-        self.index.merge(other)
-        assert str(other.to_state()) == str(before)
         self.listed += listed
+        for index in self.indices:
+            other = fed(listed, type(index))
+            if len(listed) % 2:
+                assert other.twice_u == literal_wins(listed)
+            before = other.to_state()
+            index.merge(other)
+            assert str(other.to_state()) == str(before)
 
     @rule(place=st.integers(0, 10**6))
     def revert(self, place):
         if self.listed:
             event = self.listed.pop(place % len(self.listed))
-            self.index.revert(*event)
+            for index in self.indices:
+                index.revert(*event)
 
     @rule()
     def read(self):
-        assert self.index.twice_u == literal_wins(self.listed)
+        """What was read is kept current from then on."""
+        for index in self.indices:
+            assert index.twice_u == literal_wins(self.listed)
+            assert index.delong_sums() == by_pairs(self.listed)
 
     @rule(event=st.tuples(st.booleans(), scores, weights))
     def copy(self, event):
-        twin = self.index.copy()
-        self.index.update(*event)
-        self.index.merge(twin)
-        self.index._check()
-        self.index = twin
+        twins = [index.copy() for index in self.indices]
+        for index, twin in zip(self.indices, twins, strict=True):
+            index.update(*event)
+            index.merge(twin)
+            index._check()
+        self.indices = twins
 
     @rule()
     def round_trip(self):
-        self.index = ReferenceScoreIndex.from_state(self.index.to_state())
+        self.indices = [type(index).from_state(index.to_state()) for index in self.indices]
 
     @rule()
     def pickled(self):
-        self.index = pickle.loads(pickle.dumps(self.index))
+        self.indices = [pickle.loads(pickle.dumps(index)) for index in self.indices]
 
     @invariant()
     def same_as_the_list(self):
-        index = self.index.copy()
-        assert index.positives == sum(w for positive, _, w in self.listed if positive)
-        assert index.negatives == sum(w for positive, _, w in self.listed if not positive)
-        assert found_groups(index) == literal_groups(self.listed)
-        assert index.distinct == len(literal_groups(self.listed))
-        assert index.exact
-        assert index.twice_u == literal_wins(self.listed)
-        assert type(index.twice_u) is int
-        # On a copy, because checking settles what waits.
-        self.index.copy()._check()
+        for each in self.indices:
+            index = each.copy()
+            assert index.positives == sum(w for positive, _, w in self.listed if positive)
+            assert index.negatives == sum(w for positive, _, w in self.listed if not positive)
+            assert found_groups(index) == literal_groups(self.listed)
+            assert index.distinct == len(literal_groups(self.listed))
+            assert index.exact
+            assert index.twice_u == literal_wins(self.listed)
+            assert index.delong_sums() == by_pairs(self.listed)
+            assert {type(sums) for sums in (index.twice_u, *index.delong_sums())} == {int}
+            # On a copy, because checking settles what waits.
+            each.copy()._check()
 
 
 TestActions = IndexMachine.TestCase

@@ -229,7 +229,7 @@ ROWS: dict[str, Row] = {
         "of labels, from which 'a' cannot be taken back; leave kappa_temporal out", "weight",
         bad=(
             *(((label,), f"y_true: {LABEL}") for label in BAD_LABELS),
-            ((1,), "y_true: expected a str like the label 'b', got 1, a number; coerce"),
+            ((1,), "y_true: expected a str like the label "),
             *((("a", weight), WEIGHT) for weight in BAD_WEIGHTS),
         ),
         damages=(
@@ -278,10 +278,11 @@ def cases(part: str, rows: dict[str, Row] = ROWS) -> list[Any]:
 def test_a_bad_event_is_refused_and_nothing_counted(
     row: Row, event: tuple[Any, ...], message: str
 ) -> None:
-    state = row.state()
-    before = state.to_state()
+    state, halves = row.state(), row.state()
+    halves.update(*row.counted[0][:2], *([0.5] if len(row.counted[0]) > 1 else []))
+    before, fractions = state.to_state(), halves.to_state()
     reverted = [] if isinstance(state, LabelPersistence) else [state.revert]
-    for call in (state.update, *reverted):
+    for call in (state.update, halves.update, *reverted):
         with pytest.raises(InputError) as caught:
             call(*event)
         assert str(caught.value).startswith(message)
@@ -289,13 +290,14 @@ def test_a_bad_event_is_refused_and_nothing_counted(
     pairs = [(good[n] if n < len(good) else 1, value) for n, value in enumerate(event)]
     if pairs[-1][1] is None and message == WEIGHT:
         return  # of which a column is none
-    with pytest.raises(InputError) as caught:
-        state.update_many(*map(list, pairs))
     expected, _, got = message.partition(": ")
-    found = str(caught.value)
-    assert re.match(rf"{expected}(\[1\])?: {re.escape(got[:20])}", found), found
-    assert_same(state.to_state(), before)
-    state._check()
+    for each, written in ((state, before), (halves, fractions)):
+        with pytest.raises(InputError) as caught:
+            each.update_many(*map(list, pairs))
+        found = str(caught.value)
+        assert re.match(rf"{expected}(\[1\])?: {re.escape(got[:20])}", found), found
+        assert_same(each.to_state(), written)
+        each._check()
 
 
 @pytest.mark.parametrize("name", ROWS)
