@@ -126,16 +126,6 @@ def test_fbeta_refuses_other_betas(beta):
         metrics.fbeta(ConfusionCounts(), beta=beta, positive=1)
 
 
-@settings(max_examples=50)
-@given(events=SOME_EVENTS)
-def test_laws_of_averages(events):
-    counts = counted(events)
-    accuracy = metrics.accuracy(counts)
-    for metric in (metrics.precision, metrics.recall, metrics.f1):
-        assert metric(counts, average="micro") == accuracy
-    assert metrics.recall(counts, average="weighted") == accuracy
-
-
 @pytest.mark.parametrize("doublings", [0, 30, 400], ids=["s²", "s", "its powers beyond any float"])
 def test_large_counts_do_not_overflow(doublings):
     matrix = [[10**15, 10**9], [7, 10**14]]

@@ -24,21 +24,6 @@ def test_wins_are_exact_integers_beyond_64_bits() -> None:
     scores._check()
 
 
-def test_fractions_make_floats_and_end_revert() -> None:
-    scores = ClassScores()
-    scores.update("a", {"a": 0.75, "b": 0.25})
-    assert scores.pair_wins("a", "b") == 0
-    scores.update("b", {"a": 0.5, "b": 0.5}, 0.5)
-    scores.update("b", {"a": 1.0}, 0.1)
-    assert not scores.exact
-    assert scores.pair_wins("a", "b") == pytest.approx(1.0)
-    assert type(scores.total) is float
-    assert type(scores.one_vs_rest_wins("a")) is float
-    scores._check()
-    with pytest.raises(InputError, match="float sums cannot be undone exactly"):
-        scores.revert("a", {"a": 0.75, "b": 0.25})
-
-
 def test_rounded_float_weights_leave_no_ghost_zeros() -> None:
     rng = np.random.default_rng(15)
     weight = rng.random(500)
@@ -86,13 +71,6 @@ def test_zeros_of_fractional_weights_are_a_sum_and_older_forms_are_read() -> Non
     whole.update("a", {"a": 1.0}, 0.5)
     with pytest.raises(StateError, match=r"class_scores.lengths\[0\]: expected a score but 0"):
         ClassScores.from_state({**whole.to_state(), "scores": np.zeros(1)})
-
-
-def test_labels_of_another_kind_are_refused() -> None:
-    scores = ClassScores()
-    scores.update("a", {"a": 0.75, "b": 0.25})
-    with pytest.raises(InputError, match="y_true: expected a str like the label 'a'"):
-        scores.check(1, {1: 1.0})
 
 
 def test_too_many_classes_or_too_much_weight_is_refused_whole(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError
-from streameval.events.time import event_time
 from streameval.metrics import class_metrics
 from streameval.windows.fading import EPOCHS, FadingWindow, units, units_many
 from tests.support.fading_oracle import Given, Oracle
@@ -168,22 +166,6 @@ def test_sums_of_several_classes_over_hundreds_of_half_lives(weight: int) -> Non
         ev._check()
 
 
-@pytest.mark.parametrize("count", [1, 64, 65, 400])
-@pytest.mark.parametrize("half_life", ["20m", "20h", 3000])
-def test_a_batch_after_a_read(half_life: Any, count: int) -> None:
-    items, timed = binary_stream(500, seed=9), isinstance(half_life, str)
-    names = ("roc_auc", "accuracy", "log_loss", "brier_score", "recall")
-    ev, fresh = opened(half_life), opened(half_life)
-    for item in items[:100]:
-        ev.update(**item.arguments(timed=timed))
-    assert all(ev[name] > 0 for name in names)
-    ev.update_many(**columns(items[100 : 100 + count], timed=timed))
-    for item in items[: 100 + count]:
-        fresh.update(**item.arguments(timed=timed))
-    assert [ev[name] for name in names] == [fresh[name] for name in names]
-    ev._check()
-
-
 def test_a_restored_window_drops_what_fades_out() -> None:
     ev = opened("1m", metrics=["accuracy", "roc_auc"])
     start = 1_700_000_000
@@ -201,16 +183,6 @@ def test_a_restored_window_drops_what_fades_out() -> None:
         assert math.isnan(ev.value("roc_auc")) is not known
         ev._check()
     assert ev.retained["half_lives"] == 3
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.datetimes(timezones=st.just(UTC)), st.timedeltas(timedelta(0), timedelta(days=900)))
-def test_the_moment_of_a_datetime(start: datetime, later: timedelta) -> None:
-    assume(start <= datetime.max.replace(tzinfo=UTC) - later)
-    ev = opened()
-    ev.update(True, score=0.5, event_time=start)
-    ev.update(False, score=0.25, event_time=start + later)
-    assert ev.newest == event_time(start + later)
 
 
 def test_metrics_of_labels_sum_no_scores() -> None:

@@ -96,22 +96,6 @@ def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
     close(derived.outside, fed.outside)
 
 
-def test_the_first_fraction_makes_floats_of_the_same_scale() -> None:
-    sums = sums_of([True, False], [0.75, 0.5])
-    assert sums.exact
-    before = sums.brier_units
-    sums.update(True, 0.5, 0.5)
-    assert not sums.exact
-    assert type(sums.brier_units) is float
-    assert sums.brier_units == before + 0.5 * UNIT / 4
-    with pytest.raises(InputError, match="float sums cannot be undone exactly"):
-        sums.revert(True, 0.75)
-    whole = sums_of([True], [0.75])
-    whole.merge(sums)
-    whole._check()
-    assert not whole.exact
-
-
 def test_numpy_scalars_and_integers_are_taken() -> None:
     sums = ProbabilitySums()
     sums.update(np.True_, np.float64(0.5), np.int64(2))

@@ -50,31 +50,6 @@ def test_slices_see_the_watermark_of_the_stream() -> None:
     assert ev.arrivals["late_dropped"] == 1
 
 
-@pytest.mark.parametrize("window", [se.Panes("10m"), se.Fading("2m"), se.Last(2)], ids=repr)
-def test_a_batch_may_span_more_than_is_kept(window: Any) -> None:
-    one, many = (se.Evaluator(window=window, slices=("user",), time_unit="s") for _ in range(2))
-    times = [n * 900 for n in range(30)]
-    users = [n % 11 for n in range(30)]
-    for when, user in zip(times, users, strict=True):
-        one.update(True, score=0.7, event_time=when, slices={"user": user})
-    many.update_many([True] * 30, score=[0.7] * 30, event_time=times, slices={"user": users})
-    assert one.to_bytes() == many.to_bytes()
-    assert se.from_bytes(many.to_bytes()).to_bytes() == one.to_bytes()
-    many._check()
-
-
-def test_a_late_event_opens_no_slice() -> None:
-    for many in (False, True):
-        ev = se.Evaluator(window=se.Panes("10m"), slices=("country",), time_unit="s")
-        times, countries = [5000, 0, 5001], ["PT", "DE", "FR"]
-        if many:
-            ev.update_many([1] * 3, [1] * 3, event_time=times, slices={"country": countries})
-        else:
-            for when, country in zip(times, countries, strict=True):
-                ev.update(1, 1, event_time=when, slices={"country": country})
-        assert [slice_name(key) for key in ev.slices()] == ["country=FR", "country=PT"]
-
-
 def test_a_hostile_stream_fills_one_slice() -> None:
     ev = se.Evaluator(slices=("user", "country"), max_slices=50)
     for n in range(500):
