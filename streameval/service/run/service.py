@@ -124,7 +124,7 @@ def run_service(
 
 @dataclass
 class _Run:
-    """A run, and those of its parts whose settings may change meanwhile."""
+    """A run, and the parts of it whose settings may change meanwhile."""
 
     settings: RunSettings
     resolve: Callable[[str, str], str]
