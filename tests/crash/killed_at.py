@@ -30,7 +30,7 @@ STEPS: dict[str, tuple[str, str, str]] = {
     "positions written": ("streameval.service.store.positions", "Positions", "write"),
     "checkpoint": ("streameval.service.run.loop", "ReadLoop", "_checkpoint"),
     "rotation": ("streameval.service.sources.followed_file", "FollowedFile", "_open_next"),
-    "look": ("streameval.service.sources.files", "FilesSource", "_judge"),
+    "look": ("streameval.service.sources.files", "FilesSource", "_follow_or_note"),
     "cut": ("streameval.service.sources.followed_file", "FollowedFile", "_cut"),
     "inbox": ("streameval.service.sources.inbox", "Inbox", "append"),
     "inbox segment": ("streameval.service.sources.inbox", "_Tail", "_next_segment"),

@@ -26,8 +26,8 @@ from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.loop import ReadLoop
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
+from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
-from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.store import open_store
 from tests.support.apache_kafka import AbsentError, ApacheKafka

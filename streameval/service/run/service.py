@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streameval.errors import ConfigError, StoreError, StreamevalError
-from streameval.service.alerts.shared import is_group
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.address import parse_address
 from streameval.service.config.checks import check_store_key, check_workers
 from streameval.service.config.evaluators import window_spec_of
-from streameval.service.config.resolved import resolved_secrets, with_store
-from streameval.service.config.secrets import secret
+from streameval.service.config.secrets import resolved_secrets, secret, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.progress import Progress
 from streameval.service.publish.snapshot import Publisher
@@ -74,8 +72,7 @@ def run_service(
     once with the runner and the server's address, when both are ready. ``file`` is where the
     settings are from: it tells a worker that is restarted from one whose settings have changed.
     """
-    is_worker = is_group(settings)
-    if until_end and is_worker:
+    if until_end and settings.is_group:
         raise ConfigError(
             '--until-end conflicts with kafka.assignment = "group"; stop the workers when their '
             "lag is 0"
@@ -98,7 +95,7 @@ def run_service(
         # Before the store is opened, which may take long: a probe waits meanwhile.
         stack.enter_context(probes(settings.serve, progress))
         run = _Run(settings, resolve, drop, reread, loop, progress, stack)
-        if settings.kafka is not None and is_worker:
+        if settings.kafka is not None and settings.is_group:
             try:
                 run.share(settings.kafka, file)
             except SupersededError as superseded:
