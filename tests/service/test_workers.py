@@ -26,11 +26,10 @@ from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.group_worker import GroupWorker
 from streameval.service.run.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.run.opening import check_units, open_unit
 from streameval.service.run.reload import while_running
 from streameval.service.run.service import (
     _generation,
-    check_units,
-    open_unit,
     run_service,
 )
 from streameval.service.run.store_reader import StoreReader
