@@ -16,7 +16,7 @@ import typer
 from streameval.cli.logs import LogFormat, LogFormatOption, log_to_stderr
 from streameval.cli.output import write
 from streameval.events.time import wall_time
-from streameval.service.config.checks import check_store_key
+from streameval.service.config.checks import check_store_key, check_store_path
 from streameval.service.config.evaluators import (
     kind_of_settings,
     main_metrics,
@@ -24,7 +24,7 @@ from streameval.service.config.evaluators import (
     with_stored_defaults,
 )
 from streameval.service.config.load import load_settings, resolved
-from streameval.service.config.resolved import check_store, resolved_secrets, with_store
+from streameval.service.config.secrets import resolved_secrets, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.store import read_store, shown_path, store_exists
 from streameval.service.upkeep.settings_migration import migration_of
@@ -75,7 +75,7 @@ def run(
         write(check_text(settings, dropped=drop or ()).rstrip("\n"))
         return
     # Imported here: --check does not need it.
-    from streameval.service.service import run_service
+    from streameval.service.run.service import run_service
 
     with log_to_stderr(log_format):
         run_service(
@@ -106,7 +106,7 @@ def check_text(
     given, resolve = settings, resolved_secrets(settings, environment)
     settings = with_store(settings, resolve)
     check_store_key(settings)
-    check_store(settings.store)
+    check_store_path(settings.store)
     changes: list[str] = []
     if store_exists(settings.store):
         settings, changes = _changes(settings, dropped)
