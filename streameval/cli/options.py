@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from streameval.cli.output import Format
-from streameval.errors import InputError, OptionError, did_you_mean, shown
+from streameval.errors import InputError, did_you_mean, shown
 from streameval.evaluator.slices import Slicer
 from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.registry import METRICS, find
@@ -175,23 +175,6 @@ SaveOption: TypeAlias = Annotated[
     str | None,
     option("Write the state, for merge, report and diff.", metavar="STATE", panel="The result"),
 ]
-
-
-def named_shard(
-    shard: str | None, epoch: int | None, sequence: str | None, *, save: str | None
-) -> Shard | None:
-    """The shard that options name, or None."""
-    if shard is None:
-        for option, value in (("--epoch", epoch), ("--sequence", sequence)):
-            if value is not None:
-                raise OptionError.requires(option, "--shard", remedy="add --shard NAME")
-        return None
-    if save is None:
-        raise OptionError.requires("--shard", "--save", remedy="add --save STATE")
-    try:
-        return checked_shard(shard, epoch or 0, None if sequence is None else positions(sequence))
-    except InputError as error:
-        raise error.of(f"--{error.field}", remedy="") from None
 
 
 def positions(text: str) -> tuple[int, int]:
