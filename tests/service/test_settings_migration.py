@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import ConfigError, StoreError
-from streameval.events.time import wall_time
 from streameval.service.config.evaluators import (
     RetentionOptions,
     evaluator_of,
@@ -37,17 +36,13 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
 from streameval.service.reload import while_running
-from streameval.service.snapshot import Publisher
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
 from streameval.service.upkeep.settings_migration import migration_of
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Panes
-from tests.service.test_runner_join import Lists, Partitions
+from tests.support.run import Lists, Partitions, opened
 
 MINUTE = 60_000_000
 START = 1_700_000_000_000_000
@@ -252,15 +247,11 @@ def migrate(now: RunSettings, drop: bool = True) -> tuple[list[str], dict[str, s
 
 def go_on(now: RunSettings, lists: Partitions, rng: random.Random) -> dict[str, se.Evaluator]:
     """Run until everything is read; the run's evaluators."""
-    with closing(open_store(now.store, fingerprint(now))) as store:
-        joined = now.join is not None
-        decoder = RecordDecoder(now.fields, now.evaluator, join=joined)
-        join = open_join(now, store, time.monotonic, wall_time)
-        runner = Runner(now, store, decoder, Publisher(), join=join)
-        runner.run([Lists(lists, runner.positions, rng, 0)])
-        assert runner._unit.quarantine.published()["reasons"] == {}
-        evaluators = runner._unit.counting.evaluators
-        with store.reading() as connection:
+    with opened(now) as run:
+        run.runner.run([Lists(lists, run.runner.positions, rng)])
+        assert run.runner._unit.quarantine.published()["reasons"] == {}
+        evaluators = run.evaluators
+        with run.store.reading() as connection:
             for name, evaluator in merged_windows(connection).items():
                 assert actual(evaluator) == actual(evaluators[name])
         for evaluator in evaluators.values():
@@ -661,13 +652,10 @@ def test_a_restart_after_corrections(task: str, tmp_path: Path) -> None:
             kept[number] = rng.choice(labels), kept[number][1]
             at = START + number * MINUTE // 60 + MINUTE
             feed(lists, "labels", {"id": number, "time": at, "y_true": kept[number][0]})
-        with closing(open_store(now.store, fingerprint(now))) as store:
-            decoder = RecordDecoder(now.fields, now.evaluator, join=True)
-            join = open_join(now, store, time.monotonic, wall_time)
-            runner = Runner(now, store, decoder, Publisher(), join=join)
-            runner.run([Lists(lists, runner.positions, rng, 0)])
-            running = runner._unit.counting.evaluators["all"]
-            with store.reading() as connection:
+        with opened(now) as run:
+            run.runner.run([Lists(lists, run.runner.positions, rng)])
+            running = run.evaluators["all"]
+            with run.store.reading() as connection:
                 restarted = merged_windows(connection)["all"]
         exact = se.Evaluator(task)  # type: ignore[arg-type]
         for label, event in kept.values():
@@ -785,14 +773,9 @@ def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
     migrate(now)
     feed(lists, "p", {**record, "id": 2, "time": START + 1})
     feed(lists, "l", *({"id": n, "y_true": True, "time": START + 2} for n in (1, 2)))
-    with closing(open_store(now.store, fingerprint(now))) as store:
-        publisher = Publisher()
-        decoder = RecordDecoder(now.fields, now.evaluator, join=True)
-        join = open_join(now, store, time.monotonic, wall_time)
-        runner = Runner(now, store, decoder, publisher, join=join)
-        runner.run([Lists(lists, runner.positions, rng, 0)])
-        published = msgspec.to_builtins(publisher.current())
-    assert published is not None
+    with opened(now) as run:
+        run.runner.run([Lists(lists, run.runner.positions, rng)])
+        published = run.data
     since = "2023-11-14T22:13:20.000001Z"
     specs = [window["spec"] for window in published["windows"]]
     assert specs == [f"all events, slice country since {since}", f"all events, since {since}"]

@@ -19,10 +19,10 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.lateness import LateShare
-from streameval.service.snapshot import Checkpoint, Snapshot, Value
+from streameval.service.snapshot import Snapshot, Value
 from streameval.service.snapshot_builder import CachedPart, SnapshotBuilder, is_resampled
 from streameval.service.store.valid_from import ValidFrom
+from tests.support.run import snapshot_of
 
 MINUTE = 60_000_000
 
@@ -66,17 +66,7 @@ class Clock:
 
 
 def build(builder: SnapshotBuilder, now: int = 0, *, force: bool = False) -> Snapshot:
-    return builder.build(
-        sequence=1,
-        now=now,
-        labelled_until=None,
-        late={"all": LateShare(), "hour": LateShare()},
-        join=None,
-        partitions=[],
-        quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
-        checkpoint=Checkpoint(1, "1970-01-01T00:00:00Z", 0, 0.0),
-        force=force,
-    )
+    return snapshot_of(builder, now=now, force=force)
 
 
 def end(value: float) -> float | None:
