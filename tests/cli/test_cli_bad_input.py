@@ -248,53 +248,6 @@ def test_nothing_but_bad_records_is_bad_input(run: Command, tmp_path: Path) -> N
     assert result.err.endswith("streameval: no record could be counted\n")
 
 
-USAGE = [
-    (("--score", "score", "--max-bad", "0.1"), "--max-bad requires --on-bad skip"),
-    (("--y-pred", "label", "--labels", "0,,1"), "--labels: expected labels joined by commas"),
-    (("--score", "score", "--labels", "0,1,2"), "--labels: expected two labels in a binary task"),
-    (("--score", "score", "--labels", "no,yes"), "--labels: expected a number like the label 1"),
-    (("--score", "score", "--labels", "0,2"), "--positive: expected the label that counts as"),
-    (
-        ("--proba", "p", "--threshold", "0.5"),
-        "--threshold requires --score, or --proba in a binary",
-    ),
-    (
-        ("--proba", "2=score,3=score", "--positive", "1"),
-        "--proba: expected a column for the positive label 1, got 2, 3",
-    ),
-    (("--score", "s", "--proba", "p"), "--proba conflicts with --score"),
-    (("--y-pred", "p", "--threshold", "0.3"), "--threshold requires --score"),
-    (("--score", "s", "--task", "multiclass"), "--score conflicts with --task multiclass"),
-    (("--score", "label", "--y-true", "label"), "label: expected one use of the field"),
-    (("--score", "score", "--metrics", "acuracy"), "did you mean accuracy"),
-    (
-        ("--score", "score", "--metrics", "zzz"),
-        "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
-    ),
-    (("--y-pred", "label", "--positive", "1", "--metrics", "roc_auc"), "roc_auc needs scores"),
-    (("--y-pred", "label", "--positive", "yes"), "--positive: expected a number like the label 1"),
-    (("--score", "score", "--positive", "3"), "label: expected"),
-    (("--proba", "a=b,c"), "--proba: expected a field, or label=column,label=column"),
-    (("--score", "score", "--on-bad", "ignore"), "Invalid value for '--on-bad'"),
-    (("--score", "score", "--metrics", " ,"), "--metrics: expected names joined by commas"),
-    (("--scor", "score"), "No such option: --scor"),
-    (("--score", "score", "--threshold", "nan"), "threshold: expected a finite number"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), USAGE)
-def test_bad_usage_is_one_line(
-    run: Command, tmp_path: Path, options: tuple[str, ...], message: str
-) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(GOOD)
-    result = run("evaluate", path, "--y-true", "label", *options)
-    assert (result.code, result.out) == (2, "")
-    assert message in result.err
-    assert result.err.startswith("streameval: ")
-    assert result.err.count("\n") == 1
-
-
 def test_a_wrong_command_and_no_file(run: Command, tmp_path: Path) -> None:
     assert run("evalute").code == 2
     result = run("evaluate", "--score", "s")

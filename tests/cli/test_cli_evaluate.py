@@ -265,23 +265,6 @@ def test_scores_of_classes_that_are_no_probabilities(
     assert "probability" in refused.err
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["--y-pred", "p"], "requires --proba; add --proba"),
-        (["--proba", "p"], "requires --labels; add --labels LABEL,LABEL"),
-        (["--score", "p"], "requires a multi-class task; binary scores may be any numbers"),
-    ],
-)
-def test_what_scores_of_classes_require(
-    run: Command, tmp_path: Path, given: list[str], message: str
-) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", [{"y_true": "cat", "p": "cat"}])
-    result = run("evaluate", path, *given, "--no-probabilities")
-    assert (result.code, result.out) == (2, "")
-    assert f"--no-probabilities {message}" in result.err
-
-
 def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
     run: Command, tmp_path: Path
 ) -> None:

@@ -571,65 +571,6 @@ def test_a_metric_of_the_order_of_events(run: Command, tmp_path: Path) -> None:
     assert "kappa_temporal is about the order of events, which this window does not" in result.err
 
 
-USAGE = [
-    (
-        ("--window", "panes:1h"),
-        "--window requires --time; add --time FIELD, the field of the event",
-    ),
-    (("--window", "fading:1h"), "--window requires --time"),
-    (("--window", "hour"), "--window: expected last:10000, panes:1h, panes:1h/5m,lateness=10m,ret"),
-    (("--window", "last"), "got 'last'"),
-    (("--window", "last:1h"), "got 'last:1h'"),
-    (("--window", "last:0"), "--window: expected"),
-    (("--window", "last:5,lateness=1h"), "got 'last:5,lateness=1h'"),
-    (("--window", "panes:1x", *TIME), "--window: expected a duration such as"),
-    (("--window", "panes:", *TIME), "--window: expected last:10000"),
-    (("--window", "panes:1h/7m", *TIME), "--window: expected a multiple of the pane, 7m, got 1h"),
-    (("--window", "panes:1h/", *TIME), "--window: expected"),
-    (("--window", "panes:1h,late=1m", *TIME), "expected lateness=DURATION and retain=DURATION"),
-    (("--window", "panes:1h,retain=1m", *TIME), "expected at least length + lateness, 1h"),
-    (("--window", "fading:0"), "--window: expected a number of events from 1 to"),
-    (("--window", "fading:6y", *TIME), "--window: expected a duration such as"),
-    (TIME, "--time requires a --window of event time; add --window panes:1h or --window fading"),
-    ((*TIME, "--window", "last:5"), "--time requires a --window of event time"),
-    (("--time-unit", "s"), "--time-unit requires --time; add --time FIELD"),
-    (("--time-unit", "h"), "Invalid value for '--time-unit'"),
-    (("--series", "f1"), "--series requires a --window of panes; add --window panes:1h --time"),
-    (("--series", "f1", "--window", "last:9"), "--series requires a --window of panes"),
-    (
-        ("--plot", "series.png"),
-        "--plot series.png requires --series; add --series f1, or another metric",
-    ),
-    (("--by", "f1"), "--by requires --slice; add --slice FIELD"),
-    (("--worst", "1"), "--worst requires --slice"),
-    (("--min-support", "1"), "--min-support requires --slice"),
-    (("--max-slices", "1"), "--max-slices requires --slice"),
-    (("--max-scores", "100"), "Invalid value for '--max-scores'"),
-    (("--max-scores", "2048", "--window", "last:5"), "--max-scores conflicts with --window last"),
-    (("--slice", "country", "--worst", "0"), "Invalid value for '--worst'"),
-    (("--slice", "country,,model"), "--slice: expected fields joined by commas, or by + for a com"),
-    (("--slice", "country,country"), "write --slice country,model,country+model"),
-    (("--slice", "country", "--by", "f11"), "did you mean"),
-    (
-        ("--slice", "score"),
-        "score: expected one use of the field, got it as a number and as a slic",
-    ),
-    (("--slice", "at", *TIME, "--window", "panes:1h"), "at: expected one use of the field"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), USAGE, ids=range(len(USAGE)))
-def test_bad_usage_is_one_line_that_says_what_to_type(
-    run: Command, tmp_path: Path, options: tuple[str, ...], message: str
-) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", stream(5))
-    result = run("evaluate", path, *FIELDS, *options)
-    assert (result.code, result.out) == (2, "")
-    assert message in result.err
-    assert result.err.startswith("streameval: ")
-    assert result.err.count("\n") == 1
-
-
 def test_scores_are_missed_before_any_file_is_read(run: Command, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("no record\n")

@@ -190,42 +190,6 @@ def test_other_models_need_a_new_store_and_windows_may_change(here: Path, comman
     assert sum(Comparison.from_bytes(found["other.comparison"]).arrivals.values()) == 100
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (of_models(models=None), "evaluator.paired_scores requires"),
-        (of_models(paired_scores=None, positive="a"), "evaluator.labels"),
-        (of_models(models=["champion"]), "from 2 to 100 distinct names"),
-        (of_models(models=["champion", "a b"]), "1 to 64 letters"),
-        (of_models(models=["champion", "new"]), "a field for each of the models"),
-        ({"fields": {"score": "s1"}}, "got 's1'; write score = {"),
-        (
-            {"fields": {"score": {"champion": "s", "challenger": "s"}}},
-            "got that of fields.score.champion",
-        ),
-        (of_models(max_scores=2048), "max_scores conflicts with"),
-        (
-            {"fields": {"score": SCORES, "proba": "p"}},
-            "fields.proba conflicts with evaluator.models",
-        ),
-        (
-            {"fields": {"score": {"champion": "s", "challenger": 5}}},
-            "fields.score.challenger: expected text",
-        ),
-        ({"fields": {"score": 5}}, "text or a table"),
-        (
-            of_models(models=None, paired_scores=None),
-            "fields.score as a table requires evaluator.models",
-        ),
-    ],
-)
-def test_a_bad_configuration_says_what_to_write(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        settings(**SETTINGS | changes)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def published(
     changes: dict[str, Any] = SETTINGS, count: int = 400
 ) -> tuple[SnapshotBuilder, Snapshot, Comparison]:
@@ -375,32 +339,6 @@ def test_an_alert_between_models_fires_in_words() -> None:
     fresh = AlertBook([third], "all", chosen)
     fresh.restore(json.loads(json.dumps(book.to_state())))
     assert fresh.judge({"worse": AlertInput(found)}, 1).transitions != []
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"model": "champion"}, "one of challenger, which is compared with champion"),
-        ({"model": "chalenger"}, "did you mean 'challenger'?"),
-        ({"against": "previous"}, "model conflicts with alert[0].against"),
-        ({"reference": "x"}, "model conflicts with alert[0].reference"),
-        ({"slice": "any", "when": "certain"}, 'model conflicts with alert[0].slice = "any"'),
-        (
-            {"when": "anytime", "window": "recent"},
-            "no interval holds at every look at a window that moves",
-        ),
-        (
-            {"when": "anytime", "metric": "roc_auc"},
-            "for whose difference no interval holds at every look",
-        ),
-        ({"when": "certain", "metric": "average_precision"}, "which a run does not do"),
-        ({"metric": "lag"}, "model conflicts with alert[0].metric = 'lag'"),
-    ],
-)
-def test_bad_alerts_between_models_say_why(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        watched(**{"metric": "accuracy", **keys})
-    assert message in str(caught.value)
 
 
 def test_certain_alerts_of_scores_require_their_pairs() -> None:

@@ -75,55 +75,6 @@ def broker() -> Iterator[Broker]:
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"properties": ""},
-            'kafka.assignment = "group" requires kafka.properties."group.id"; give all workers',
-        ),
-        (
-            {"store": "run.db"},
-            'kafka.assignment = "group" requires store = "postgresql://…"; a file cannot be shared',
-        ),
-        (
-            {"more": "partitions = [0]"},
-            'kafka.partitions conflicts with kafka.assignment = "group"; leave partitions out',
-        ),
-        (
-            {"more": 'start = "latest"'},
-            'kafka.start = "latest" conflicts with kafka.assignment = "group", with which no',
-        ),
-        (
-            {"more": "stop_at_end = true"},
-            'kafka.stop_at_end conflicts with kafka.assignment = "group", with which other',
-        ),
-        (
-            {"properties": f'{GROUP}\n"partition.assignment.strategy" = "range"'},
-            "expected cooperative-sticky, got 'range'",
-        ),
-        (
-            {"properties": f'{GROUP}\n[http]\ninbox = "posts"'},
-            '[http] conflicts with kafka.assignment = "group"; a group assigns partitions of',
-        ),
-        (
-            {"properties": f'{GROUP}\n[evaluator]\ntask = "multiclass"'},
-            'kafka.assignment = "group" requires evaluator.labels; otherwise the first label',
-        ),
-    ],
-)
-def test_what_a_group_cannot_be_combined_with_is_refused(
-    given: Mapping[str, str], message: str
-) -> None:
-    text = CONFIG.format(**{"store": SHARED, "more": "", "properties": GROUP, **given})
-    if "multiclass" in text:
-        text = text.replace('score = "score"', 'y_pred = "y_pred"')
-    with pytest.raises(ConfigError) as caught:
-        settings_from_text(text)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_worker_does_not_end_by_itself() -> None:
     settings = settings_from_text(CONFIG.format(store=SHARED, more="", properties=GROUP))
     with pytest.raises(ConfigError, match="--until-end conflicts with"):

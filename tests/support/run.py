@@ -150,7 +150,7 @@ class Scripted:
     def checkpointed(self, positions: Mapping[str, Position]) -> None: ...
 
     def status(self) -> list[PartitionStatus]:
-        return [PartitionStatus("a", None, None)]
+        return [PartitionStatus("a", None, 0)]
 
     def close(self) -> None: ...
 
