@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.command_runs import Command
+from tests.support.command_runs import Command, in_process
 
 # What the next releases of numpy, pandas and pyarrow will refuse.
 _ERRORS = [f"error::{kind}Warning" for kind in ("Deprecation", "Future", "PendingDeprecation")]
@@ -18,5 +18,5 @@ def _warnings_of_commands(pytestconfig: pytest.Config, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def run(command: Command) -> Command:
-    return command
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)

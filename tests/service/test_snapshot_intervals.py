@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -53,6 +54,14 @@ def counted(settings: RunSettings, events: int = 400) -> dict[str, Evaluator]:
                 slices={"country": "PT" if n % 4 else "ES"},
             )
     return evaluators
+
+
+def counted_builder(
+    clock: Callable[[], float] = lambda: 1e9,
+) -> tuple[dict[str, Evaluator], SnapshotBuilder]:
+    settings = run_settings()
+    evaluators = counted(settings)
+    return evaluators, SnapshotBuilder(settings, evaluators, ValidFrom(), clock)
 
 
 class Clock:
@@ -133,9 +142,7 @@ def test_without_intervals_nothing_is_published() -> None:
 
 
 def test_only_the_pane_that_changed_has_other_ends() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
+    evaluators, builder = counted_builder()
     before = build(builder).series["hour"]
     evaluators["hour"].update(True, score=0.9, event_time=79 * MINUTE, slices={"country": "PT"})
     builder.changed()
@@ -145,9 +152,7 @@ def test_only_the_pane_that_changed_has_other_ends() -> None:
 
 
 def test_a_slice_is_opened_with_its_own_numbers() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
+    evaluators, builder = counted_builder()
     data = build(builder)
     view = evaluators["hour"].slices()[(("country", "ES"),)]
 
@@ -198,9 +203,7 @@ def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
 
 
 def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
+    evaluators, builder = counted_builder()
     data = build(builder)
 
     def support(data: Snapshot) -> float:
@@ -215,14 +218,13 @@ def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
 
 
 def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
+    evaluators, builder = counted_builder()
     for n in range(200):
         for evaluator in evaluators.values():
             evaluator.update(
                 True, score=0.1, event_time=79 * MINUTE, slices={"country": f"C{n % 2}"}
             )
-    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
+    found = build(builder)
     marks = {row.name: row.differs.get("accuracy") for row in found.slices["all"]}
     assert marks == {
         "country=C0": "below",
@@ -233,10 +235,8 @@ def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
 
 
 def test_a_resampled_interval_says_what_time_it_is_of() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
     clock = Clock()
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), clock)
+    evaluators, builder = counted_builder(clock)
     part, made = builder._resampled["all"], []
 
     def dear() -> dict[str, Value]:
@@ -268,13 +268,12 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
 
 
 def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
-    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
-    assert found.reports["all"].metrics["average_precision"].method == "bootstrap"
+    evaluators, builder = counted_builder()
+    assert build(builder).reports["all"].metrics["average_precision"].method == "bootstrap"
     assert evaluators["all"].total.distinct_scores > 300
     monkeypatch.setattr("streameval.service.snapshot_builder.MOST_RESAMPLED", 300)
-    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
+    _, builder = counted_builder()
+    found = build(builder)
     assert found.reports["all"].metrics["average_precision"].method == ""
     assert found.reports["all"].metrics["accuracy"].method == "wilson"
 
