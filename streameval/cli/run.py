@@ -75,7 +75,7 @@ def run(
         write(check_text(settings, dropped=drop or ()).rstrip("\n"))
         return
     # Imported here: --check does not need it.
-    from streameval.service.service import run_service
+    from streameval.service.run.service import run_service
 
     with log_to_stderr(log_format):
         run_service(

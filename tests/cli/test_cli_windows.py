@@ -156,13 +156,10 @@ def test_timestamps_of_parquet(run: Command, tmp_path: Path, unit: str, zone: st
     events = stream(60)
     moments = [datetime.fromisoformat(event["at"]).replace(tzinfo=None) for event in events]
     table = arrow.Table.from_pylist(events)
-    # A timestamp counts from 1970 in UTC whatever zone it is to be shown in.
-    column = arrow.array(moments, arrow.timestamp(unit)).cast(arrow.timestamp(unit, zone))
-    if zone is None:
-        column = arrow.array(moments, arrow.timestamp(unit))
-    else:
-        column = arrow.array(moments, arrow.timestamp(unit)).cast(arrow.int64())
-        column = column.cast(arrow.timestamp(unit, zone))
+    column = arrow.array(moments, arrow.timestamp(unit))
+    if zone is not None:
+        # A timestamp counts from 1970 in UTC whatever zone it is to be shown in.
+        column = column.cast(arrow.int64()).cast(arrow.timestamp(unit, zone))
     table = table.set_column(table.schema.get_field_index("at"), "at", column)
     parquet.write_table(table, tmp_path / "a.parquet")
     state = tmp_path / "state"
@@ -600,7 +597,8 @@ def test_a_window_of_the_last_events_does_not_merge(run: Command, tmp_path: Path
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf", ".html"])
+# Other formats: test_pictures_that_there_are_not.
+@pytest.mark.parametrize("ending", [".png", ".html"])
 def test_plots(run: Command, tmp_path: Path, ending: str) -> None:
     pytest.importorskip("matplotlib")
     path = write_jsonl(tmp_path / "a.jsonl", stream())
@@ -609,7 +607,7 @@ def test_plots(run: Command, tmp_path: Path, ending: str) -> None:
     options = ("--series", "f1", "--plot")
     result = run("evaluate", path, *PANES, "--save", state, *options, picture)
     assert (result.code, result.err) == (0, "")
-    magic = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".html": b"<!DOCTYPE html>"}
+    magic = {".png": b"\x89PNG", ".html": b"<!DOCTYPE html>"}
     assert picture.read_bytes().startswith(magic[ending])
     for command in ("report", "merge"):
         assert run(command, state, *options, again) == result
@@ -655,22 +653,9 @@ def test_plots_without_their_extra(tmp_path: Path) -> None:
         "from streameval.cli import main; sys.exit(main())"
     )
     picture = str(tmp_path / "a.png")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            code,
-            "evaluate",
-            str(path),
-            *PANES,
-            "--series",
-            "f1",
-            "--plot",
-            picture,
-        ],
-        capture_output=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", code, "evaluate", str(path), *PANES]
+    command += ["--series", "f1", "--plot", picture]
+    done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == (
         b"streameval: plotting needs the package 'matplotlib', which is not installed; "

@@ -32,7 +32,14 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.snapshot import Checkpoint, Quarantine, Report, Slice, Snapshot, Value
+from streameval.service.publish.snapshot import (
+    Checkpoint,
+    Quarantine,
+    Report,
+    Slice,
+    Snapshot,
+    Value,
+)
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.differences import difference
 from streameval.uncertainty.proportions import wilson

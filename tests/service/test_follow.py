@@ -13,8 +13,8 @@ import pytest
 
 from streameval.service.config.evaluators import with_stored_defaults
 from streameval.service.config.settings import RunSettings
-from streameval.service.follow import Follower
-from streameval.service.snapshot import Kind, Publisher, Snapshot
+from streameval.service.publish.snapshot import Kind, Publisher, Snapshot
+from streameval.service.run.store_reader import StoreReader
 from streameval.service.store import state_rows
 from streameval.service.store.fingerprints import changed_settings
 from streameval.service.store.kept_settings import keep_settings, kept_settings
@@ -141,10 +141,10 @@ def described(snapshot: Snapshot | None) -> Any:
     return comparable(data)
 
 
-def follower(settings: RunSettings) -> tuple[Follower, Publisher]:
+def follower(settings: RunSettings) -> tuple[StoreReader, Publisher]:
     publisher = Publisher()
     of = partial(kept_settings, settings.store)
-    return Follower(settings.store, of, publisher, clock=lambda: 1.0), publisher
+    return StoreReader(settings.store, of, publisher, clock=lambda: 1.0), publisher
 
 
 @pytest.mark.parametrize("changes", [BINARY, MULTICLASS, BINARY | JOINED, OF_MODELS])
@@ -155,7 +155,7 @@ def test_a_follower_publishes_what_the_run_publishes(
     monkeypatch.setattr(state_rows, "_MANY_ROWS", 4)
     write_events(45)
     chosen = settings(**changes)
-    found: list[tuple[Follower, Publisher]] = []
+    found: list[tuple[StoreReader, Publisher]] = []
     looks = 0
 
     def compare(snapshot: Snapshot) -> None:

@@ -22,8 +22,8 @@ from streameval.service.http.health import Readiness
 from streameval.service.join.counts import SavedJoin
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateLog, LateShare
-from streameval.service.loop import Runner
-from streameval.service.snapshot import Snapshot
+from streameval.service.publish.snapshot import Snapshot
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
 from streameval.service.store.store import open_store
 from tests.support.command_runs import Command
@@ -142,14 +142,8 @@ def test_a_store_whose_watermark_is_ahead_goes_on_at_the_clock(tmp_path: Path) -
 
 
 class Steps(Scripted):
-    """20 predictions a second and a label for each half a second later, while the clock is set.
-
-    Args:
-        clocks: Advanced by each read.
-        step: Microseconds by which the clock is off during some reads.
-        off: The reads from which and up to which it is.
-        numbers: The reads of this run.
-        timed: Whether records have event times, of another machine's clock.
+    """20 predictions a second and a label for each half a second later; in the reads ``off`` the
+    clock is ``step`` microseconds away.
     """
 
     def __init__(

@@ -33,13 +33,13 @@ from streameval.service.config.source_settings import FilesSettings
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness, Reason
 from streameval.service.http.openapi import openapi
-from streameval.service.loop import Runner
-from streameval.service.snapshot import Publisher, Snapshot
+from streameval.service.publish.snapshot import Publisher, Snapshot
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
-from streameval.service.unit import Unit
 from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
 from tests.support.run import Scripted, events, expected, opened, snapshot_of
 
@@ -302,13 +302,7 @@ def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
 
 
 class Quiet(Scripted):
-    """Ten records, and then nothing: each read waits for as long as it may.
-
-    Args:
-        clock: Moved by what is waited for, and by a first checkpoint that takes long.
-        seconds: How long after the first checkpoint it ends.
-        seen: Called at each read.
-    """
+    """Ten records, and then nothing: each read waits for as long as it may, and moves the clock."""
 
     def __init__(self, clock: Clock, seconds: float, seen: Callable[[], None]) -> None:
         self.clock = clock
@@ -396,11 +390,7 @@ def test_problems_are_reported_once(bench: Make, caplog: pytest.LogCaptureFixtur
 
 
 class Steady(Scripted):
-    """Two records at each read, and what happens after some of the reads.
-
-    Args:
-        steps: Called one by one, each after another read.
-    """
+    """Two records at each read, and a step after each of the last reads."""
 
     def __init__(self, *steps: Callable[[], None]) -> None:
         self.steps = list(steps)
@@ -473,14 +463,14 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
     with ThreadPoolExecutor(1) as writer, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Unit, "write", write)
         runner = beside_a_writer(run, writer)
-        submit = runner.loop._submit
+        submit = runner.loop.submit
 
         def noted(write: Any) -> Any:
             nonlocal writing
             writing = submit(write)
             return writing
 
-        runner.loop._submit = noted
+        runner.loop.submit = noted
         runner.run([source])
     assert seen() == (12, 12, 12)
     assert source.durable == [-10, 0]
@@ -546,14 +536,14 @@ def test_a_stop_is_heard(bench: Make) -> None:
 
 def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
     """The next snapshot, without what is not of the evaluators."""
-    return snapshot_of(run.runner._snapshots, now=now, force=force)
+    return snapshot_of(run.runner._assembler.snapshots, now=now, force=force)
 
 
 def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     run = bench()
     run.append(*events(10))
     run.run()
-    snapshots = run.runner._snapshots
+    snapshots = run.runner._assembler.snapshots
     snapshots._level = None  # by the clock of the test, intervals would take no time
     made = []
 
@@ -585,7 +575,7 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
     run = bench()
     run.append(*events(10))
     run.run()
-    snapshots = run.runner._snapshots
+    snapshots = run.runner._assembler.snapshots
     snapshots._level = None  # by the clock of the test, intervals would take no time
     evaluator = run.one.evaluators["all"]
     part = snapshots._totals["all"]

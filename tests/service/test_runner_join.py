@@ -22,7 +22,7 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.service import open_sources
+from streameval.service.run.service import open_sources
 from streameval.service.upkeep.check import check_store
 from streameval.service.upkeep.copy import copy_store
 from tests.crash.kill_stream import stream

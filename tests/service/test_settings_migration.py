@@ -36,7 +36,7 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.reload import while_running
+from streameval.service.run.reload import while_running
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
 from streameval.service.upkeep.settings_migration import migration_of

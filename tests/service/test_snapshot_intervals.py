@@ -20,8 +20,8 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.snapshot import Snapshot, Value
-from streameval.service.snapshot_builder import CachedPart, SnapshotBuilder, is_resampled
+from streameval.service.publish.builder import CachedPart, SnapshotBuilder, is_resampled
+from streameval.service.publish.snapshot import Snapshot, Value
 from streameval.service.store.valid_from import ValidFrom
 from tests.support.run import snapshot_of
 
@@ -271,7 +271,7 @@ def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch
     evaluators, builder = counted_builder()
     assert build(builder).reports["all"].metrics["average_precision"].method == "bootstrap"
     assert evaluators["all"].total.distinct_scores > 300
-    monkeypatch.setattr("streameval.service.snapshot_builder.MOST_RESAMPLED", 300)
+    monkeypatch.setattr("streameval.service.publish.builder.MOST_RESAMPLED", 300)
     _, builder = counted_builder()
     found = build(builder)
     assert found.reports["all"].metrics["average_precision"].method == ""

@@ -18,8 +18,8 @@ from streameval.errors import ConfigError, SourceError
 from streameval.service.config.secrets import secret as secret_value
 from streameval.service.config.settings import FieldSettings, RunSettings
 from streameval.service.config.source_settings import KafkaSettings
+from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
-from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import Position, RawBatch
 from tests.support import run
 from tests.support.apache_kafka import AbsentError, ApacheKafka

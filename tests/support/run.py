@@ -23,9 +23,11 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
 from streameval.service.lateness import LateShare
-from streameval.service.loop import Runner
-from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
-from streameval.service.snapshot_builder import SnapshotBuilder
+from streameval.service.publish.builder import SnapshotBuilder
+from streameval.service.publish.snapshot import Checkpoint, Publisher, Snapshot
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.store import Store, open_store
 from streameval.state_files.codec import decompressed
@@ -174,13 +176,9 @@ class InTurn:
 
 
 class Lists(Scripted):
-    """A source of lists, read in an order and in pieces of its own.
+    """A source of lists; ``rng`` chooses the partition and size of each piece.
 
-    Args:
-        lists: Partitions and their records.
-        positions: Where each begins.
-        rng: Chooses the partition and the size of each piece.
-        stop: The number of the read that raises KeyboardInterrupt, which writes nothing.
+    The read of number ``stop`` raises KeyboardInterrupt, which writes nothing.
     """
 
     def __init__(
@@ -256,7 +254,7 @@ def opened(
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], int] = wall_time,
     publisher: Publisher | None = None,
-    **more: Any,
+    **loop: Any,
 ) -> Iterator[Run]:
     """A run on its store, which is closed at the end of the block."""
     with closing(open_store(settings.store, fingerprint(settings))) as store:
@@ -269,9 +267,8 @@ def opened(
         )
         publisher = publisher or Publisher()
         join = open_join(settings, store, clock, now)
-        runner = Runner(
-            settings, store, decoder, publisher, join=join, now=now, clock=clock, **more
-        )
+        unit = Unit(settings, store, decoder, join=join, now=now)
+        runner = Runner(unit, publisher, ReadLoop(settings, clock, **loop), now=now)
         yield Run(runner, store, publisher)
 
 
