@@ -23,7 +23,7 @@ from streameval.service.sources import OPENERS
 from streameval.service.sources.raw import Opening, PartitionStatus, Position, RawBatch, Source
 
 
-class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MemorySettings(SourceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Records that the configuration itself holds."""
 
     records: list[str]

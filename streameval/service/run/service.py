@@ -20,8 +20,7 @@ from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.address import parse_address
 from streameval.service.config.checks import check_store_key, check_workers
 from streameval.service.config.evaluators import fingerprint, window_spec_of, with_stored_defaults
-from streameval.service.config.resolved import resolved_secrets, with_store
-from streameval.service.config.secrets import secret
+from streameval.service.config.secrets import resolved_secrets, secret, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
@@ -89,8 +88,7 @@ def run_service(
     once with the runner and the server's address, when both are ready. ``file`` is where the
     settings are from: it tells a worker that is restarted from one whose settings have changed.
     """
-    is_worker = settings.kafka is not None and settings.kafka.assignment == "group"
-    if until_end and is_worker:
+    if until_end and settings.is_group:
         raise ConfigError(
             '--until-end conflicts with kafka.assignment = "group"; stop the workers when their '
             "lag is 0"
@@ -113,7 +111,7 @@ def run_service(
         # Before the store is opened, which may take long: a probe waits meanwhile.
         stack.enter_context(probes(settings.serve, progress))
         run = _Run(settings, resolve, drop, reread, loop, progress, stack)
-        if settings.kafka is not None and is_worker:
+        if settings.kafka is not None and settings.is_group:
             try:
                 run.share(settings.kafka, file)
             except SupersededError as superseded:

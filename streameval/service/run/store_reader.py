@@ -19,7 +19,7 @@ from typing import NamedTuple
 from streameval.errors import ConfigError, StoreError
 from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import wall_time
-from streameval.service.alerts.shared import AlertReader, SharedAlerts, is_group
+from streameval.service.alerts.shared import AlertReader, SharedAlerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.evaluators import (
     evaluation_of,
@@ -210,7 +210,7 @@ class StoreReader:
         if self._shared is not None:
             self._shared.close()
             self._shared = None
-        if self._judges and settings.alert and is_group(settings):
+        if self._judges and settings.alert and settings.is_group:
             self._shared = SharedAlerts(
                 self._path,
                 settings,

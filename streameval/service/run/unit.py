@@ -159,7 +159,7 @@ class Unit:
         if self.join is not None:
             # Partitions that were not read at all may hold old records.
             self.join.expect(partitions)
-            joined = self.join.take()
+            joined = self.join.drain()
             parts.append((self.join, self.join.stage()))
         positions, quarantine = self.positions.stage(), self.quarantine.stage()
         parts += [(self.positions, positions), (self.quarantine, quarantine)]
