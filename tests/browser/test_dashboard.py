@@ -182,13 +182,10 @@ def show(browser: Browser, usual: tuple[Server, SamplePublisher, BrowserContext]
     """Serve a snapshot and give a page for it, not yet opened; a profile of its own with
     `options`, a server of its own with `token` or without data.
 
-    In the end the browser may not have complained of any of them.
-
     Without `charts` a script that draws nothing stands in for Plotly, which costs a
     second for every page; for tests of what is not a chart.
     """
     ends: list[Callable[[], None]] = []
-    every: list[Shown] = []
 
     def made(
         data: dict[str, Any] | None, token: str | None = None, charts: bool = False, **options: Any
@@ -207,14 +204,11 @@ def show(browser: Browser, usual: tuple[Server, SamplePublisher, BrowserContext]
         ends.append(page.close)
         if not charts:
             page.route("**/plotly.min.js", _draws_nothing)
-        every.append(Shown(page, server, publisher))
-        return every[-1]
+        return Shown(page, server, publisher)
 
     yield made
     for end in reversed(ends):
         end()
-    for shown in every:
-        assert shown.complaints == []
 
 
 def test_everything_is_drawn_and_the_browser_has_nothing_to_say(show: Show) -> None:
@@ -232,6 +226,7 @@ def test_everything_is_drawn_and_the_browser_has_nothing_to_say(show: Show) -> N
     expect(shown.page.locator("#metrics-about")).to_have_text(about)
     expect(shown.page.locator("#curves-about")).to_have_text(about)
     expect(shown.page.locator("#confusion-about")).to_have_text(f"2 classes · {about}")
+    assert shown.complaints == []
 
 
 def test_a_strict_policy_stands_all_that_one_does_to_a_chart(show: Show) -> None:
@@ -253,6 +248,7 @@ def test_a_strict_policy_stands_all_that_one_does_to_a_chart(show: Show) -> None
         shown.page.mouse.dblclick(*middle)
     shown.page.get_by_label("Theme").select_option("dark")
     shown.publish(sample(sequence=2))
+    assert shown.complaints == []
 
 
 def test_tiles_say_what_the_api_says(show: Show) -> None:
@@ -287,6 +283,7 @@ def test_a_new_snapshot_shows_without_a_reload(show: Show) -> None:
     assert wanted != before
     shown.expect_column("#slices-table", "accuracy", wanted)
     assert shown.page.evaluate("window.sameDocument") is True
+    assert shown.complaints == []
 
 
 def test_pausing_keeps_the_page_as_it_is(show: Show) -> None:
@@ -454,6 +451,7 @@ def test_texts_of_the_stream_are_shown_and_never_run(show: Show) -> None:
     assert page.locator("[onerror]").count() == 0
     unseen = re.compile("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2028]")
     assert unseen.search(page.inner_text("main")) is None
+    assert shown.complaints == []
 
 
 def test_hovering_over_a_hostile_class_runs_nothing(show: Show) -> None:
@@ -464,6 +462,7 @@ def test_hovering_over_a_hostile_class_runs_nothing(show: Show) -> None:
     assert box is not None
     shown.page.mouse.move(box["x"] + 4, box["y"] + 4)
     expect(chart.locator(".hoverlayer .hovertext")).to_contain_text(HOSTILE[0])
+    assert shown.complaints == []
 
 
 def test_a_hundred_classes(show: Show) -> None:
@@ -535,6 +534,7 @@ def test_before_the_first_event_it_says_how_to_send_some(show: Show) -> None:
     shown.publish(sample(sequence=2))
     expect(waiting).to_be_hidden()
     expect(page.locator("#metrics")).to_be_visible()
+    assert shown.complaints == []
 
 
 def iso_day(first: datetime, days: int) -> str:
@@ -586,6 +586,7 @@ def test_each_pane_is_drawn_over_its_own_span(show: Show) -> None:
     assert set(bars["width"]) == {0.9 * 86_400_000}
     middles = {x[:13] for trace in traces if trace["mode"] == "markers" for x in trace["x"]}
     assert middles == {f"{start[:10]}T12" for start in series["start"]}
+    assert shown.complaints == []
 
 
 SHOWN = """() => {
@@ -620,6 +621,7 @@ def test_tiles_curves_confusion_and_time_are_of_one_snapshot(show: Show) -> None
         seen.add(sequence)
         shown.page.wait_for_timeout(50)
     assert len(seen) > 3
+    assert shown.complaints == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -728,6 +730,7 @@ def test_no_class_is_dropped_without_a_way_to_see_it(show: Show) -> None:
     expect(page.locator("#classes-table tbody tr")).to_have_count(120)
     assert sorted(shown.column("#classes-table", "label")) == sorted(names)
     assert "3" in shown.column("#classes-table", "true")[-1]
+    assert shown.complaints == []
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -767,6 +770,7 @@ def test_a_single_pane_is_drawn_as_wide_as_it_is(show: Show) -> None:
     middle = datetime.fromisoformat(series["start"][0]).replace(tzinfo=None) + length / 2
     assert datetime.fromisoformat(first) == middle - length
     assert values == [0, 1]
+    assert shown.complaints == []
 
 
 def test_a_run_without_join_panes_and_alerts(show: Show) -> None:
@@ -778,6 +782,7 @@ def test_a_run_without_join_panes_and_alerts(show: Show) -> None:
     expect(shown.page.locator("#time-note")).to_contain_text("No window of this run has panes")
     expect(shown.page.locator("#alerts")).to_contain_text("The settings have no alerts.")
     expect(shown.page.locator("#quarantine")).to_contain_text("Nothing is in quarantine.")
+    assert shown.complaints == []
 
 
 def test_labels_and_source_are_shown_in_numbers_and_words(show: Show) -> None:
@@ -988,6 +993,7 @@ def test_a_run_without_intervals_shows_none(show: Show) -> None:
     expect(shown.page.locator(".whisker")).to_have_count(0)
     expect(shown.page.locator("#slices-table th.number")).not_to_have_count(0)
     assert "interval" not in shown.page.inner_text("main")
+    assert shown.complaints == []
 
 
 def test_intervals_are_a_band_over_time_and_bounds_are_lines(show: Show) -> None:
@@ -1034,6 +1040,7 @@ def test_intervals_are_a_band_over_time_and_bounds_are_lines(show: Show) -> None
     shown.page.locator("#time-table summary").click()
     assert shown.column("#time-table", "low")[0] == words(low[46], high[46])
     assert shown.column("#time-table", "low")[46 - 30] == "–"
+    assert shown.complaints == []
 
 
 def test_slices_are_sorted_by_the_end_that_makes_them_certain(show: Show) -> None:
@@ -1368,6 +1375,7 @@ def test_models_side_by_side_with_their_differences(show: Show) -> None:
     shown.expect_column("#models-slices", "slice", ["country=PT"])
     expect(shown.page.locator("#models-slices-about")).to_contain_text("1 of 2 slices by f1")
     expect(shown.page.locator('#sections a[href="#models"]')).to_be_visible()
+    assert shown.complaints == []
 
 
 def test_a_run_of_one_model_has_no_panel_of_models(show: Show) -> None:
@@ -1375,3 +1383,4 @@ def test_a_run_of_one_model_has_no_panel_of_models(show: Show) -> None:
     expect(shown.page.locator("#slices")).to_be_visible()
     expect(shown.page.locator("#models")).to_be_hidden()
     expect(shown.page.locator('#sections a[href="#models"]')).to_be_hidden()
+    assert shown.complaints == []
