@@ -53,11 +53,11 @@ def test_what_one_types_here_runs(
             ran += 1
             if code.startswith("streameval "):
                 done = in_process(capfd)(*shlex.split(code)[1:])
-                assert done.returncode == 0, done.stderr
+                assert done.code == 0, done.err
             elif re.fullmatch(r"\w+ = ['\"\d.]+", code):
                 continue  # a key of the configuration, which test_run_config reads
             else:
-                exec(compile(code, f"{page.name}: {cell}", "exec"), names)
+                exec(compile(code, f"{page.name}: {cell}", "exec"), dict(names))
     assert ran >= 8
 
 
