@@ -34,7 +34,7 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import EventColumns, joined, plain_values
 from streameval.records.input_files import InputFile
 from streameval.records.record_counter import BadRecordError, RecordCounter
-from streameval.records.spec import Spec
+from streameval.records.spec import KINDS, Spec
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level
 
@@ -118,20 +118,20 @@ def compare(
     if given.on is not None:
         join = _Join(spec, given.on, sources)
         spec = join.spec
-    feed = RecordCounter(spec, skip=skip)
+    counter = RecordCounter(spec, skip=skip)
 
     def show(comparison: Evaluator | Comparison) -> bool:
         assert isinstance(comparison, Comparison)
         joined = None if join is None else join.counts()
         result = comparison_result(comparison, names, tests, joined=joined)
-        write_result(result, format, feed.bad if skip else None)
-        return pictures.draw(comparison, result, files, feed.bad)
+        write_result(result, format, counter.bad if skip else None)
+        return pictures.draw(comparison, result, files, counter.bad)
 
     if join is None:
         chunks = read_chunks(sources, spec.field_requests(), types, progress=progress)
     else:
-        chunks = join.chunks(types, feed.bad, skip=skip, progress=progress)
-    count_and_report(feed, chunks, sources, show, counting, shard)
+        chunks = join.chunks(types, counter.bad, skip=skip, progress=progress)
+    count_and_report(counter, chunks, sources, show, counting, shard)
 
 
 class _Join:
@@ -149,21 +149,11 @@ class _Join:
         self._on = on
         self._sources = sources
         first, *others = models
-        self._wanted = [
-            [*replace(spec, models={first: models[first]}).field_requests(), _id(on)],
-            *[
-                [
-                    *(
-                        FieldRequest(
-                            path, "number" if name == "score" else "label", f"{name}:{model}"
-                        )
-                        for name, path in models[model].items()
-                    ),
-                    _id(on),
-                ]
-                for model in others
-            ],
-        ]
+        self._wanted = [[*replace(spec, models={first: models[first]}).field_requests(), _id(on)]]
+        for model in others:
+            fields = models[model].items()
+            of_model = [FieldRequest(path, KINDS[name], f"{name}:{model}") for name, path in fields]
+            self._wanted.append([*of_model, _id(on)])
         # Errors say of which file a field of one name is.
         self.spec = replace(
             spec,

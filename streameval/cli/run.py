@@ -75,7 +75,7 @@ def run(
         write(check_text(settings, dropped=drop or ()).rstrip("\n"))
         return
     # Imported here: --check does not need it.
-    from streameval.service.service import run_service
+    from streameval.service.run.service import run_service
 
     with log_to_stderr(log_format):
         run_service(
@@ -102,19 +102,7 @@ def check_text(
     environment: Mapping[str, str] = os.environ,
     dropped: Collection[str] = (),
 ) -> str:
-    """The settings with defaults filled in and secrets hidden, and what a run does with them.
-
-    The rest is in comments, so that the text is a configuration again. It includes
-    the changes to an existing store, which is only read.
-
-    Raises:
-        ConfigError: A secret or the store's directory does not exist, or the store cannot be
-            continued with these settings.
-        StoreError: The store cannot be read.
-
-    >>> print(check_text(RunSettings()).splitlines()[1])
-    # window all: every event
-    """
+    """The settings with every default as a configuration; comments say what a run would do."""
     given, resolve = settings, resolved_secrets(settings, environment)
     settings = with_store(settings, resolve)
     check_store_key(settings)

@@ -15,15 +15,10 @@ _FEWEST = 20
 
 
 class LateShare:
-    """Exponentially decaying counts: those older than some 1,000 records have half the weight.
+    """Share of late records, decaying: a record 1,000 records ago has about half the weight.
 
     A partition whose last 20 records, at least, were all late counts as 1 at once: it fell behind
     as a whole. It does so until one of its records is in time, or 1,000 others were read.
-
-    >>> late = LateShare()
-    >>> late.add(100, 80)
-    >>> late.value, late.is_most
-    (0.8, True)
     """
 
     __slots__ = ("_behind", "_late", "_read", "_records")
@@ -36,7 +31,7 @@ class LateShare:
         """Late records since the last one in time, by partition, and all read up to these."""
 
     def add(self, records: int, late: int, partition: str = "") -> None:
-        """Count records of a partition, and those of them that are late."""
+        """Add the number of records of a partition, and of the late ones among them."""
         if not records:
             return
         self._read += records
@@ -64,11 +59,7 @@ class LateShare:
 
 
 class LateLog:
-    """Logs each stage of which most records begin, or cease, to be late, once for each change.
-
-    Args:
-        of: What the stages belong to, where there are several of a name.
-    """
+    """Logs when most records of a stage begin, or cease, to be late."""
 
     __slots__ = ("_is_late", "_of")
 
@@ -77,7 +68,7 @@ class LateLog:
         self._is_late: set[str] = set()
 
     def log(self, shares: Mapping[str, LateShare]) -> None:
-        """Compare the shares by stage (a window, or the join) with those of the last call."""
+        """Compare the shares by stage (a window, or the join) with the shares of the last call."""
         for stage, share in shares.items():
             if share.is_most == (stage in self._is_late):
                 continue

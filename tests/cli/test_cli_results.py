@@ -16,8 +16,8 @@ from sklearn.metrics import classification_report, confusion_matrix, fbeta_score
 
 import streameval as se
 from streameval.cli import options, output
-from streameval.evaluator.reports import text_table
 from streameval.plots import DISPLAYS
+from streameval.tables import Table
 from tests.cli.test_cli_evaluate import binary_events, write_jsonl
 from tests.support.command_runs import Command
 
@@ -121,33 +121,6 @@ def test_a_rule_chooses_the_threshold_of_everything(
     once = se.Evaluator("binary", positive=1, threshold=cut.threshold)
     once.update_many(TRUE, score=SCORES)
     assert se.load(state) == once
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--threshold", "yuden"), "--threshold: expected a number, or a rule: youden"),
-        (("--threshold", "cost:1:2:3"), "--threshold: expected a number, or a rule"),
-        (("--threshold", "cost:-1"), "c_fp"),
-        (("--threshold", "f1", "--y-pred", "label"), "--threshold f1 conflicts with --y-pred"),
-        (("--metrics", "fbeta:gamma=2"), "fbeta takes no parameter 'gamma'"),
-        (("--metrics", "fbeta:2"), "--metrics: expected NAME or NAME:PARAMETER=VALUE"),
-        (("--metrics", "all,f1"), "--metrics: expected all alone"),
-        (("--top-k", "2"), "top_k_accuracy is for multi-class tasks"),
-        (("--plot", "rock.png"), "--plot: expected PICTURE=FILE"),
-        (("--plot", "roc.bmp"), "--plot: expected a file name in .png"),
-        (("--plot", "series.png"), "requires --series"),
-        (("--report", "page.pdf"), "--report: expected a file name in .html"),
-    ],
-)
-def test_what_is_refused_before_anything_is_read(
-    run: Command, path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    result = run("evaluate", path, *SCORED, *arguments)
-    assert result.code == 2
-    assert result.out == ""
-    assert message in result.err
-    assert len(result.err.splitlines()) == 1
 
 
 def test_a_rule_needs_files_and_a_threshold(run: Command, path: Path, tmp_path: Path) -> None:
@@ -388,7 +361,7 @@ def test_tables_fit_the_terminal_and_numbers_are_whole(
 def test_words_wrap_and_numbers_do_not() -> None:
     rows = [["expected_calibration_error", "0.1234567891", "undefined without events"]]
     for width in range(24, 60):
-        text = text_table(["metric", "value", "reason"], rows, width=width)
+        text = Table(["metric", "value", "reason"], rows).to_text(width)
         assert max(map(len, text.splitlines())) <= width
         assert "0.1234567891" in text
         assert "expected_" in text

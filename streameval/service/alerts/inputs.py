@@ -37,13 +37,13 @@ from streameval.service.config.settings import (
     level_of_alert,
 )
 from streameval.service.lateness import MOST_LATE
-from streameval.service.snapshot import Slice, Snapshot, Value, finite
-from streameval.service.snapshot_builder import (
+from streameval.service.publish.builder import (
     MOST_RESAMPLED,
     CachedPart,
     is_resampled,
     resampling_seconds,
 )
+from streameval.service.publish.snapshot import Slice, Snapshot, Value, finite
 from streameval.uncertainty.differences import bound_p_value, difference
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.multiple_testing import benjamini_hochberg

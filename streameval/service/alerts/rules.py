@@ -29,7 +29,7 @@ from streameval.service.config.settings import (
     RunSettings,
     level_of_alert,
 )
-from streameval.service.snapshot import AlertState, Snapshot, State, Value, When, finite
+from streameval.service.publish.snapshot import AlertState, Snapshot, State, Value, When, finite
 from streameval.service.store.dialect import Connection
 
 if TYPE_CHECKING:

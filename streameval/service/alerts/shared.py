@@ -18,7 +18,7 @@ from streameval.service.alerts.inputs import AlertInputs
 from streameval.service.alerts.rules import AlertBook, Alerts, restore_alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import RunSettings
-from streameval.service.snapshot import AlertState, Snapshot
+from streameval.service.publish.snapshot import AlertState, Snapshot
 from streameval.service.store.dialect import ONE_UNIT, Connection
 from streameval.service.store.postgres import LockedTables
 from streameval.service.store.staged import write_now

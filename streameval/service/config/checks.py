@@ -33,6 +33,7 @@ from streameval.service.config.evaluators import (
     window_of_alert,
     window_spec_of,
 )
+from streameval.service.config.record_fields import record_fields
 from streameval.service.config.secrets import is_reference, is_web_address
 from streameval.service.config.settings import (
     EXACT,
@@ -45,7 +46,6 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.decode.fields import record_fields
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.interval import checked_level
 from streameval.uncertainty.methods import METHODS

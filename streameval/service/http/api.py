@@ -22,7 +22,7 @@ from streameval.metrics.curves import SERVED_CURVES
 from streameval.metrics.registry import find
 from streameval.service.http.errors import RefusedError
 from streameval.service.http.health import Code, Reason
-from streameval.service.snapshot import (
+from streameval.service.publish.snapshot import (
     Checkpoint,
     Confusion,
     Curve,

@@ -41,7 +41,7 @@ from streameval.service.http.live import EventStream
 from streameval.service.http.openapi import openapi_text
 from streameval.service.http.prometheus import CONTENT_TYPE, MetricsText
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
 
 try:
     from starlette.applications import Starlette

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from streameval.service.config.settings import ServeSettings
 from streameval.service.lateness import MOST_LATE
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Snapshot
+from streameval.service.publish.snapshot import Snapshot
 
 _MOST_REASONS = 20
 

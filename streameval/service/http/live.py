@@ -10,7 +10,7 @@ import msgspec
 from streameval.service.http.api import compact
 from streameval.service.http.asgi import Receive, Scope, Send, respond
 from streameval.service.http.errors import RefusedError
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
 
 _EVENT_STREAM = "text/event-stream; charset=utf-8"
 _LOOK_SECONDS = 0.2

@@ -27,7 +27,7 @@ from streameval.service.http.connections import Connections
 from streameval.service.http.guard import LIMITS, Access, Guard, Limits
 from streameval.service.http.live import EventStream
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
 
 try:
     import uvicorn

@@ -38,8 +38,8 @@ import numpy as np
 
 from streameval.errors import StoreError
 from streameval.service.config.evaluators import kind_of_settings, step_of
+from streameval.service.config.record_fields import record_fields
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings, RunSettings
-from streameval.service.decode.fields import record_fields
 from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans, saved_join
 from streameval.service.join.coverage import Coverage
 from streameval.service.join.entry_store.entry_store import EntryChanges, EntryStore

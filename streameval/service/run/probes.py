@@ -25,17 +25,8 @@ def probes(settings: ServeSettings, progress: Progress) -> Iterator[str | None]:
 
     Alive (200, else 503): the loop has made a step within ``serve.live_age``, or has not begun.
     Ready: it has begun, so the store is restored. Nothing else is answered, so no token is
-    needed at any address.
-
-    Args:
-        settings: The table ``serve`` of the settings; without ``probes`` nothing is served.
-        progress: Of the loop.
-
-    Yields:
-        The address, with the port that the system chose; None where nothing is served.
-
-    Raises:
-        ConfigError: The address is in use.
+    needed at any address. Yields the address, with the port that the system chose; None where the
+    settings have no ``probes``. Raises ConfigError where the address is in use.
     """
     if settings.probes is None:
         yield None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +31,7 @@ from streameval.metrics.registry import find
 from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
 from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import (
+from streameval.service.publish.snapshot import (
     Checkpoint,
     ClassRow,
     Confusion,
@@ -54,15 +53,11 @@ from streameval.service.snapshot import (
     Window,
     finite,
 )
-from streameval.service.sources.raw import PartitionStatus, Source
-from streameval.service.store.positions import ReadPartition
 from streameval.service.store.valid_from import ValidFrom, note_valid_from
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.differences import sides
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
-
-log = logging.getLogger(__name__)
 
 _LEVEL = 0.95
 """The level of differences of models in a run whose intervals are off."""
@@ -93,55 +88,6 @@ _FORCED_SECONDS = 0.1
 """What resampling an interval may take where all parts of a snapshot are recomputed."""
 
 _T = TypeVar("_T")
-
-
-class PartitionRows:
-    """Builds a snapshot's partitions, and logs each problem of a partition once."""
-
-    def __init__(self) -> None:
-        self._problems: dict[str, str] = {}
-
-    def rows(
-        self, partitions: Mapping[str, ReadPartition], sources: Sequence[Source] | None
-    ) -> list[Partition]:
-        """Every partition that was ever read or can be read, by name."""
-        statuses = {
-            row.partition: (row, one.lag_unit) for one in sources or () for row in one.status()
-        }
-        self.log(status for status, _ in statuses.values())
-        # A name that ends with a colon holds other data of a source, and is no partition.
-        read = {name: one for name, one in partitions.items() if not name.endswith(":")}
-        lag = None if sources is None else 0
-        rows = []
-        for name in sorted(read.keys() | statuses.keys()):
-            known = read.get(name)
-            # A partition that no source reads any longer has nothing left to read.
-            status, unit = statuses.get(name, (PartitionStatus(name, None, lag), None))
-            newest = None if known is None else known.newest
-            rows.append(
-                Partition(
-                    partition=name,
-                    position=None if known is None else known.position,
-                    lag=status.lag,
-                    lag_unit=unit,
-                    problem=status.problem,
-                    missed=status.missed,
-                    records=0 if known is None else known.records,
-                    newest=None if newest is None else iso_time(newest),
-                )
-            )
-        return rows
-
-    def log(self, statuses: Iterable[PartitionStatus]) -> None:
-        """Log the problems that are new, and those that have ended."""
-        for status in statuses:
-            if status.problem == self._problems.get(status.partition, ""):
-                continue
-            self._problems[status.partition] = status.problem
-            if status.problem:
-                log.warning("%s: %s", status.partition, status.problem)
-            else:
-                log.info("%s: is being read again", status.partition)
 
 
 class CachedPart(Generic[_T]):
@@ -233,19 +179,14 @@ class SnapshotBuilder:
             if kind_of_settings(window).name == "panes":
                 self._panes[name] = CachedPart(partial(self._make_panes, name))
         # Half of the time is for the totals, which readers wait for; they are made first.
-        totals: list[CachedPart[Any]] = [*self._totals.values()]
-        others: list[CachedPart[Any]] = [*self._panes.values(), *self._slices.values()]
-        resampled: list[CachedPart[Any]] = [*self._resampled.values()]
-        compared: list[CachedPart[Any]] = [*self._compared.values()]
+        groups: list[tuple[list[CachedPart[Any]], float, float]] = [
+            ([*self._totals.values()], _SHARE / 2, math.inf),
+            ([*self._panes.values(), *self._slices.values()], _SHARE / 2, math.inf),
+            ([*self._resampled.values()], _RESAMPLED_SHARE, _FORCED_SECONDS),
+            ([*self._compared.values()], _COMPARED_SHARE, -1.0),
+        ]
         self._parts = [
-            (part, share / len(parts), forced)
-            for parts, share, forced in (
-                (totals, _SHARE / 2, math.inf),
-                (others, _SHARE / 2, math.inf),
-                (resampled, _RESAMPLED_SHARE, _FORCED_SECONDS),
-                (compared, _COMPARED_SHARE, -1.0),
-            )
-            for part in parts
+            (part, share / len(parts), forced) for parts, share, forced in groups for part in parts
         ]
         """Parts in the order in which they are made, the share of the time of each, and the most
         seconds that it may take at least where all are to be made."""
@@ -350,24 +291,17 @@ class SnapshotBuilder:
 
     def _make_resampled(self, window: str) -> dict[str, Value]:
         """The values whose intervals have to be resampled; empty without intervals."""
-        names = [
-            name
-            for name in self._totals[window].value.report.metrics
-            if is_resampled(name, self._settings.evaluator.task)
-        ]
+        _, names = self._by_formula(self._totals[window].value.report.metrics)
         view = self._evaluator(window).total
         if self._level is None or not names or view.distinct_scores > MOST_RESAMPLED:
             return {}
         return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
 
     def _with_resampled(self, window: str) -> Report:
-        """A window's report with the newest intervals of those metrics."""
-        report, part = self._totals[window].value.report, self._resampled[window]
-        late = (
-            {}
-            if part.as_of == self._totals[window].as_of
-            else {"interval_as_of": iso_time(part.as_of)}
-        )
+        """A window's report with the newest resampled intervals."""
+        totals, part = self._totals[window], self._resampled[window]
+        report = totals.value.report
+        late = {} if part.as_of == totals.as_of else {"interval_as_of": iso_time(part.as_of)}
         values = {
             name: msgspec.structs.replace(
                 report.metrics[name],
@@ -412,14 +346,11 @@ class SnapshotBuilder:
             start=[iso_time(mark.start) for mark in marks],
             end=[iso_time(mark.end) for mark in marks],
             immature=[],
-            support=[max((row.support for row in pane.values()), default=0) for pane in rows],
-            metrics={name: [finite(pane[name].value) for pane in rows] for name in names},
-            low={name: [_ends(pane[name])[0] for pane in rows] for name in plain},
-            high={name: [_ends(pane[name])[1] for pane in rows] for name in plain},
+            **_columns(rows, names, plain),
         )
         return _Panes([mark.end for mark in marks], series)
 
-    def _by_formula(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _by_formula(self, names: Iterable[str]) -> tuple[list[str], list[str]]:
         """The names whose intervals have a formula, and the names that are resampled."""
         task = self._settings.evaluator.task
         resampled = [name for name in names if is_resampled(name, task)]
@@ -559,16 +490,29 @@ class SnapshotBuilder:
         whole = data.series[window]
         level = None if is_resampled(metric, self._settings.evaluator.task) else self._level
         found = view.pane_reports([metric], {}, intervals=level)
-        panes = {iso_time(mark.start): row for mark, (row,) in found.values()}
-        rows = [panes.get(start) for start in whole.start]
-        ends = [(None, None) if row is None else _ends(row) for row in rows]
-        return msgspec.structs.replace(
-            whole,
-            support=[0 if row is None else row.support for row in rows],
-            metrics={metric: [None if row is None else finite(row.value) for row in rows]},
-            low={metric: [low for low, _ in ends]},
-            high={metric: [high for _, high in ends]},
-        )
+        panes = {iso_time(mark.start): {metric: row} for mark, (row,) in found.values()}
+        rows = [panes.get(start, {}) for start in whole.start]
+        return msgspec.structs.replace(whole, **_columns(rows, [metric], [metric]))
+
+
+def _columns(
+    panes: Sequence[Mapping[str, ReportRow]], names: Sequence[str], with_ends: Sequence[str]
+) -> dict[str, Any]:
+    """The columns of a series; a metric is None in a pane that has no row of it."""
+    rows = {name: [pane.get(name) for pane in panes] for name in names}
+    ends = {
+        name: [(None, None) if row is None else _ends(row) for row in rows[name]]
+        for name in with_ends
+    }
+    return {
+        "support": [max((row.support for row in pane.values()), default=0) for pane in panes],
+        "metrics": {
+            name: [None if row is None else finite(row.value) for row in column]
+            for name, column in rows.items()
+        },
+        "low": {name: [low for low, _ in column] for name, column in ends.items()},
+        "high": {name: [high for _, high in column] for name, column in ends.items()},
+    }
 
 
 def _sources(settings: RunSettings) -> list[SourceInfo]:
