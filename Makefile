@@ -121,6 +121,7 @@ test-pythons:  ## test-fast on every Python from 3.11 on that is here; demo and 
 # one evaluation of files and one run.
 WITHOUT_COMPILED := tests/unit/test_golden_states.py tests/unit/test_frozen.py tests/unit/test_new_state.py \
   tests/unit/test_new_task.py tests/unit/test_registry_rows.py tests/unit/test_score_index.py \
+  tests/unit/test_state_refusals.py \
   tests/unit/test_wrong_arguments.py tests/properties/test_golden.py tests/properties/test_laws_*.py \
   tests/properties/test_windows_oracle.py \
   tests/cli/test_cli_evaluate.py::test_every_format_gives_what_the_evaluator_gives \
