@@ -25,10 +25,5 @@ OPENERS: dict[type, Callable[[Any, Opening], list[Source]]] = {
 
 
 def open_source(settings: SourceSettings, opening: Opening) -> list[Source]:
-    """The source that a table describes, in one part or more.
-
-    Raises:
-        ConfigError, SourceError, StoreError: It cannot be opened; nothing is open then.
-        MissingExtraError: Its client is not installed.
-    """
+    """The source that a table describes, in one part or more; nothing is open after an error."""
     return OPENERS[type(settings)](settings, opening)

@@ -115,7 +115,7 @@ class FollowedFile:
         """Continue in a rotated file if the current one was empty when it was last seen."""
         # Only its inode identifies an empty file, and that may be reused; a copy may have been
         # made of it, and it cut. Files that were rotated from this name since are older than the
-        # file there, and are read first; while it is open, only those that a pattern finds.
+        # file there, and are read first; while it is open, only files that a pattern finds.
         known = self._known
         assert known is not None
         mark = known.mark
@@ -231,7 +231,7 @@ class FollowedFile:
             self._files.note(self.path)
 
     def note_absent(self) -> None:
-        """Count a look without the name; a minute of these ends a file that was read."""
+        """Count a look without the name; after a minute without it a file that was read ends."""
         self._absent += 1
         is_over = self._absent >= _MOST_ABSENT and self._matched
         if is_over and self._known is not None and self._is_read_to_end():

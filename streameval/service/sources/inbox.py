@@ -121,7 +121,7 @@ class _Tail:
         self._failed = False
         """Whether the segment may hold what was refused, behind ``durable``."""
         self._cut: list[tuple[int, int]] = []
-        """The last durable position at the next cut, which those who write until then will see."""
+        """The last durable position at the next cut; threads that write until then will see it."""
         for old in (*found, self.number):
             private_file(segment_path(directory, kind, old))
         self._file = path.open("ab", buffering=0)

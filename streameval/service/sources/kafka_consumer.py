@@ -48,7 +48,7 @@ from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, R
 _log = logging.getLogger(__name__)
 
 _MOMENT = itemgetter(1)
-"""Of a message's time stamp; before it stands which clock it was."""
+"""The second item of a message's time stamp; the first says which clock it was."""
 
 _CONSUME = 2_500
 _CONSUME_SECONDS = 0.05
@@ -412,7 +412,7 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """As in the store."""
+        """The partition's name in the store."""
         return partition_name(self.topic, self.number)
 
     def read_to(self, next_offset: int) -> None:
