@@ -33,7 +33,7 @@ from streameval.service.snapshot import Publisher
 from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.kafka import open_group
-from streameval.service.sources.raw import Opening, Position, Source
+from streameval.service.sources.raw import Position, Source, SourceContext
 from streameval.service.store.dialect import ONE_UNIT, Connection
 from streameval.service.store.kept_settings import (
     SupersededError,
@@ -327,12 +327,12 @@ def _run_worker(
     from streameval.service.worker import Worker
 
     address = parse_address(settings.store)
-    opening = Opening({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
+    context = SourceContext({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
 
     with ThreadPoolExecutor(1, "checkpoint") as writer:
         worker = Worker(
             settings,
-            lambda worker: open_group(kafka, worker, opening, address.name),
+            lambda worker: open_group(kafka, worker, context, address.name),
             opened,
             check=check,
             progress=progress,
@@ -367,11 +367,11 @@ def open_sources(
         MissingExtraError: The client of one is not installed.
     """
     stamps = _needs_stamps(settings)
-    opening = Opening(positions, resolve, stamps, inbox_of(settings.store), clock)
+    context = SourceContext(positions, resolve, stamps, inbox_of(settings.store), clock)
     opened: list[Source] = []
     try:
         for source in settings.sources.values():
-            opened += open_source(source, opening)
+            opened.append(open_source(source, context))
     except BaseException:
         for one in opened:
             one.close()

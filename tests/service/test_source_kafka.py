@@ -27,7 +27,7 @@ from streameval.service.snapshot import Publisher
 from streameval.service.sources.kafka import open_kafka
 from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
-from streameval.service.sources.raw import Opening, Position, RawBatch, Source
+from streameval.service.sources.raw import Position, RawBatch, Source, SourceContext
 from streameval.service.store.store import open_store
 from tests.support.apache_kafka import AbsentError, ApacheKafka
 from tests.support.brokers import Broker, Tansu, free_port, running_broker
@@ -167,8 +167,8 @@ def test_two_topics_and_some_partitions(broker: Broker) -> None:
         stop_at_end=True,
         properties={"bootstrap.servers": broker.bootstrap},
     )
-    opening = Opening({}, lambda value, key: value, stamps=True, inbox=Path())
-    (source,) = open_kafka(settings, opening)
+    context = SourceContext({}, lambda value, key: value, stamps=True, inbox=Path())
+    source = open_kafka(settings, context)
     OPENED.append(source)
     found = read_until(source, lambda _: source.finished)
     assert {(b.partition, b.kind) for b in found} == {

@@ -37,11 +37,11 @@ from streameval.service.sources.log_file import (
 )
 from streameval.service.sources.raw import (
     LagUnit,
-    Opening,
     PartitionStatus,
     Position,
     RawBatch,
     Source,
+    SourceContext,
 )
 from streameval.service.sources.rotation import rotated_from
 
@@ -557,6 +557,6 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def open_files(settings: FilesSettings, opening: Opening) -> list[Source]:
+def open_files(settings: FilesSettings, context: SourceContext) -> Source:
     """One source for all files."""
-    return [FilesSource(settings, opening.positions)]
+    return FilesSource(settings, context.positions)

@@ -85,7 +85,7 @@ class Source(Protocol):
         """Whether the source has ended: it does not follow, and all was read."""
 
 
-class Opening(NamedTuple):
+class SourceContext(NamedTuple):
     """What a source is opened with."""
 
     positions: Mapping[str, Position]
