@@ -191,7 +191,7 @@ def named_shard(
     try:
         return checked_shard(shard, epoch or 0, None if sequence is None else positions(sequence))
     except InputError as error:
-        raise InputError(f"--{error.field}", expected=error.expected, got=error.got) from None
+        raise error.of(f"--{error.field}", remedy="") from None
 
 
 def positions(text: str) -> tuple[int, int]:
@@ -220,9 +220,7 @@ def expected_shards(path: str) -> list[Shard]:
                 raise InputError("shard", expected="NAME or NAME FIRST:END", got=shown(line))
             shards.append(checked_shard(words[0], 0, positions(words[1]) if words[1:] else None))
         except InputError as error:
-            raise InputError(
-                f"{path} line {number}", expected=error.expected, got=error.got
-            ) from None
+            raise error.of(f"{path} line {number}", remedy="") from None
     if not shards:
         raise InputError("--expect", expected="names of shards, one a line", got=f"none in {path}")
     return shards
@@ -385,9 +383,7 @@ def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
         remedy = error.remedy
         if error.remedy_code == "duration":
             remedy = f"write it as in {text.strip()!r}: 90s, 5m, 1h, 7d or 52w"
-        raise InputError(
-            "--window", expected=error.expected, got=error.got, remedy=remedy
-        ) from None
+        raise error.of("--window", remedy=remedy, remedy_code="") from None
     raise InputError("--window", expected=_or(window_forms()), got=shown(text))
 
 

@@ -12,9 +12,6 @@ from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import json_number
 from streameval.tables import Table as Table
-from streameval.tables import html_table as html_table
-from streameval.tables import markdown_table as markdown_table
-from streameval.tables import text_table as text_table
 from streameval.uncertainty.differences import Side
 from streameval.uncertainty.interval import Bounds, Interval
 
@@ -82,7 +79,7 @@ class Tabular:
         return self.table().to_markdown()
 
     def _repr_html_(self) -> str:
-        return html_table(*self._cells())
+        return Table(*self._cells()).to_html()
 
 
 _Row = TypeVar("_Row")

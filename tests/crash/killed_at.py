@@ -28,7 +28,7 @@ STEPS: dict[str, tuple[str, str, str]] = {
     "states merged": ("streameval.service.store.state_rows", "StateRows", "_merge"),
     "states changed": ("streameval.service.store.state_rows", "StateRows", "change"),
     "positions written": ("streameval.service.store.positions", "Positions", "write"),
-    "checkpoint": ("streameval.service.loop", "ReadLoop", "_checkpoint"),
+    "checkpoint": ("streameval.service.run.loop", "ReadLoop", "_checkpoint"),
     "rotation": ("streameval.service.sources.followed_file", "FollowedFile", "_open_next"),
     "look": ("streameval.service.sources.files", "FilesSource", "_follow_or_note"),
     "cut": ("streameval.service.sources.followed_file", "FollowedFile", "_cut"),

@@ -174,15 +174,6 @@ def test_faults_are_reported_with_their_line(row: str, message: str, first: str)
     assert lines(chunks) == [2, 4]
 
 
-def test_an_open_quote_at_the_end() -> None:
-    chunks = read('label,score\n1,1\n1,"0.5\n')
-    (record,) = bad(chunks)
-    assert str(record) == (
-        "a.csv:3: record: expected a closing quote, got the end of the file; is a quote left open?"
-    )
-    assert lines(chunks) == [2]
-
-
 def test_bytes_that_are_not_utf8_and_a_line_of_ten_megabytes() -> None:
     data = b"label,x,score\n1,a,1\n1,\xff,1\n1," + b"y" * (10 << 20) + b",1\n1,\xc3\xa9,1\n"
     chunks = read(data)

@@ -33,23 +33,17 @@ LAYERS = [
 
 # The same of the parts of service/: folders, and modules beside them.
 LAYERS_OF_SERVICE = [
-    ("checkpoint_policy", "lateness", "native", "private_files", "progress", "signals"),
+    ("lateness", "native", "private_files", "progress"),
     "config",
     "sources",
     "decode",
     "store",
     "join",
-    "snapshot",
-    "snapshot_builder",
+    "publish",
     "alerts",
     "upkeep",
-    ("counting", "reload"),
-    "unit",
     "http",
-    "probes",
-    "loop",
-    ("follow", "worker"),
-    "service",
+    "run",
 ]
 
 # What comes with an extra is imported in one module.
