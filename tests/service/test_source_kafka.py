@@ -18,9 +18,10 @@ from streameval.errors import ConfigError, SourceError
 from streameval.service.config.secrets import secret as secret_value
 from streameval.service.config.settings import FieldSettings, RunSettings
 from streameval.service.config.source_settings import KafkaSettings
+from streameval.service.sources.kafka import open_kafka
 from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
-from streameval.service.sources.raw import Position, RawBatch
+from streameval.service.sources.raw import Position, RawBatch, Source, SourceContext
 from tests.support import run
 from tests.support.apache_kafka import AbsentError, ApacheKafka
 from tests.support.brokers import Broker, Tansu, free_port, running_broker
@@ -67,7 +68,7 @@ class Clock:
         return self.now
 
 
-OPENED: list[KafkaSource] = []
+OPENED: list[Source] = []
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +99,7 @@ def numbered(start: int, stop: int, partition: int = 0) -> list[tuple[bytes, byt
     return [(b"k", b'{"n": %d}' % n, partition) for n in range(start, stop)]
 
 
-def read_until(source: KafkaSource, done: Callable[[list[RawBatch]], bool]) -> list[RawBatch]:
+def read_until(source: Source, done: Callable[[list[RawBatch]], bool]) -> list[RawBatch]:
     found: list[RawBatch] = []
     for _ in range(600):
         found += source.read(10_000, 0.05)
@@ -153,9 +154,16 @@ def test_two_topics_and_some_partitions(broker: Broker) -> None:
     for topic in (predictions, labels):
         for partition in range(2):
             broker.send(topic, numbered(0, 5, partition))
-    source = opened(
-        broker.bootstrap, predictions=predictions, labels=labels, partitions=[1], stop_at_end=True
+    settings = KafkaSettings(
+        predictions=predictions,
+        labels=labels,
+        partitions=[1],
+        stop_at_end=True,
+        properties={"bootstrap.servers": broker.bootstrap},
     )
+    context = SourceContext({}, lambda value, key: value, stamps=True, inbox=Path())
+    source = open_kafka(settings, context)
+    OPENED.append(source)
     found = read_until(source, lambda _: source.finished)
     assert {(b.partition, b.kind) for b in found} == {
         (f"kafka:{predictions}/1", "predictions"),

@@ -20,7 +20,13 @@ from streameval.service.config.source_settings import Kind, SourceSettings
 from streameval.service.run.service import run_service
 from streameval.service.run.worker import Runner
 from streameval.service.sources import OPENERS
-from streameval.service.sources.raw import Opening, PartitionStatus, Position, RawBatch, Source
+from streameval.service.sources.raw import (
+    PartitionStatus,
+    Position,
+    RawBatch,
+    Source,
+    SourceContext,
+)
 
 
 class MemorySettings(SourceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -74,8 +80,8 @@ class MemorySource:
         return self._settings.closes and self._next == len(self._settings.records)
 
 
-def opened(settings: MemorySettings, opening: Opening) -> list[Source]:
-    return [MemorySource(settings, opening.positions)]
+def opened(settings: MemorySettings, context: SourceContext) -> Source:
+    return MemorySource(settings, context.positions)
 
 
 class WithMemory(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):

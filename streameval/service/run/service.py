@@ -32,7 +32,7 @@ from streameval.service.run.worker import Runner, Worker
 from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.kafka import open_group
-from streameval.service.sources.raw import Opening, Position, Source
+from streameval.service.sources.raw import Position, Source, SourceContext
 from streameval.service.store.dialect import ONE_UNIT
 from streameval.service.store.kept_settings import (
     SupersededError,
@@ -176,13 +176,13 @@ class _Run:
 
         settings = self.settings
         address = parse_address(settings.store)
-        opening = Opening({}, self.resolve, _needs_stamps(settings), inbox_of(settings.store))
+        context = SourceContext({}, self.resolve, _needs_stamps(settings), inbox_of(settings.store))
         with ThreadPoolExecutor(1, "checkpoint") as writer:
             self.loop.submit = writer.submit
             worker = GroupWorker(
                 settings,
                 self.loop,
-                lambda worker: open_group(kafka, worker, opening, address.name),
+                lambda worker: open_group(kafka, worker, context, address.name),
                 partial(open_unit, self.drop, generation=generation),
                 check=partial(_check_group, settings, generation),
             )
@@ -284,11 +284,11 @@ def open_sources(
     If one cannot be opened, none is open.
     """
     stamps = _needs_stamps(settings)
-    opening = Opening(positions, resolve, stamps, inbox_of(settings.store), clock)
+    context = SourceContext(positions, resolve, stamps, inbox_of(settings.store), clock)
     opened: list[Source] = []
     try:
         for source in settings.sources.values():
-            opened += open_source(source, opening)
+            opened.append(open_source(source, context))
     except BaseException:
         for one in opened:
             one.close()

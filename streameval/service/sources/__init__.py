@@ -14,9 +14,9 @@ from streameval.service.config.source_settings import (
 from streameval.service.sources.files import open_files
 from streameval.service.sources.inbox import open_inbox
 from streameval.service.sources.kafka import open_kafka
-from streameval.service.sources.raw import Opening, Source
+from streameval.service.sources.raw import Source, SourceContext
 
-OPENERS: dict[type, Callable[[Any, Opening], list[Source]]] = {
+OPENERS: dict[type, Callable[[Any, SourceContext], Source]] = {
     FilesSettings: open_files,
     HttpSettings: open_inbox,
     KafkaSettings: open_kafka,
@@ -24,11 +24,6 @@ OPENERS: dict[type, Callable[[Any, Opening], list[Source]]] = {
 """The function that opens a source, by the type of its table in the configuration."""
 
 
-def open_source(settings: SourceSettings, opening: Opening) -> list[Source]:
-    """The source that a table describes, in one part or more.
-
-    Raises:
-        ConfigError, SourceError, StoreError: It cannot be opened; nothing is open then.
-        MissingExtraError: Its client is not installed.
-    """
-    return OPENERS[type(settings)](settings, opening)
+def open_source(settings: SourceSettings, context: SourceContext) -> Source:
+    """The source that a table describes; nothing is open after an error."""
+    return OPENERS[type(settings)](settings, context)

@@ -56,7 +56,7 @@ def mark_at(position: Position) -> Mark:
 
 
 def _with_first(mark: Mark) -> Mark:
-    """Older releases had no digest but that of the first line."""
+    """A mark with the first line's digest: an older release stored no other one."""
     return mark._replace(first=mark.head) if mark.length == _FIRST_LINE else mark
 
 
@@ -74,7 +74,7 @@ def marks_text(marks: Iterator[Mark]) -> str:
 
 
 def marks_of(text: str) -> Iterator[Mark]:
-    """The marks of :func:`marks_text`, and those of an older release, such as ``7:aa:bb``."""
+    """The marks in a text; older releases wrote them as ``7:aa:bb``."""
     for one in text.split():
         yield _with_first(msgspec.convert(one.split(":"), Mark, strict=False))
 

@@ -37,11 +37,11 @@ from streameval.service.sources.log_file import (
 )
 from streameval.service.sources.raw import (
     LagUnit,
-    Opening,
     PartitionStatus,
     Position,
     RawBatch,
     Source,
+    SourceContext,
 )
 from streameval.service.sources.rotation import rotated_from
 
@@ -116,7 +116,7 @@ class FilesSource:
         self._coming: dict[FollowedFile, set[Path]] = {}
         """Files that readers will read after their current ones, as found in this look."""
         self._base: dict[FollowedFile, Path] = {}
-        """The name from which that of a reader was rotated."""
+        """The name from which the name of a reader was rotated."""
         self._ages: dict[Path, dict[FollowedFile, Inode | None]] = {}
         """Readers of one name that had something to read, the oldest first, and their files."""
         self._turn = 0
@@ -299,7 +299,7 @@ class FilesSource:
                 return
             if original is None or (original.current and original.mark.offset < unread.size):
                 return
-        # Readers open their own names and the files rotated from these; but what now has the
+        # Readers open their own names and the files rotated from them; but what now has the
         # name of a file that was rotated further comes before the live one.
         is_own = f"files:{path}" in self._files and not self._bases(path)
         if is_own or self._is_coming(path):
@@ -452,7 +452,7 @@ class FilesSource:
                     batches.append(batch)
                     records += len(batch.messages)
                     if not file.is_at_end:
-                        break  # before those that are younger
+                        break  # before younger files
             if records >= most:
                 break
         return batches
@@ -471,21 +471,21 @@ class FilesSource:
         return groups
 
     def _by_age(self, base: Path, group: list[FollowedFile]) -> list[FollowedFile]:
-        """Readers of a group, that of the oldest file first."""
+        """Readers of a group, the reader of the oldest file first."""
         if len(group) == 1:
             return group
         inodes = {file: file.inode for file in group}
         ordered = self._ages.get(base, {})
         if ordered != inodes:
-            place: dict[Inode | None, int] = {}
+            ages: dict[Inode | None, int] = {}
             with suppress(OSError):  # without handles none is read anyway
                 rotated = rotated_from(base)
-                place = {sibling.inode: n for n, sibling in enumerate(rotated)}
+                ages = {sibling.inode: n for n, sibling in enumerate(rotated)}
             inodes = dict(
                 sorted(
                     inodes.items(),
                     # What is live is the youngest; what is deleted was rotated earliest.
-                    key=lambda one: place.get(one[1], len(place) if one[0].path == base else -1),
+                    key=lambda one: ages.get(one[1], len(ages) if one[0].path == base else -1),
                 )
             )
             ordered = self._ages[base] = inodes
@@ -505,7 +505,7 @@ class FilesSource:
             return None
 
     def _bound(self, file: FollowedFile, *, read: bool) -> None:
-        """Keep few files open: close those that were not read for longest."""
+        """Keep few files open: close the least recently read ones."""
         if file.is_open and (read or file not in self._open):
             self._open.pop(file, None)
             self._open[file] = None
@@ -557,6 +557,6 @@ def _is_there(path: str) -> bool:
     return True
 
 
-def open_files(settings: FilesSettings, opening: Opening) -> list[Source]:
+def open_files(settings: FilesSettings, context: SourceContext) -> Source:
     """One source for all files."""
-    return [FilesSource(settings, opening.positions)]
+    return FilesSource(settings, context.positions)

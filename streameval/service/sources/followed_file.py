@@ -115,7 +115,7 @@ class FollowedFile:
         """Continue in a rotated file if the current one was empty when it was last seen."""
         # Only its inode identifies an empty file, and that may be reused; a copy may have been
         # made of it, and it cut. Files that were rotated from this name since are older than the
-        # file there, and are read first; while it is open, only those that a pattern finds.
+        # file there, and are read first; while it is open, only files that a pattern finds.
         known = self._known
         assert known is not None
         mark = known.mark
@@ -140,34 +140,16 @@ class FollowedFile:
         moved = False
         try:
             moved = any(
-                self._continues_in(sibling)
+                self._open_rotated(sibling, moved=True)
                 for sibling in rotated
                 if sibling.changed > mark.changed
+                and sibling.inode not in self._files.claimed
                 and (listing is not None or self._files.is_matched(sibling.path))
             )
         finally:
             if not moved and self._known is known:
                 self._files.update(known, mark)
         return moved
-
-    def _continues_in(self, sibling: RotatedFile) -> bool:
-        """Whether a rotated file is the next one, and is open now."""
-        if sibling.inode in self._files.claimed:
-            return False
-        try:
-            log = LogFile(sibling.path)
-        except FileNotFoundError:
-            return False
-        except UnreadableError as error:
-            self._refuse(sibling.path, error, live=False)
-            return False
-        with _closed_on_error(log):
-            # One equal line makes no copy, but the current file may be cut only after this.
-            uncut = self._log is not None and not log.compressed and log.begins(self._log)
-            if log.inode == sibling.inode and not uncut and self._move_to(log, live=False):
-                return True
-        log.close()
-        return False
 
     def _hold(self, log: LogFile, offset: int) -> None:
         assert self._known is not None
@@ -249,7 +231,7 @@ class FollowedFile:
             self._files.note(self.path)
 
     def note_absent(self) -> None:
-        """Count a look without the name; a minute of these ends a file that was read."""
+        """Count a look without the name; after a minute without it a file that was read ends."""
         self._absent += 1
         is_over = self._absent >= _MOST_ABSENT and self._matched
         if is_over and self._known is not None and self._is_read_to_end():
@@ -406,41 +388,66 @@ class FollowedFile:
         """Open the file after the one that was read to its end; False: it does not exist yet."""
         # Names are not kept: the next rotation moves them to other files.
         passed: set[Inode] = set()
-        while True:
-            younger = self._younger(passed)
-            path = younger[0].path if younger else self.path
-            if younger:
+        opened: bool | None = None
+        while opened is None:
+            while younger := self._younger(passed):
                 # Before the others: what holds the same as the live file is a copy of it.
                 self._files.note(self.path)
-            if not younger and inode_at(path) in self._files.claimed:
-                return False
-            try:
-                log = LogFile(path)
-            except FileNotFoundError:
-                if younger:
-                    continue
-                return False
-            except UnreadableError as error:
-                if younger:
-                    self._refuse(path, error, live=False)
+                opened = self._open_rotated(younger[0])
+                if opened:
+                    return True
+                if opened is not None:
                     passed.add(younger[0].inode)
-                    continue
-                self._cannot_open(error)
-                return False
-            # A rotation in the meantime gave the name to a later file. A rotated file is the
-            # one that was seen under it; what is live comes next while nothing is in between.
-            with _closed_on_error(log):
-                if younger[0].inode == log.inode if younger else not self._younger(passed):
-                    first = self._is_first
-                    if self._move_to(log, live=not younger):
-                        if not younger and not first:
-                            self._report_unread()
-                        return True
-                    passed.add(log.inode)
-                    if not younger:
-                        log.close()
-                        return False
-            log.close()
+            opened = self._open_live(passed)
+        return opened
+
+    def _open_rotated(self, sibling: RotatedFile, *, moved: bool = False) -> bool | None:
+        """Whether a rotated file is read now; None where its name has another file."""
+        try:
+            with self._opened(sibling.path) as log:
+                if log.inode != sibling.inode:
+                    return None
+                # One equal line makes no copy, but the current file may be cut only after this.
+                current = self._log if moved and not log.compressed else None
+                if current is not None and log.begins(current):
+                    return False
+                return self._move_to(log, live=False)
+        except FileNotFoundError:
+            return None
+        except UnreadableError as error:
+            self._refuse(sibling.path, error, live=False)
+            return False
+
+    def _open_live(self, passed: set[Inode]) -> bool | None:
+        """Whether the file of the name is read now; None where others are to be read before it."""
+        if inode_at(self.path) in self._files.claimed:
+            return False
+        try:
+            with self._opened(self.path) as log:
+                # A rotation in the meantime gave the name to a later file.
+                if self._younger(passed):
+                    return None
+                first = self._is_first
+                if not self._move_to(log, live=True):
+                    return False
+                if not first:
+                    self._report_unread()
+                return True
+        except FileNotFoundError:
+            return False
+        except UnreadableError as error:
+            self._cannot_open(error)
+            return False
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[LogFile]:
+        """An open file; closed in the end unless it is the current one."""
+        log = LogFile(path)
+        try:
+            yield log
+        finally:
+            if log is not self._log:
+                log.close()
 
     def _move_to(self, log: LogFile, *, live: bool) -> bool:
         """Continue in the next file, unless it is counted or another reader has it."""
@@ -592,12 +599,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-@contextmanager
-def _closed_on_error(log: LogFile) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        log.close()
-        raise

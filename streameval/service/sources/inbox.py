@@ -30,11 +30,11 @@ from streameval.service.config.source_settings import HttpSettings, Kind
 from streameval.service.private_files import private_directory, private_file
 from streameval.service.sources.raw import (
     LagUnit,
-    Opening,
     PartitionStatus,
     Position,
     RawBatch,
     Source,
+    SourceContext,
 )
 from streameval.state_files.disk import sync
 
@@ -121,7 +121,7 @@ class _Tail:
         self._failed = False
         """Whether the segment may hold what was refused, behind ``durable``."""
         self._cut: list[tuple[int, int]] = []
-        """The last durable position at the next cut, which those who write until then will see."""
+        """The last durable position at the next cut; threads that write until then will see it."""
         for old in (*found, self.number):
             private_file(segment_path(directory, kind, old))
         self._file = path.open("ab", buffering=0)
@@ -505,12 +505,12 @@ def _is_torn(tail: bytes, start: int) -> bool:
     return len(body) < int(header[2]) or body.endswith(b"\0")
 
 
-def open_inbox(settings: HttpSettings, opening: Opening) -> list[Source]:
+def open_inbox(settings: HttpSettings, context: SourceContext) -> Source:
     """The inbox of posts, and one source that reads it."""
-    directory = opening.inbox if settings.inbox is None else Path(settings.inbox)
-    inbox = Inbox(directory, max_bytes=settings.max_inbox_bytes, clock=opening.clock)
+    directory = context.inbox if settings.inbox is None else Path(settings.inbox)
+    inbox = Inbox(directory, max_bytes=settings.max_inbox_bytes, clock=context.clock)
     try:
-        return [InboxSource(inbox, opening.positions)]
+        return InboxSource(inbox, context.positions)
     except BaseException:
         inbox.close()
         raise

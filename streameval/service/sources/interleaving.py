@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
 
 _BACKLOG = 1_000
-"""A source that returns so many records at once has a backlog."""
+"""Records that a source with a backlog returns at once, at least."""
 
 _MOST_BEHIND = 100_000
-"""Labels that were read ahead delay others for at most so many predictions."""
+"""Most predictions that labels which were read ahead delay others for."""
 
 _MOST_EXPECTED = 40_000
-"""Predictions are read in advance for at most so many labels."""
+"""Most labels that predictions are read in advance for."""
 
 
 class Interleaving:
@@ -66,7 +66,7 @@ class PairedSource:
         return self._predictions.lag_unit
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
-        """As each of the two reads; the wait is shared out between them."""
+        """What each of the two reads; the wait is divided between them."""
         found = self._read(most, 0.0)
         if found or not timeout:
             return found

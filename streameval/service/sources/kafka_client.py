@@ -59,7 +59,7 @@ _LONGEST = 300
 """Characters of librdkafka's messages that are shown."""
 
 _PREFIX = 8
-"""A secret is recognised by so many of its characters: librdkafka truncates long texts."""
+"""Characters that a secret is recognised by: librdkafka truncates long texts."""
 
 _METADATA_SECONDS = 0.5
 _RANGE_SECONDS = 5.0

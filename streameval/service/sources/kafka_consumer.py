@@ -48,7 +48,7 @@ from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, R
 _log = logging.getLogger(__name__)
 
 _MOMENT = itemgetter(1)
-"""Of a message's time stamp; before it stands which clock it was."""
+"""The second item of a message's time stamp; the first says which clock it was."""
 
 _CONSUME = 2_500
 _CONSUME_SECONDS = 0.05
@@ -67,7 +67,7 @@ _RECOVERY_SECONDS = 3.0
 
 
 class KafkaSource:
-    """Reads one topic or two, all their partitions or some."""
+    """Reads one topic, all its partitions or some; raises ConfigError for a wrong property."""
 
     lag_unit: LagUnit = "records"
 
@@ -84,14 +84,15 @@ class KafkaSource:
         self._stamps = stamps
         self._positions = dict(positions)
         self._clock = clock
-        self._topics = {topic: kind for kind, (topic,) in settings.names().items()}
+        ((self._kind, (self._topic,)),) = settings.names().items()
         chosen = settings.partitions
         self._chosen: set[int] | None = None if chosen is None else set(chosen)
         properties = KafkaProperties(settings.properties, secret)
         self._informs_group = "group.id" in settings.properties
         self._trouble = ""
-        self._missing: dict[str, str] = dict.fromkeys(self._topics, "has not been looked for yet")
-        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._missing = "has not been looked for yet"
+        """Why the topic or one of its partitions is not read."""
+        self._partitions: dict[int, Partition] = {}
         self._moves: list[RawBatch] = []
         """Positions to be stored without a message."""
         self._look_at = self._loss_at = clock()
@@ -108,88 +109,80 @@ class KafkaSource:
         if now < self._look_at:
             return
         self._look_at = now + (1.0 if self._missing else _LOOK_SECONDS)
-        new: list[Any] = []
-        for topic, kind in self._topics.items():
-            try:
-                found = self._consumer.topic(topic)
-            except KafkaException as error:
-                if topic in self._missing:
-                    why = self._trouble or self._consumer.text(error)
-                    self._missing[topic] = f"no broker answers: {why}"
-                continue
-            if found.error is not None or not found.partitions:
-                words = "" if found.error is None else self._consumer.text(found.error)
-                self._missing[topic] = f"waiting for the topic to be made: {words}"
-                if found.error is not None and found.error.code() in _NO_TOPIC:
-                    self._begin(topic, kind, ())
-                continue
-            if not self._begin(topic, kind, found.partitions):
-                continue
-            self._missing.pop(topic, None)
-            self._trouble = ""
-            for number in self._wanted(topic, found.partitions):
-                if (topic, number) not in self._partitions:
-                    known = self._positions.get(partition_name(topic, number))
-                    start = None if known is None else int(known["offset"])
-                    partition = Partition(topic, number, kind, start)
-                    self._partitions[topic, number] = partition
-                    new.append(_assignment(partition))
+        try:
+            found = self._consumer.topic(self._topic)
+        except KafkaException as error:
+            if self._missing:
+                why = self._trouble or self._consumer.text(error)
+                self._missing = f"no broker answers: {why}"
+            return
+        if found.error is not None or not found.partitions:
+            words = "" if found.error is None else self._consumer.text(found.error)
+            self._missing = f"waiting for the topic to be made: {words}"
+            if found.error is not None and found.error.code() in _NO_TOPIC:
+                self._begin(())
+            return
+        if not self._begin(found.partitions):
+            return
+        self._missing = self._trouble = ""
+        numbers = set(found.partitions)
+        if self._chosen is not None:
+            if absent := sorted(self._chosen - numbers):
+                self._missing = f"waiting for partitions {absent} to be made"
+            numbers &= self._chosen
+        new = []
+        for number in sorted(numbers - self._partitions.keys()):
+            known = self._positions.get(partition_name(self._topic, number))
+            start = None if known is None else int(known["offset"])
+            partition = Partition(self._topic, number, self._kind, start)
+            self._partitions[number] = partition
+            new.append(_assignment(partition))
         if new:
             self._consumer.incremental_assign(new)
 
-    def _begin(self, topic: str, kind: Kind, there: Iterable[int]) -> bool:
+    def _begin(self, there: Collection[int]) -> bool:
         """Fix the start of a topic that no run has opened; False if a broker does not report it."""
         # All its partitions at once, and so that they are stored together: after
         # that a partition without a position is one that has been added. One that
         # is not there yet has nothing before its beginning, and neither has a
         # topic's first partition.
-        if self._settings.start == "earliest" or is_known(topic, self._positions):
+        if self._settings.start == "earliest" or is_known(self._topic, self._positions):
             return True
-        there = set(there)
         ends: dict[str, Position] = {}
-        chosen = self._chosen
-        for number in (sorted(there) or [0]) if chosen is None else sorted(chosen):
+        for number in sorted(there) or [0] if self._chosen is None else sorted(self._chosen):
             end = 0
             if number in there:
                 try:
-                    _, end = self._consumer.bounds(topic, number)
+                    _, end = self._consumer.bounds(self._topic, number)
                 except KafkaException as error:
                     why = self._consumer.text(error)
-                    self._missing[topic] = f"the broker does not report its end: {why}"
+                    self._missing = f"the broker does not report its end: {why}"
                     return False
-            ends[partition_name(topic, number)] = {"offset": end}
+            ends[partition_name(self._topic, number)] = {"offset": end}
         self._positions.update(ends)
-        self._moves += [RawBatch(name, kind, [], [], position) for name, position in ends.items()]
+        for name, position in ends.items():
+            self._moves.append(RawBatch(name, self._kind, [], [], position))
         return True
 
-    def _wanted(self, topic: str, there: Iterable[int]) -> list[int]:
-        if self._chosen is None:
-            return sorted(there)
-        absent = sorted(self._chosen - set(there))
-        if absent:
-            self._missing[topic] = f"waiting for partitions {absent} to be made"
-        return sorted(self._chosen & set(there))
-
     def add(self, number: int, positions: Mapping[str, Position]) -> None:
-        """Read a partition number of each topic too, from its position or its beginning."""
+        """Read a partition too, from its position or its beginning."""
         assert self._chosen is not None
-        for topic in self._topics:
-            name = partition_name(topic, number)
-            self._positions.pop(name, None)
-            if name in positions:
-                self._positions[name] = positions[name]
+        name = partition_name(self._topic, number)
+        self._positions.pop(name, None)
+        if name in positions:
+            self._positions[name] = positions[name]
         self._chosen.add(number)
         self._look_at = self._clock()
 
     def remove(self, numbers: Collection[int]) -> None:
-        """Read these partition numbers no longer; messages that were fetched are dropped."""
+        """Read these partitions no longer; messages that were fetched are dropped."""
         assert self._chosen is not None
         self._chosen.difference_update(numbers)
-        gone = [key for key in self._partitions if key[1] in numbers]
-        names = {self._partitions.pop(key).name for key in gone}
+        gone = [self._partitions.pop(one) for one in numbers if one in self._partitions]
+        names = {partition.name for partition in gone}
         self._moves = [batch for batch in self._moves if batch.partition not in names]
         if gone:
-            self._consumer.incremental_unassign([TopicPartition(*key) for key in gone])
+            self._consumer.incremental_unassign([partition.target for partition in gone])
 
     # Reading
 
@@ -221,20 +214,15 @@ class KafkaSource:
         if len(self._partitions) == 1:
             (partition,) = self._partitions.values()
             return [self._batch(partition, messages)]
-        numbers: list[Any] = list(map(Message.partition, messages))
-        keys, partitions = numbers, dict[Any, Partition](self._partitions)
-        if len(self._topics) == 1:
-            partitions = {number: one for (_, number), one in partitions.items()}
-        else:
-            keys = list(zip(map(Message.topic, messages), numbers, strict=True))
         # As fetched from a broker, thousands of one partition follow one another.
-        if keys.count(keys[0]) == len(keys):
-            return [self._batch(partitions[keys[0]], messages)]
+        numbers: list[Any] = list(map(Message.partition, messages))
+        if numbers.count(numbers[0]) == len(numbers):
+            return [self._batch(self._partitions[numbers[0]], messages)]
         batches = []
         start = 0
-        for key, run in groupby(keys):
+        for number, run in groupby(numbers):
             stop = start + len(list(run))
-            batches.append(self._batch(partitions[key], messages[start:stop]))
+            batches.append(self._batch(self._partitions[number], messages[start:stop]))
             start = stop
         return batches
 
@@ -266,7 +254,7 @@ class KafkaSource:
 
     def _on_partition_error(self, message: Any) -> None:
         error = message.error()
-        partition = self._partitions.get((message.topic(), message.partition()))
+        partition = self._partitions.get(message.partition())
         if partition is None:
             self._trouble = self._consumer.text(error)
             return
@@ -329,7 +317,7 @@ class KafkaSource:
 
     def _restart(self, partition: Partition) -> None:
         """Fetch on from its position, after an error that has ended it."""
-        self._consumer.incremental_unassign([TopicPartition(partition.topic, partition.number)])
+        self._consumer.incremental_unassign([partition.target])
         self._consumer.incremental_assign([_assignment(partition)])
 
     # State
@@ -346,10 +334,9 @@ class KafkaSource:
 
     def status(self) -> list[PartitionStatus]:
         """Every partition; the lag is in messages, as of the broker's last answer."""
-        found = [
-            PartitionStatus(f"kafka:{topic}", None, None, problem)
-            for topic, problem in self._missing.items()
-        ]
+        found = []
+        if self._missing:
+            found.append(PartitionStatus(f"kafka:{self._topic}", None, None, self._missing))
         for partition in self._partitions.values():
             found.append(partition.status(self._known_end(partition), self._trouble))
         return found
@@ -412,8 +399,13 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """As in the store."""
+        """The partition's name in the store."""
         return partition_name(self.topic, self.number)
+
+    @property
+    def target(self) -> TopicPartition:
+        """The partition as the client names it."""
+        return TopicPartition(self.topic, self.number)
 
     def read_to(self, next_offset: int) -> None:
         """Messages were read; this is the offset after the last one."""

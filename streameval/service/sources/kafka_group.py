@@ -6,7 +6,7 @@ of a KafkaSource for each topic, partition ``n`` of every topic together, from t
 store. So two topics that are joined cannot be assigned apart, which the cooperative strategy would
 do with a subscription to both, and what is committed to the group decides nothing.
 
-Failures and their handling, besides those of :mod:`streameval.service.sources.kafka_consumer`:
+Failures and their handling, in addition to :mod:`streameval.service.sources.kafka_consumer`:
 
 - The number of partitions of two topics differs when it begins: SourceError. While it runs:
   the numbers that are new wait until both topics have them.

@@ -111,7 +111,7 @@ class KnownFile:
 
     @property
     def rank(self) -> tuple[int, bool, int]:
-        """Of two files with the same content, the lower one is a copy of the higher one."""
+        """Of two files with the same content the one with the lower rank is the copy."""
         return self.mark.offset, self.log is not None, -self.number
 
 
@@ -125,7 +125,7 @@ class MatchKind(Enum):
     ARCHIVE = "archive"
     """Its compressed bytes were counted to their end."""
     COPY = "copy"
-    """Its content is that of a known file which still exists."""
+    """It has the content of a known file which still exists."""
     REPLACEMENT = "replacement"
     """A copy; the original is open but has no name, and no other file has its content."""
     LONGER = "longer"
@@ -396,7 +396,7 @@ class KnownFiles:
         return best
 
     def _is_counted(self, log: LogFile, but: KnownFile) -> bool:
-        """Whether some content of a file is that of another known one."""
+        """Whether some content of a file is counted in another known one."""
         known = self.match(log).known if log.size else None
         return known is not None and known is not but and known.mark.offset > 0
 

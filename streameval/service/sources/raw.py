@@ -22,28 +22,23 @@ Position: TypeAlias = Mapping[str, int | str]
 
 @dataclass(slots=True)
 class RawBatch:
-    """Raw records of one partition, in its order; one without any only moves the position.
-
-    Attributes:
-        partition: Unique in the run: ``"kafka:clicks/3"``, ``"files:/data/a.jsonl"``,
-            ``"http:labels"``. One that ends with a colon is no partition: its position holds
-            other data of the source.
-        kind: What the records are.
-        messages: One JSON object each, undecoded.
-        places: Where each stands; as many as messages, ascending.
-        times: Microseconds since 1970 when each was written, by the clock of
-            the broker or inbox; None where it is unknown.
-        next: The position after the last one.
-        bad: Records that the source itself refuses, such as a line that is too long.
-    """
+    """Raw records of one partition, in its order; one without any only moves the position."""
 
     partition: str
+    """Unique in the run: ``kafka:clicks/3``, ``files:/data/a.jsonl``, ``http:labels``. One that
+    ends with a colon is no partition: its position holds other data of the source."""
     kind: Kind
     messages: list[bytes]
+    """One JSON object each, undecoded."""
     places: Sequence[int] | IntArray
+    """The offset of each message, ascending."""
     next: Position
+    """The position after the last one."""
     times: Sequence[int] | IntArray | None = None
+    """Microseconds since 1970 when each was written, by the clock of the broker or inbox; None
+    where it is unknown."""
     bad: list[RecordError] = field(default_factory=list)
+    """Records that the source itself refuses, such as a line that is too long."""
 
     @property
     def records(self) -> int:
@@ -67,12 +62,11 @@ class PartitionStatus(NamedTuple):
 
 
 class Source(Protocol):
-    """Reads records. One thread calls it; a restart from the positions of the last checkpoint
-    loses and repeats nothing."""
+    """Reads records, on one thread; a restart at the last positions repeats and loses none."""
 
     @property
     def lag_unit(self) -> LagUnit:
-        """What the lag of its partitions is counted in."""
+        """The unit of its partitions' lags."""
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
         """Up to about ``most`` records; waits ``timeout`` seconds at most; may be empty."""
@@ -91,7 +85,7 @@ class Source(Protocol):
         """Whether the source has ended: it does not follow, and all was read."""
 
 
-class Opening(NamedTuple):
+class SourceContext(NamedTuple):
     """What a source is opened with."""
 
     positions: Mapping[str, Position]
@@ -108,12 +102,11 @@ class Opening(NamedTuple):
 
 @dataclass(slots=True)
 class Decoded:
-    """A batch after decoding: predictions, labels, records that are both, and bad ones.
+    """A batch after decoding: predictions, labels, records that are both, and bad ones."""
 
-    They have the columns that the settings name of ``id`` (list of str), ``y_true``, ``y_pred``,
-    ``score``, ``proba`` (list of dicts), ``weight``, ``time`` (int64 microseconds) and, for each
-    slice key, ``slice:KEY``. Numbers are numpy arrays; labels are a list, or an array of 0 and 1.
-    """
+    # The columns are ``id`` (list of str), ``y_true``, ``y_pred``, ``score``, ``proba`` (list of
+    # dicts), ``weight``, ``time`` (int64 microseconds) and ``slice:KEY``, as the settings name
+    # them. Numbers are numpy arrays; labels are a list, or an array of 0 and 1.
 
     partition: str
     predictions: EventColumns | None = None
