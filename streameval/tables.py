@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import html
+import importlib
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Table", "html_table", "markdown_table", "text_table"]
+from streameval.errors import MissingExtraError
+
+__all__ = ["Table", "data_frame", "html_table", "markdown_table", "text_table"]
+
+
+def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
+    """The columns as a data frame of pandas or polars, whichever is loaded, else installed.
+
+    Raises:
+        MissingExtraError: Neither is installed.
+    """
+    names = ("pandas", "polars")
+    for name in sorted(names, key=lambda name: name not in sys.modules):
+        try:
+            return importlib.import_module(name).DataFrame(dict(columns))
+        except ImportError:
+            continue
+    raise MissingExtraError("to_frame()", package="pandas", extra="")
 
 
 def _one_line(cell: str) -> str:
