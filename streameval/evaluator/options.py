@@ -64,7 +64,7 @@ def known_window(window: object) -> WindowSpec:
         names = [f"{kind.spec.__name__}(...)" for kind in KINDS.values() if kind.sizes]
         raise InputError(
             "window",
-            expected=f"{', '.join(names)}, a text such as 'last:1000', or None",
+            expected=f"{', '.join(names)} or None",
             got=shown(window),
             remedy=f"pass window=streameval.{likely.spec.__name__}({shown(window)})"
             if likely

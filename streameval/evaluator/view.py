@@ -747,7 +747,9 @@ class Readings:
             MetricError: No such display, or the evaluator was not fed what it draws.
             MissingExtraError: The extra ``plots`` is not installed.
         """
-        displays = importlib.import_module("streameval.plots").DISPLAYS  # above this layer
+        package = __name__.partition(".")[0]
+        # Above this layer, and loaded for pictures only.
+        displays = importlib.import_module(f"{package}.plots").DISPLAYS
         return row_named("display", name, displays).from_evaluator(self, ax=ax, **options)
 
     @locked

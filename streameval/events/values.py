@@ -483,8 +483,8 @@ def check_probabilities(proba: object) -> dict[Label, float]:
                     field,
                     expected="a probability from 0 to 1",
                     got=repr(value),
-                    remedy="of logits pass the softmax; scores that are no probabilities "
-                    "require probabilities=False and score=",
+                    remedy="of logits pass the softmax; other scores of several classes "
+                    "require probabilities=False",
                     remedy_code="probabilities",
                 )
         result[label] = value
