@@ -27,7 +27,7 @@ import streameval as se
 from streameval.service.alerts.inputs import AlertInput
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.settings import AlertSettings
-from streameval.service.snapshot import Value, When
+from streameval.service.publish.snapshot import Value, When
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.multiclass_auc import CLASS_AUCS
 from streameval.uncertainty.proportions import wilson

@@ -29,9 +29,11 @@ from streameval.errors import StoreError
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import settings_from_text
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.loop import Runner
-from streameval.service.service import run_service
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.service import run_service
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import LagUnit, PartitionStatus, RawBatch
 from streameval.service.store.postgres import PostgresStore
 from streameval.service.store.store import open_store, read_store
@@ -107,22 +109,22 @@ def _seconds(text: str) -> float:
 
 def _measured(text: str) -> float:
     """From the first records to the last checkpoint; without connecting, as in the bare loop."""
-    taken: list[float] = []
+    collected: list[float] = []
     written: list[float] = []
 
     def started(runner: Runner, url: object) -> None:
-        def take(batch: RawBatch) -> bool:
-            taken.append(time.perf_counter())
-            return Runner.take(runner, batch)
+        def collect(batch: RawBatch) -> bool:
+            collected.append(time.perf_counter())
+            return Runner.collect(runner, batch)
 
-        def wrote() -> None:
-            Runner.wrote(runner)
+        def committed() -> None:
+            Runner.committed(runner)
             written.append(time.perf_counter())
 
-        runner.take, runner.wrote = take, wrote  # type: ignore[method-assign]
+        runner.collect, runner.committed = collect, committed  # type: ignore[method-assign]
 
     run_service(settings_from_text(text), started=started)
-    return written[-1] - taken[0]
+    return written[-1] - collected[0]
 
 
 def without_join(broker: Broker, records: int, repeats: int) -> Row:
@@ -431,7 +433,8 @@ events = 1
 """)
             store = open_store(settings.store, fingerprint(settings))
             decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-            Runner(settings, store, decoder, Publisher(), clock=source.clock).run([source])
+            unit = Unit(settings, store, decoder)
+            Runner(unit, Publisher(), ReadLoop(settings, source.clock)).run([source])
             store.close()
         assert len(source.seconds) == panes + checkpoints
         slowest[panes] = max(source.seconds[-checkpoints:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -35,17 +35,9 @@ _COMPARED = 100
 
 
 def shown(value: object) -> str:
-    """``repr(value)`` cut to a length that fits a message, and never raising.
-
-    Values come from files and topics: a label may be megabytes long, hold
-    control characters, or belong to a class whose ``repr`` fails. Letters are
-    shown as they are, and what does not print is escaped.
-
-    >>> shown("spam"), shown("Zürich"), shown("a\\nb")
-    ("'spam'", "'Zürich'", "'a\\\\nb'")
-    >>> len(shown("x" * 10_000))
-    61
-    """
+    """``repr(value)`` in one printable line of at most 61 characters; never raises."""
+    # Values come from files and topics: a label may be megabytes long, hold control characters,
+    # or belong to a class whose repr fails.
     if isinstance(value, (str, bytes)) and len(value) > _SHOWN_CHARACTERS:
         value = value[:_SHOWN_CHARACTERS]
         cut = True
@@ -64,14 +56,7 @@ def shown(value: object) -> str:
 
 
 def listed(value: object, field: str, expected: str) -> list[Any]:
-    """The items of an argument that is a list, tuple or any other iterable but text.
-
-    Raises:
-        InputError: It is none.
-
-    >>> listed((1, 2), "labels", "a list of labels")
-    [1, 2]
-    """
+    """The items of an argument that is a list, tuple or any other iterable but text."""
     if not isinstance(value, (str, bytes)):
         try:
             return list(value)  # type: ignore[call-overload, no-any-return]
@@ -81,11 +66,7 @@ def listed(value: object, field: str, expected: str) -> list[Any]:
 
 
 def did_you_mean(name: str, names: Iterable[Any]) -> str:
-    """The remedy for a misspelling, or an empty text where no name is similar.
-
-    >>> did_you_mean("setsoa", ["setosa", "virginica"])
-    "did you mean 'setosa'?"
-    """
+    """The remedy for a misspelling, or an empty text where no name is similar."""
     near = _near(name, tuple(map(str, islice(names, _COMPARED))))
     return f"did you mean {shown(near)}?" if near else ""
 
@@ -137,38 +118,23 @@ class InputError(StreamevalError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions pickle by their args; this one has keyword arguments.
-        return _rebuild_input_error, (
-            self.field,
-            self.expected,
-            self.got,
-            self.position,
-            self.remedy,
-            self.remedy_code,
-        )
+        keywords: dict[str, Any] = {"remedy": self.remedy, "remedy_code": self.remedy_code}
+        keywords |= {"expected": self.expected, "got": self.got, "position": self.position}
+        return partial(InputError, **keywords), (self.field,)
 
     def at(self, position: int | None) -> InputError:
         """The same error at another position of the caller's array."""
-        return InputError(
-            self.field,
-            expected=self.expected,
-            got=self.got,
-            position=position,
-            remedy=self.remedy,
-            remedy_code=self.remedy_code,
-        )
+        return self.of(self.field, position=position)
 
-
-def _rebuild_input_error(
-    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str = ""
-) -> InputError:
-    return InputError(
-        field,
-        expected=expected,
-        got=got,
-        position=position,
-        remedy=remedy,
-        remedy_code=remedy_code,
-    )
+    def of(self, field: str, **changed: Any) -> InputError:
+        """The same error of another field, without a position; ``changed`` are its other parts."""
+        parts = {
+            "expected": self.expected,
+            "got": self.got,
+            "remedy": self.remedy,
+            "remedy_code": self.remedy_code,
+        }
+        return InputError(field, **(parts | changed))
 
 
 class OptionError(InputError):
@@ -212,17 +178,12 @@ class OptionError(InputError):
         return cls(field, "conflicts with", other, remedy=remedy)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_option_error, (self.field, self.relation, self.other, self.remedy)
+        keywords = {"remedy": self.remedy}
+        return partial(OptionError, **keywords), (self.field, self.relation, self.other)
 
     def at(self, position: int | None) -> InputError:
         """The error itself: it is about options and not about an item of an array."""
         return self
-
-
-def _rebuild_option_error(
-    field: str, relation: Literal["requires", "conflicts with"], other: str, remedy: str
-) -> OptionError:
-    return OptionError(field, relation, other, remedy=remedy)
 
 
 class StateError(StreamevalError, ValueError):
@@ -262,8 +223,5 @@ class MissingExtraError(StreamevalError, ImportError):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_missing_extra, (self.feature, self.package, self.extra)
-
-
-def _rebuild_missing_extra(feature: str, package: str, extra: str) -> MissingExtraError:
-    return MissingExtraError(feature, package=package, extra=extra)
+        keywords = {"package": self.package, "extra": self.extra}
+        return partial(MissingExtraError, **keywords), (self.feature,)

@@ -12,7 +12,80 @@ from typing import Any
 
 from streameval.errors import MissingExtraError
 
-__all__ = ["Table", "data_frame", "html_table", "markdown_table", "text_table"]
+__all__ = ["Table", "data_frame"]
+
+_SENTENCE = 28
+"""Longer cells are sentences, which a page may wrap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Names of columns and rows of cells, to write as text, Markdown or HTML."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: frozenset[str] = frozenset()
+    """The columns that are aligned to the right."""
+
+    def to_text(self, width: int | None = None) -> str:
+        """Aligned columns; words, and never numbers, are wrapped to lines of ``width``.
+
+        >>> print(Table(["class", "n"], [["cat", "3"], ["dog", "12"]], frozenset({"n"})).to_text())
+        class   n
+        cat     3
+        dog    12
+        """
+        lines = [[_one_line(cell) for cell in line] for line in (self.header, *self.rows)]
+        widths = [max(len(line[n]) for line in lines) for n in range(len(self.header))]
+        if width is not None and sum(widths) + 2 * len(widths) - 2 > width:
+            fitted = _fitted(lines, widths, width)
+            if fitted is None:
+                return _stacked(lines, width)
+            widths = fitted
+            wrapped = [
+                [_wrapped(cell, most) for cell, most in zip(line, widths, strict=True)]
+                for line in lines
+            ]
+            lines = [
+                [cell[n] if n < len(cell) else "" for cell in line]
+                for line in wrapped
+                for n in range(max(map(len, line)))
+            ]
+        aligned = [name in self.right for name in self.header]
+        return "\n".join(
+            "  ".join(
+                cell.rjust(most) if to_right else cell.ljust(most)
+                for to_right, cell, most in zip(aligned, line, widths, strict=True)
+            ).rstrip()
+            for line in lines
+        )
+
+    def to_markdown(self) -> str:
+        """A Markdown table, its cells escaped: no label makes a column, a link or an image.
+
+        >>> print(Table(["class", "n"], [["a|b", "3"]], right=frozenset({"n"})).to_markdown())
+        | class | n |
+        | --- | ---: |
+        | a\\|b | 3 |
+        """
+        rule = ["---:" if name in self.right else "---" for name in self.header]
+        first, *others = [[*map(markdown_text, line)] for line in (self.header, *self.rows)]
+        return "\n".join("| " + " | ".join(line) + " |" for line in (first, rule, *others))
+
+    def to_html(self, caption: str = "") -> str:
+        """An HTML table, its cells escaped, those of numbers and of sentences with a class."""
+        head = f"<caption>{html.escape(_one_line(caption))}</caption>" if caption else ""
+        body = "".join(self._html_row("td", row) for row in self.rows)
+        names = self._html_row("th", self.header)
+        return f"<table>{head}<thead>{names}</thead><tbody>{body}</tbody></table>"
+
+    def _html_row(self, tag: str, cells: Sequence[str]) -> str:
+        inner = ""
+        for name, cell in zip(self.header, cells, strict=True):
+            kind = "number" if name in self.right else "text" if len(cell) > _SENTENCE else ""
+            start = f'<{tag} class="{kind}">' if kind else f"<{tag}>"
+            inner += f"{start}{html.escape(_one_line(cell))}</{tag}>"
+        return f"<tr>{inner}</tr>"
 
 
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
@@ -33,59 +106,6 @@ def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
 def _one_line(cell: str) -> str:
     """Labels come from streams: no line breaks or control characters in a table."""
     return "".join(ch if ch.isprintable() else ascii(ch)[1:-1] for ch in cell)
-
-
-def text_table(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    right: frozenset[str] = frozenset(),
-    width: int | None = None,
-) -> str:
-    """Aligned columns of plain text.
-
-    Args:
-        header: The names of the columns.
-        rows: As many cells each.
-        right: The columns that are aligned to the right.
-        width: The widest line, where that matters: words are then wrapped within their columns,
-            and where the numbers alone are too wide each row becomes lines of ``name value``.
-            Numbers are never wrapped.
-
-    >>> print(text_table(["class", "n"], [["cat", "3"], ["dog", "12"]], right=frozenset({"n"})))
-    class   n
-    cat     3
-    dog    12
-    >>> print(text_table(["metric", "value"], [["log_loss", "0"], ["brier_score", "1"]], width=13))
-    metric  value
-    log_    0
-    loss
-    brier_  1
-    score
-    """
-    lines = [[_one_line(cell) for cell in line] for line in (header, *rows)]
-    widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
-    if width is not None and sum(widths) + 2 * len(widths) - 2 > width:
-        fitted = _fitted(lines, widths, width)
-        if fitted is None:
-            return _stacked(lines, width)
-        widths = fitted
-        wrapped = [
-            [_wrapped(cell, most) for cell, most in zip(line, widths, strict=True)]
-            for line in lines
-        ]
-        lines = [
-            [cell[n] if n < len(cell) else "" for cell in line]
-            for line in wrapped
-            for n in range(max(map(len, line)))
-        ]
-    aligned = [name in right for name in header]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(most) if to_right else cell.ljust(most)
-            for to_right, cell, most in zip(aligned, line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    )
 
 
 _LONGEST_WORD = 16
@@ -154,75 +174,3 @@ def markdown_text(text: str) -> str:
     '![x\\\\](https\\\\://a.example) &lt;b&gt;'
     """
     return html.escape(_MARKDOWN.sub(r"\\\g<0>", _one_line(text)), quote=False)
-
-
-def markdown_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str] = frozenset()
-) -> str:
-    """A table in Markdown, its cells escaped: no label makes a column, a link or an image.
-
-    >>> print(markdown_table(["class", "n"], [["a|b", "3"]], right=frozenset({"n"})))
-    | class | n |
-    | --- | ---: |
-    | a\\|b | 3 |
-    """
-    rule = ["---:" if name in right else "---" for name in header]
-    first, *others = [[markdown_text(cell) for cell in line] for line in (header, *rows)]
-    lines = [first, rule, *others]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def html_table(
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    right: frozenset[str] = frozenset(),
-    caption: str = "",
-) -> str:
-    """A table in HTML, its cells escaped.
-
-    Cells of the columns in `right` have the class ``number``, those of sentences ``text``.
-    """
-
-    def line(tag: str, cells: Sequence[str]) -> str:
-        inner = ""
-        for name, cell in zip(header, cells, strict=True):
-            kind = "number" if name in right else "text" if len(cell) > _SENTENCE else ""
-            start = f'<{tag} class="{kind}">' if kind else f"<{tag}>"
-            inner += f"{start}{html.escape(_one_line(cell))}</{tag}>"
-        return f"<tr>{inner}</tr>"
-
-    head = f"<caption>{html.escape(_one_line(caption))}</caption>" if caption else ""
-    body = "".join(line("td", row) for row in rows)
-    return f"<table>{head}<thead>{line('th', header)}</thead><tbody>{body}</tbody></table>"
-
-
-_SENTENCE = 28
-"""Longer cells are sentences, which a page may wrap."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Names of columns and rows of cells, to write as text, Markdown or HTML.
-
-    >>> print(Table(["class", "n"], [["cat", "3"]], right=frozenset({"n"})).to_markdown())
-    | class | n |
-    | --- | ---: |
-    | cat | 3 |
-    """
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    right: frozenset[str] = frozenset()
-    """The columns that are aligned to the right."""
-
-    def to_text(self, width: int | None = None) -> str:
-        """Aligned columns; see :func:`text_table`."""
-        return text_table(self.header, self.rows, self.right, width)
-
-    def to_markdown(self) -> str:
-        """A Markdown table."""
-        return markdown_table(self.header, self.rows, self.right)
-
-    def to_html(self, caption: str = "") -> str:
-        """An HTML table."""
-        return html_table(self.header, self.rows, self.right, caption)

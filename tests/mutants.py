@@ -196,38 +196,53 @@ def _copied(directory: Path) -> Path:
     return directory
 
 
-def killed_by(mutant: Mutant, directory: Path, most: int) -> str:
-    """The test module that notices a mutant; empty where none of the first `most` does."""
-    path = directory / mutant.path
-    original = path.read_text("utf-8")
-    path.write_text(mutant.source, "utf-8")
+def _fails(test: str, directory: Path) -> str:
+    """How a test module ends on the tree of a directory; empty where it passes."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--hypothesis-profile=fast"]
     command += ["-p", "no:cacheprovider", "-p", "no:xdist"]
     environment = {**os.environ, "PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        for test in tests_of(mutant)[:most]:
-            try:
-                done = subprocess.run(
-                    [*command, test],
-                    cwd=directory,
-                    env=environment,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    timeout=_SECONDS,
-                )
-            except subprocess.TimeoutExpired:
-                return f"{test} (hung)"
-            if done.returncode not in (0, 5):
-                return test
-    finally:
-        path.write_text(original, "utf-8")
+        done = subprocess.run(
+            [*command, test],
+            cwd=directory,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{test} (hung)"
+    return "" if done.returncode in (0, 5) else test
+
+
+def killed_by(mutant: Mutant, directory: Path, most: int, broken: dict[str, bool]) -> str:
+    """The test module that notices a mutant; empty where none of the first `most` does.
+
+    A test that fails without the mutant as well is `broken`, and notices nothing.
+    """
+    path = directory / mutant.path
+    original = path.read_text("utf-8")
+    for test in tests_of(mutant)[:most]:
+        if broken.get(test):
+            continue
+        path.write_text(mutant.source, "utf-8")
+        try:
+            failed = _fails(test, directory)
+        finally:
+            path.write_text(original, "utf-8")
+        if failed and test not in broken:
+            broken[test] = bool(_fails(test, directory))
+        if failed and not broken[test]:
+            return failed
     return ""
 
 
-def _run(mutant: Mutant, free: list[Path], most: int) -> tuple[Mutant, str]:
+def _run(
+    mutant: Mutant, free: list[Path], most: int, broken: dict[str, bool]
+) -> tuple[Mutant, str]:
     directory = free.pop()
     try:
-        return mutant, killed_by(mutant, directory, most)
+        return mutant, killed_by(mutant, directory, most, broken)
     finally:
         free.append(directory)
 
@@ -247,18 +262,21 @@ def main() -> int:
         for mutant in drawn(area, round(options.count * share), options.seed)
     ]
     survivors = []
+    broken: dict[str, bool] = {}
     with (
         tempfile.TemporaryDirectory(prefix="mutants") as made,
         ThreadPoolExecutor(options.processes) as pool,
     ):
         free = [_copied(Path(made) / str(number)) for number in range(options.processes)]
-        run = partial(_run, free=free, most=options.most)
+        run = partial(_run, free=free, most=options.most, broken=broken)
         for mutant, test in pool.map(run, chosen):
             print(f"{'killed by ' + test if test else 'SURVIVES'}: {mutant}", flush=True)
             if not test:
                 survivors.append(mutant)
     killed = len(chosen) - len(survivors)
     print(f"{killed} of {len(chosen)} mutants were killed")
+    for test in sorted(test for test in broken if broken[test]):
+        print(f"fails without any change: {test}")
     for mutant in survivors:
         print(f"survives: {mutant}")
     return int(len(chosen) >= 100 and killed < 0.95 * len(chosen))

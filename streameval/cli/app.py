@@ -206,10 +206,5 @@ def _in_options(error: BaseException) -> BaseException:
         return error
     from streameval.records.chunk import remedy_text
 
-    return InputError(
-        error.field,
-        expected=error.expected,
-        got=error.got,
-        position=error.position,
-        remedy=remedy_text(error.remedy, error.remedy_code),
-    )
+    remedy = remedy_text(error.remedy, error.remedy_code)
+    return error.of(error.field, position=error.position, remedy=remedy, remedy_code="")

@@ -118,20 +118,20 @@ def compare(
     if given.on is not None:
         join = _Join(spec, given.on, sources)
         spec = join.spec
-    feed = RecordCounter(spec, skip=skip)
+    counter = RecordCounter(spec, skip=skip)
 
     def show(comparison: Evaluator | Comparison) -> bool:
         assert isinstance(comparison, Comparison)
         joined = None if join is None else join.counts()
         result = comparison_result(comparison, names, tests, joined=joined)
-        write_result(result, format, feed.bad if skip else None)
-        return pictures.draw(comparison, result, files, feed.bad)
+        write_result(result, format, counter.bad if skip else None)
+        return pictures.draw(comparison, result, files, counter.bad)
 
     if join is None:
         chunks = read_chunks(sources, spec.field_requests(), types, progress=progress)
     else:
-        chunks = join.chunks(types, feed.bad, skip=skip, progress=progress)
-    count_and_report(feed, chunks, sources, show, counting, shard)
+        chunks = join.chunks(types, counter.bad, skip=skip, progress=progress)
+    count_and_report(counter, chunks, sources, show, counting, shard)
 
 
 class _Join:

@@ -44,7 +44,7 @@ from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.chunk import Chunk, FieldRequest
 from streameval.records.csv_table import LabelTypes
-from streameval.records.input_files import InputFile, check_layout, find_sources, read_source
+from streameval.records.input_files import InputFile, check_layout, find_sources, read_sources
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.layout import FORMATS, text_layout
 from streameval.records.parts import counted_in_parts
@@ -196,8 +196,7 @@ def read_chunks(
 ) -> Iterator[Chunk]:
     """The chunks of some sources, one source after another, with a progress bar."""
     with _byte_bar(sources, wanted=progress) as begin:
-        for source in sources:
-            yield from read_source(source, wanted, types, sys.stdin.buffer, begin(source))
+        yield from read_sources(sources, wanted, types, begin)
 
 
 def begun_in_parts(
@@ -209,7 +208,7 @@ def begun_in_parts(
     workers: int,
     progress: bool,
 ) -> tuple[RecordCounter, Iterable[Chunk]]:
-    """The feed of the files' records, and the chunks that it has not counted yet."""
+    """The counter of the files' records, and the chunks that it has not counted yet."""
     if workers > 1:
         with _byte_bar(sources, wanted=progress) as begin:
             done, report = 0, begin(sources[0])
@@ -219,17 +218,17 @@ def begun_in_parts(
                 done += count
                 report(done)
 
-            feed = counted_in_parts(
+            counter = counted_in_parts(
                 spec, sources, types, skip=skip, workers=workers, advance=advance
             )
-        if feed is not None:
-            return feed, ()
+        if counter is not None:
+            return counter, ()
     chunks = read_chunks(sources, spec.field_requests(), types, progress=progress)
     return RecordCounter(spec, skip=skip), chunks
 
 
 def count_and_report(
-    feed: RecordCounter,
+    counter: RecordCounter,
     chunks: Iterable[Chunk],
     sources: Sequence[InputFile],
     write: Callable[[Evaluator | Comparison], bool],
@@ -238,19 +237,19 @@ def count_and_report(
 ) -> None:
     """Count the events, save the state and print the result; raises typer.Exit."""
     save = counting.save
-    evaluator = counted(feed, chunks)
-    bad = feed.bad
-    records = feed.rows + bad.count
+    evaluator = counted(counter, chunks)
+    bad = counter.bad
+    records = counter.rows + bad.count
     most = _MAX_BAD if counting.max_bad is None else counting.max_bad
     too_many = max(bad.reasons.values(), default=0) > most * records
     is_written = save is None or too_many or saved(evaluator, save, shard)
     if not records:
         say(f"no events in {', '.join(source.name for source in sources)}")
-    for path in feed.slices_without_value if feed.rows else ():
+    for path in counter.slices_without_value if counter.rows else ():
         say(f"--slice {path}: no record has a value there, so all are in {path}=(missing)")
     say_bad_records(bad)
     is_written &= write(evaluator)
-    if bad.count and not feed.rows:
+    if bad.count and not counter.rows:
         say("no record could be counted")
         raise typer.Exit(BAD_INPUT)
     if too_many:
@@ -265,12 +264,10 @@ def count_and_report(
         raise typer.Exit(FAILURE)
 
 
-def counted(feed: RecordCounter, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
+def counted(counter: RecordCounter, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
     """What counted the chunks' events; a bad record that stops the run is printed."""
     try:
-        for chunk in chunks:
-            feed.add(chunk)
-        return feed.finish()
+        return counter.count(chunks)
     except BadRecordError as error:
         say(f"{error}; nothing was reported (--on-bad skip skips bad records)")
         raise typer.Exit(BAD_INPUT) from None

@@ -155,15 +155,15 @@ def evaluate(
         assert isinstance(ranked, Evaluator)
         chosen = threshold, _chosen_cut(ranked, threshold, rule)
         spec = replace(spec, threshold=chosen[1].threshold)
-    feed, chunks = begun(spec)
+    counter, chunks = begun(spec)
 
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
         result = result_of(evaluator, calls, details, chosen=chosen)
-        write_result(result, format, feed.bad if skip else None)
-        return pictures.draw(evaluator, result, files, feed.bad)
+        write_result(result, format, counter.bad if skip else None)
+        return pictures.draw(evaluator, result, files, counter.bad)
 
-    count_and_report(feed, chunks, sources, write, counting, shard)
+    count_and_report(counter, chunks, sources, write, counting, shard)
 
 
 def _say_slow(sources: Sequence[InputFile]) -> None:
@@ -177,12 +177,7 @@ def _say_slow(sources: Sequence[InputFile]) -> None:
 
 
 def _usual_fields(source: InputFile, *, scores_only: bool) -> dict[str, str | None]:
-    """The fields y_pred, score and proba, each None where the source has no field of that name.
-
-    Args:
-        source: The first one; of standard input nothing is known before it is read.
-        scores_only: Whether predicted labels are of no use.
-    """
+    """The fields y_pred, score and proba, each None where the source has no field of that name."""
     known = column_names(source) or ()
     y_pred = "y_pred" if "y_pred" in known and not scores_only else None
     score = "score" if "score" in known else None

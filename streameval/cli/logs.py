@@ -34,12 +34,7 @@ LogFormatOption = Annotated[
 
 
 class OneLineFormatter(logging.Formatter):
-    """Time, level, message; unprintable characters are escaped, so that a record is one line.
-
-    >>> record = logging.LogRecord("run", logging.INFO, "", 0, "slice %s", ("a\\nb",), None)
-    >>> OneLineFormatter("%(levelname)s %(message)s").format(record)
-    'INFO slice a\\\\nb'
-    """
+    """Time, level, message; unprintable characters are escaped, so that a record is one line."""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
         """The time in UTC."""
@@ -51,14 +46,7 @@ class OneLineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """A JSON object: ``time``, ``level``, ``logger``, ``message``, and ``fields`` where there are.
-
-    Fields are what was logged with ``extra=``, and the traceback of an exception.
-
-    >>> record = logging.LogRecord("run", logging.INFO, "", 0, "slice %s", ("a\\nb",), None)
-    >>> print(JsonFormatter().format(record)[38:])
-    "level":"INFO","logger":"run","message":"slice a\\nb"}
-    """
+    """A JSON object a line: time, level, logger, message, and the fields of ``extra=``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line."""
@@ -80,21 +68,10 @@ _OWN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 
 
 class RepeatFilter(logging.Filter):
-    """Passes a bounded number of records of each log statement in a period.
+    """Passes ``most`` records of each log statement in a period of so many seconds."""
 
-    A statement is a line of the source, whatever texts its records quote. The number of
-    records left out is appended to the next record of the statement that passes;
-    :meth:`left_out` returns the number of those that no later record reports.
-
-    Args:
-        most: Records of a statement in a period.
-        seconds: The length of a period; it starts with its first record.
-
-    >>> limited = RepeatFilter(2, 60)
-    >>> made = [logging.LogRecord("run", 30, "a.py", 7, "full", (), None) for _ in range(1000)]
-    >>> sum(map(bool, map(limited.filter, made))), limited.left_out()
-    (2, 998)
-    """
+    # A statement is a line of the source, whatever texts its records quote. The next record of
+    # the statement that passes reports how many were left out.
 
     def __init__(self, most: int = 100, seconds: float = 60) -> None:
         super().__init__()
@@ -137,14 +114,8 @@ _FORMATTERS: Mapping[LogFormat, Callable[[], logging.Formatter]] = {
 def log_to_stderr(
     log_format: LogFormat = LogFormat.TEXT, level: int = logging.INFO
 ) -> Iterator[None]:
-    """Write the log of a run, and warnings of libraries, to standard error, inside the block.
-
-    As JSON it holds also the error that ends the block, which is then not written otherwise.
-
-    Args:
-        log_format: Of the lines.
-        level: The least that is written.
-    """
+    """Write the log, and warnings of libraries, to standard error inside the block."""
+    # As JSON it holds also the error that ends the block, which is then not written otherwise.
     repeats = RepeatFilter()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_FORMATTERS[log_format]())

@@ -192,7 +192,7 @@ def named_shard(
     try:
         return checked_shard(shard, epoch or 0, None if sequence is None else positions(sequence))
     except InputError as error:
-        raise InputError(f"--{error.field}", expected=error.expected, got=error.got) from None
+        raise error.of(f"--{error.field}", remedy="") from None
 
 
 def positions(text: str) -> tuple[int, int]:
@@ -221,9 +221,7 @@ def expected_shards(path: str) -> list[Shard]:
                 raise InputError("shard", expected="NAME or NAME FIRST:END", got=shown(line))
             shards.append(checked_shard(words[0], 0, positions(words[1]) if words[1:] else None))
         except InputError as error:
-            raise InputError(
-                f"{path} line {number}", expected=error.expected, got=error.got
-            ) from None
+            raise error.of(f"{path} line {number}", remedy="") from None
     if not shards:
         raise InputError("--expect", expected="names of shards, one a line", got=f"none in {path}")
     return shards

@@ -16,7 +16,7 @@ import typer
 from streameval.cli.logs import LogFormat, LogFormatOption, log_to_stderr
 from streameval.cli.output import write
 from streameval.events.time import wall_time
-from streameval.service.config.checks import check_store_key
+from streameval.service.config.checks import check_store_key, check_store_path
 from streameval.service.config.evaluators import (
     kind_of_settings,
     main_metrics,
@@ -24,7 +24,7 @@ from streameval.service.config.evaluators import (
     with_stored_defaults,
 )
 from streameval.service.config.load import load_settings, resolved
-from streameval.service.config.resolved import check_store, resolved_secrets, with_store
+from streameval.service.config.secrets import resolved_secrets, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.store import read_store, shown_path, store_exists
 from streameval.service.upkeep.settings_migration import migration_of
@@ -75,7 +75,7 @@ def run(
         write(check_text(settings, dropped=drop or ()).rstrip("\n"))
         return
     # Imported here: --check does not need it.
-    from streameval.service.service import run_service
+    from streameval.service.run.service import run_service
 
     with log_to_stderr(log_format):
         run_service(
@@ -102,23 +102,11 @@ def check_text(
     environment: Mapping[str, str] = os.environ,
     dropped: Collection[str] = (),
 ) -> str:
-    """The settings with defaults filled in and secrets hidden, and what a run does with them.
-
-    The rest is in comments, so that the text is a configuration again. It includes
-    the changes to an existing store, which is only read.
-
-    Raises:
-        ConfigError: A secret or the store's directory does not exist, or the store cannot be
-            continued with these settings.
-        StoreError: The store cannot be read.
-
-    >>> print(check_text(RunSettings()).splitlines()[1])
-    # window all: every event
-    """
+    """The settings with every default as a configuration; comments say what a run would do."""
     given, resolve = settings, resolved_secrets(settings, environment)
     settings = with_store(settings, resolve)
     check_store_key(settings)
-    check_store(settings.store)
+    check_store_path(settings.store)
     changes: list[str] = []
     if store_exists(settings.store):
         settings, changes = _changes(settings, dropped)

@@ -59,7 +59,7 @@ def serve(
         return load_settings(config, overrides)
 
     # Imported here: --help does not need it.
-    from streameval.service.follow import serve_store
+    from streameval.service.run.store_reader import serve_store
 
     with log_to_stderr(log_format):
         serve_store(path, settings_of, judges=config is not None)

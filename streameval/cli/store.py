@@ -31,7 +31,7 @@ from streameval.cli.page import page
 from streameval.cli.result import Details, result_of, write_result
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
-from streameval.evaluator.reports import Table, number, text_table
+from streameval.evaluator.reports import Table, number
 from streameval.events.time import iso_time, wall_time
 from streameval.service.config.address import is_postgres
 from streameval.service.join.counters import COUNTERS, REPORTED
@@ -363,7 +363,7 @@ def quarantine(
         write("no record was refused")
         return
     total = [[escaped(name), f"{count:,}"] for name, count in counts.items()]
-    write(text_table(["reason", "records"], total, right=frozenset({"records"})))
+    write(Table(["reason", "records"], total, frozenset({"records"})).to_text())
     write("")
     cells = [
         [str(row["id"]), row["at"], str(row["place"])]
@@ -371,7 +371,7 @@ def quarantine(
         for row in rows
     ]
     header = ["id", "at", "place", "partition", "why", "record"]
-    write(text_table(header, cells, right=frozenset({"id", "place"})))
+    write(Table(header, cells, frozenset({"id", "place"})).to_text())
 
 
 @store_app.command()
@@ -408,7 +408,7 @@ def watermark(
         else [escaped(str(name)), iso_time(int(moment)), f"{(int(moment) - now) / 1e6:+,.0f}"]
         for name, moment in rows
     ]
-    write(text_table(["partition", "newest time", "s ahead of the clock"], cells))
+    write(Table(["partition", "newest time", "s ahead of the clock"], cells).to_text())
 
 
 def _join_watermark(path: str, connection: Connection) -> SavedWatermark:

@@ -61,14 +61,7 @@ class Flight(NamedTuple):
 
 
 def departures(days: int | None = None) -> list[Flight]:
-    """Every flight that departed; takes about two seconds.
-
-    Args:
-        days: Only those of the first days of 2013 (UTC), in half a second; None: all.
-
-    Raises:
-        MissingExtraError: The package with the table is not installed.
-    """
+    """Every flight that departed, or departed in the first ``days`` of 2013 (UTC)."""
     end = None if days is None else _FIRST_DAY + timedelta(days=max(0, min(days, _DAYS)))
     # A flight may depart on the day before its scheduled one.
     rows = _rows(None if end is None else end.isoformat())
@@ -141,11 +134,7 @@ def pipeline() -> Any:
 
 
 def messages(flights: Iterable[Flight]) -> Iterator[Message]:
-    """The two streams, merged by time.
-
-    Args:
-        flights: In the order of departure.
-    """
+    """The two streams, merged by time, of flights in the order of departure."""
     model = pipeline()
     # Flights in the air: landing time, a number that breaks ties, the label, the flight to learn.
     awaited: list[tuple[datetime, int, Message, Flight | None]] = []

@@ -29,11 +29,9 @@ class Progress:
 
 
 class Poster:
-    """Posts to a run's ``/v1/`` and reads its ``/api/`` over one connection.
+    """Posts to a run's ``/v1/`` and reads its ``/api/`` over one connection."""
 
-    The connection is reopened when it breaks. A post whose response is lost is sent
-    again, which the ids make harmless.
-    """
+    # A post whose response is lost is sent again, which the ids make harmless.
 
     def __init__(
         self, host: str, port: int, *, sleep: Callable[[float], object] = time.sleep
@@ -42,11 +40,7 @@ class Poster:
         self._sleep = sleep
 
     def post(self, kind: str, records: list[dict[str, Any]]) -> None:
-        """Send records of one kind; they are durable when this returns.
-
-        Raises:
-            SourceError: The run does not accept them.
-        """
+        """Send records of one kind; they are durable when this returns."""
         lines = [json.dumps(record, separators=(",", ":")) for record in records]
         body = "\n".join(lines).encode() + b"\n"
         self._request("POST", f"/v1/{kind}", body)
@@ -90,19 +84,7 @@ def replay(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Iterator[Progress]:
-    """Post messages in order.
-
-    Args:
-        messages: In the order of their moments.
-        poster: The connection to the run.
-        speed: Seconds of the stream per second; None for no delay.
-        stop_after: Seconds after which to end; None posts everything.
-        clock: Returns seconds.
-        sleep: Waits for seconds.
-
-    Yields:
-        The same object, updated, after each post.
-    """
+    """Post messages at ``speed`` seconds of the stream a second; the progress after each post."""
     began = clock()
     first: datetime | None = None
     progress = Progress()
@@ -131,12 +113,8 @@ def _post(pending: list[Message], poster: Poster, progress: Progress) -> None:
     """Send pending messages, each kind as one post, and clear the list."""
     for kind in ("predictions", "labels"):
         records = [message.record for message in pending if message.kind == kind]
-        if not records:
-            continue
-        poster.post(kind, records)
-        if kind == "predictions":
-            progress.predictions += len(records)
-        else:
-            progress.labels += len(records)
+        if records:
+            poster.post(kind, records)
+            setattr(progress, kind, getattr(progress, kind) + len(records))
     progress.moment = pending[-1].moment
     pending.clear()

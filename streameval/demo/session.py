@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from streameval.demo.replay import Poster, Progress
@@ -62,18 +61,7 @@ for = "2s"
 
 
 class DemoRun:
-    """``streameval run`` in a process of its own; a context manager.
-
-    Args:
-        directory: Directory of configuration, store and inbox; made if it does not exist.
-        port: Port to listen on; None is 8642, or any free one if that is taken;
-            0 is any free one.
-        clock: Returns seconds.
-        sleep: Waits for seconds.
-
-    Raises:
-        SourceError: The run does not start; the message has its last log line.
-    """
+    """``streameval run`` in a process of its own, on port 8642 or a free one by default."""
 
     def __init__(
         self,
@@ -115,12 +103,7 @@ class DemoRun:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _accepts_connections(self) -> bool:

@@ -14,9 +14,6 @@ from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import json_number
 from streameval.tables import Table as Table
 from streameval.tables import data_frame
-from streameval.tables import html_table as html_table
-from streameval.tables import markdown_table as markdown_table
-from streameval.tables import text_table as text_table
 from streameval.uncertainty.differences import Side
 from streameval.uncertainty.interval import Bounds, Interval
 
@@ -100,7 +97,7 @@ class Tabular:
         return self._cells()
 
     def _repr_html_(self) -> str:
-        return html_table(*self._short_cells())
+        return Table(*self._short_cells()).to_html()
 
     def __repr__(self) -> str:
         count = len(self._cells()[1])

@@ -65,7 +65,7 @@ from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.lock import Lock, new_lock
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.tables import data_frame, html_table
+from streameval.tables import Table, data_frame
 from streameval.tasks.binary import BinaryInput, BinaryTask
 from streameval.tasks.input import Input
 from streameval.tasks.multiclass import MulticlassTask
@@ -1042,7 +1042,7 @@ class SliceViews(dict[SliceKey, View]):
             ]
             for key, view in self.items()
         ]
-        return html_table(["slice", *names, "support"], rows)
+        return Table(["slice", *names, "support"], rows).to_html()
 
     def __repr__(self) -> str:
         some = ", ".join(slice_name(key) for key in list(self)[:3])

@@ -114,8 +114,7 @@ def _parts(data: Any, counter: PartCounter) -> list[Any]:
     """The delayed parts of a collection; of a data frame only the columns that are read."""
     if hasattr(data, "to_delayed"):
         if hasattr(data, "columns"):
-            found = counter.columns.found_in(data.columns)
-            data = data[list(dict.fromkeys(found.paths.values()))]
+            data = data[counter.columns_in(data.columns)]
         elif not hasattr(data, "to_dataframe"):  # an array, which is no bag
             raise _not_parts(data)
         return list(data.to_delayed())

@@ -37,7 +37,6 @@ from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import Slicer, slice_name
 from streameval.events.time import duration, duration_text, event_times
 from streameval.metrics.registry import find, metric_names, shown_metrics
-from streameval.records.event_columns import ColumnPattern
 from streameval.records.event_table import PartCounter, check_name, no_table_column
 from streameval.records.spec import Proba
 from streameval.tasks.registry import TaskName
@@ -239,25 +238,23 @@ _EVENT = "event"
 
 def _events(df: DataFrame, counter: PartCounter) -> tuple[Any, PartCounter]:
     """The events of a DataFrame as one column, and the counter of what it holds."""
-    columns = counter.columns
-    if ColumnPattern.of(columns.proba) is not None:
-        # Each task would find the same columns; here an error is known before any of them.
-        alone = replace(columns, named={}, time=None, slices=())
-        columns = replace(columns, proba=alone.found_in(df.columns).proba)
-    chosen = {path: _column(df, path, use) for use, path in columns.paths.items()}
+    # Each task would find the same columns; here an error is known before any of them.
+    counter = counter.with_columns(df.columns)
+    time = counter.spec.time
+    chosen = {path: _column(df, path, use) for use, path in counter.paths.items()}
     schema = df.select(*(column.alias(path) for path, column in chosen.items())).schema
-    if columns.time is not None:
-        kind = schema[columns.time].dataType
+    if time is not None:
+        kind = schema[time].dataType
         times = types.TimestampType | types.TimestampNTZType | types.NumericType
         if not isinstance(kind, times):
             raise InputError(
-                f"time: column {columns.time!r}",
+                f"time: column {time!r}",
                 expected="timestamps, or numbers with time_unit=",
                 got=f"a column of type {kind.simpleString()}",
-                remedy=f'convert it with functions.to_timestamp("{columns.time}")',
+                remedy=f'convert it with functions.to_timestamp("{time}")',
             )
     fields = [_readable(field, chosen[field.name]).alias(field.name) for field in schema]
-    return functions.struct(*fields).alias(_EVENT), replace(counter, columns=columns)
+    return functions.struct(*fields).alias(_EVENT), counter
 
 
 def _quoted(name: str) -> str:
@@ -491,7 +488,7 @@ class _Values:
         """Those named, or the default ones of what the columns give."""
         task: Any = counter.evaluator().task
         if names is None:
-            scored = "score" in counter.columns.named or counter.columns.proba is not None
+            scored = counter.spec.has_scores
             names = [row.name for row in shown_metrics(task) if scored or not row.needs_scores]
         return cls(tuple(find(name, task).name for name in metric_names(names)), _level(intervals))
 
@@ -821,9 +818,9 @@ def evaluate_stream(
     counter = PartCounter.of_call(given, intervals=bool(intervals), by=(), window=None)
     slicer = Slicer(by or (), 1)
     # The panes and slices are Spark's keys here; an evaluator counts what is in one of them.
-    keyed = replace(counter.columns, time=event_time, slices=slicer.names)
-    event, timed = _events(df, replace(counter, columns=keyed))
-    counter = replace(counter, columns=replace(timed.columns, time=None, slices=()))
+    keyed = replace(counter.spec, time=event_time, slices=slicer.dimensions)
+    event, timed = _events(df, replace(counter, spec=keyed))
+    counter = replace(timed, spec=replace(timed.spec, time=None, slices=()))
     values = _Values.of(counter, metrics, intervals)
     times = _column(df, event_time, "event_time").alias(_TIME)
     rows = _with_watermark(df.select(event, times), event_time, window, watermark)
@@ -912,8 +909,8 @@ def _count_panes(
     for table in _tables(batches):
         rows = _of_events(table)
         try:
-            moments = event_times(rows.column(timed.columns.time), rows.num_rows)
-            slices = {name: rows.column(name) for name in timed.columns.slices}
+            moments = event_times(rows.column(timed.spec.time), rows.num_rows)
+            slices = {name: rows.column(name) for name in timed.spec.slice_fields}
             groups = [((), np.arange(rows.num_rows)), *slicer.groups(slices, rows.num_rows)]
         except InputError as error:
             row = "" if error.position is None else f"row {start + error.position}"

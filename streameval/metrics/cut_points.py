@@ -29,7 +29,7 @@ from streameval.metrics.thresholds import (
 )
 from streameval.metrics.undefined import NO_EVENTS, Undefined, json_number
 from streameval.states.score_index import ScoreIndex
-from streameval.tables import html_table
+from streameval.tables import Table
 
 __all__ = [
     "CUT_POINTS",
@@ -81,7 +81,7 @@ class CutPoint(NamedTuple):
             return f"<p>no cut-point: {html.escape(self.reason)}</p>"
         shares = {"threshold": f"{self.threshold:.4g}", "value": f"{self.value:.4g}"}
         cells = [shares.get(name, str(count)) for name, count in self._asdict().items()]
-        return html_table(self._fields, [cells])
+        return Table(self._fields, [cells]).to_html()
 
 
 def _no_cut(reason: str) -> CutPoint:

@@ -16,7 +16,7 @@ from streameval.metrics.undefined import NO_EVENTS, json_number
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
-from streameval.tables import data_frame, html_table
+from streameval.tables import Table, data_frame
 
 Counts = npt.NDArray[Any]
 """int64 while the weights are whole, else float64; Python ints where int64 overflows."""
@@ -202,7 +202,7 @@ class CurveColumns:
         places = np.unique(np.linspace(0, points - 1, min(points, _SHOWN_POINTS)).astype(int))
         rows = [[f"{column[n]:.4g}" for column in columns.values()] for n in places.tolist()]
         shown_of = f" {len(rows)} of {points} points" if points > len(rows) else ""
-        return html_table(list(columns), rows, caption=f"{self._name}{shown_of}")
+        return Table(list(columns), rows).to_html(f"{self._name}{shown_of}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""

@@ -97,11 +97,7 @@ def _curves(
     params: Mapping[str, Any],
     average: CurveAverage | None = None,
 ) -> list[tuple[str, Source, Any]]:
-    """The curves that are defined, each with its name and what it is of; or their average.
-
-    Raises:
-        InputError: None is, with the reason of the first.
-    """
+    """The curves that are defined, each with its name and source; or their average."""
     found, reasons = [], []
     if average is None:
         parts = [

@@ -1,4 +1,4 @@
-"""A display: a picture that is drawn when it is asked for, and the files it can be saved as."""
+"""A display: a picture that is drawn on request, and the files that it can be saved as."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMATS = (".png", ".svg", ".pdf", ".html")
 
 @dataclass(eq=False, slots=True)
 class Display:
-    """What all displays have: a picture, drawn when it is asked for."""
+    """What all displays have: a picture, drawn on request."""
 
     picture: Picture
     ax_: Any = field(default=None, init=False)

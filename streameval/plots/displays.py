@@ -27,9 +27,7 @@ from streameval.evaluator.reports import SeriesRow, SliceReport, SliceRow
 from streameval.evaluator.slices import slice_name
 from streameval.evaluator.track import TrackRow
 from streameval.events.values import Label
-from streameval.metrics.curves import (
-    CURVES,
-)
+from streameval.metrics.curves import CURVES
 from streameval.metrics.registry import METRICS, USUAL_METRICS
 from streameval.metrics.score_profiles import ScoreDistribution, ThresholdMetrics
 from streameval.plots.curves import (
@@ -54,13 +52,13 @@ from streameval.plots.picture import (
     Axis,
     Band,
     Bars,
-    Cells,
+    Heatmap,
     Line,
     Mark,
     Note,
     Picture,
-    Span,
     Support,
+    VerticalLine,
     Whiskers,
     line_look,
     one_line,
@@ -129,7 +127,7 @@ class ConfusionMatrixDisplay(Display):
             title + (", share of each true class" if normalize == "true" else ""),
             Axis("Predicted label", (-0.5, classes - 0.5), ticks),
             Axis("True label", (-0.5, classes - 0.5), ticks, reverse=True),
-            (Cells(shares, texts, small=small),),
+            (Heatmap(shares, texts, small=small),),
             (size, size),
             grid=False,
         )
@@ -194,17 +192,13 @@ class ScoreDistributionDisplay(Display):
             if total:
                 text = f"{one_line(class_name)} ({total:,.10g})"
                 marks.append(Bars(edges, heights, text, color, hatch))
-        threshold = _threshold(evaluator)
-        if threshold is not None and edges[0] <= threshold <= edges[-1]:
-            marks.append(Span(threshold))
+        limits = (float(edges[0]), float(edges[-1]))
+        line = _threshold_line(evaluator, *limits)
         picture = Picture(
             "Scores by class" + (f" of {one_line(name)}" if name else ""),
-            Axis(
-                "Score" + ("; dotted: the threshold" if isinstance(marks[-1], Span) else ""),
-                (float(edges[0]), float(edges[-1])),
-            ),
+            Axis("Score" + ("; dotted: the threshold" if line else ""), limits),
             Axis("Share of the class's events" if shares else "Events", (0.0, None)),
-            tuple(marks),
+            (*marks, *line),
             (6.0, 4.0),
         )
         return cls(picture, found)
@@ -250,10 +244,11 @@ def _one_class(source: Source, label: Label | None) -> Source:
     return source.one_vs_rest(label)
 
 
-def _threshold(source: Source) -> float | None:
-    """The threshold by which a binary evaluator predicts."""
+def _threshold_line(source: Source, low: float, high: float) -> list[Mark]:
+    """A line at the threshold by which a binary evaluator predicts, where it is in the picture."""
     view = source.total if isinstance(source, Evaluator) else source
-    return view.threshold
+    within = view.threshold is not None and low <= view.threshold <= high
+    return [VerticalLine(view.threshold)] if within else []
 
 
 _THRESHOLD_METRICS = ("precision", "recall", "specificity", "f1", "share")
@@ -295,22 +290,17 @@ class ThresholdsDisplay(Display):
             y = np.where(np.isin(x, table.threshold[np.isnan(column)]), np.nan, y)
             text = "Predicted positive" if metric == "share" else metric.capitalize()
             marks.append(Line(x, y, text, COLORS[number], style, markers=len(x) < 3))
-        threshold = _threshold(evaluator)
         low, high = float(table.threshold[0]), float(table.threshold[-1])
-        if threshold is not None and low <= threshold <= high:
-            marks.append(Span(threshold))
+        line = _threshold_line(evaluator, low, high)
         if low >= 0.0 and high <= 1.0:
             low, high = -0.01, 1.01
         elif low == high:
             low, high = low - 0.5, high + 0.5
         picture = Picture(
             "Metrics by threshold" + (f" of {one_line(name)}" if name else ""),
-            Axis(
-                "Threshold" + ("; dotted: in use" if isinstance(marks[-1], Span) else ""),
-                (low, high),
-            ),
+            Axis("Threshold" + ("; dotted: in use" if line else ""), (low, high)),
             share_axis("Value" + positive_class(source)),
-            tuple(marks),
+            (*marks, *line),
             (6.0, 4.5),
             corner="lower left",
         )
@@ -410,9 +400,8 @@ class SeriesDisplay(Display):
             marks += _series_marks(line, one_line(label), *line_look(number))
             if line and label:
                 marks.append(Support(_edges(line), ()))
-        values = [row.value for line in several.values() for row in line]
         every = [row for line in several.values() for row in line]
-        if not np.isfinite(values).any():
+        if not np.isfinite([row.value for row in every]).any():
             reason = next((row.reason for row in every), "no pane holds an event")
             marks.append(Note(f"{metric} is undefined: {reason}"))
         known = METRICS.get(metric)
@@ -528,7 +517,7 @@ class SlicesDisplay(Display):
             Line(values, places, markers=True, joined=False),
         ]
         if math.isfinite(report.total.value):
-            marks.append(Span(report.total.value, float(bottom), float(top)))
+            marks.append(VerticalLine(report.total.value, float(bottom), float(top)))
         ticks = tuple(
             (float(at), one_line(slice_name(row.slice)))
             for at, row in zip(places, rows, strict=True)

@@ -109,8 +109,8 @@ class Whiskers:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A vertical line over the whole height, and a range beside it where there is one."""
+class VerticalLine:
+    """A line over the whole height, and a range beside it where there is one."""
 
     at: float
     low: float = float("nan")
@@ -118,7 +118,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class Heatmap:
     """A matrix: shade by share, and a text in each cell."""
 
     shares: FloatArray
@@ -144,7 +144,7 @@ class Note:
     text: str
 
 
-Mark: TypeAlias = Line | Area | Band | Bars | Whiskers | Span | Cells | Support | Note
+Mark: TypeAlias = Line | Area | Band | Bars | Whiskers | VerticalLine | Heatmap | Support | Note
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from streameval.plots.picture import (
     Axis,
     Band,
     Bars,
-    Cells,
+    Heatmap,
     Line,
     Note,
     Picture,
-    Span,
     Support,
+    VerticalLine,
     Whiskers,
     one_line,
 )
@@ -42,16 +42,7 @@ _LAST_DAY = 2_932_897 - 1e-6
 
 
 def draw(picture: Picture, ax: Any = None, options: Mapping[str, Any] | None = None) -> Any:
-    """Draw a picture.
-
-    Args:
-        picture: What to draw.
-        ax: Matplotlib axes; those of a new figure by default.
-        options: Arguments of matplotlib for the lines of values.
-
-    Returns:
-        The axes, the artists of the lines of values, and those of bars and of cells.
-    """
+    """Draw into axes or a new figure; the axes, and the artists of lines, bars and cells."""
     if ax is None:
         beside = 2.2 if picture.named() > MANY_NAMES else 0.0
         width, height = picture.size
@@ -66,7 +57,7 @@ def draw(picture: Picture, ax: Any = None, options: Mapping[str, Any] | None = N
     for mark in picture.marks:
         own = dict(options or {}) if id(mark) in values else {}
         drawn = _DRAWN[type(mark)](ax, mark, own)
-        if id(mark) in values or isinstance(mark, (Bars, Cells)):
+        if id(mark) in values or isinstance(mark, (Bars, Heatmap)):
             artists.append(drawn)
     _scale(ax, picture)
     if picture.named():
@@ -93,7 +84,7 @@ def _scale(ax: Any, picture: Picture) -> None:
         if axis.ticks is not None:
             places, texts = zip(*axis.ticks, strict=True) if axis.ticks else ((), ())
             getattr(ax, f"set_{side}ticks")(places, [plain(text) for text in texts])
-    if any(isinstance(mark, Cells) for mark in picture.marks):
+    if any(isinstance(mark, Heatmap) for mark in picture.marks):
         _turn(ax, picture.x)
     if picture.x.time and any(isinstance(mark, Line) for mark in picture.marks):
         locator = matplotlib.dates.AutoDateLocator()  # type: ignore[no-untyped-call]
@@ -156,13 +147,13 @@ def _draw_whiskers(ax: Any, whiskers: Whiskers, options: dict[str, Any]) -> Any:
     return ax.errorbar(whiskers.x, whiskers.y, yerr=ends, **look)
 
 
-def _draw_span(ax: Any, span: Span, options: dict[str, Any]) -> Any:
-    ax.axvline(span.at, color=MUTED, linewidth=1, linestyle=":")
-    if np.isfinite(span.low):
-        ax.axvspan(span.low, span.high, color=MUTED, alpha=0.15, linewidth=0)
+def _draw_vertical_line(ax: Any, line: VerticalLine, options: dict[str, Any]) -> Any:
+    ax.axvline(line.at, color=MUTED, linewidth=1, linestyle=":")
+    if np.isfinite(line.low):
+        ax.axvspan(line.low, line.high, color=MUTED, alpha=0.15, linewidth=0)
 
 
-def _draw_cells(ax: Any, cells: Cells, options: dict[str, Any]) -> Any:
+def _draw_heatmap(ax: Any, cells: Heatmap, options: dict[str, Any]) -> Any:
     image = ax.imshow(cells.shares, cmap="Blues", vmin=0, vmax=1, aspect="equal")
     for row, texts in enumerate(cells.texts):
         for column, text in enumerate(texts):
@@ -213,8 +204,8 @@ _DRAWN: Mapping[type, Callable[[Any, Any, dict[str, Any]], Any]] = {
     Band: _draw_band,
     Bars: _draw_bars,
     Whiskers: _draw_whiskers,
-    Span: _draw_span,
-    Cells: _draw_cells,
+    VerticalLine: _draw_vertical_line,
+    Heatmap: _draw_heatmap,
     Support: _draw_support,
     Note: _draw_note,
 }

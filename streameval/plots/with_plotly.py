@@ -19,12 +19,12 @@ from streameval.plots.picture import (
     Axis,
     Band,
     Bars,
-    Cells,
+    Heatmap,
     Line,
     Note,
     Picture,
-    Span,
     Support,
+    VerticalLine,
     Whiskers,
 )
 
@@ -70,7 +70,7 @@ def draw(picture: Picture) -> Any:
         bargap=0,
         legend=_legend(picture, beside),
     )
-    if picture.square or any(isinstance(mark, Cells) for mark in picture.marks):
+    if picture.square or any(isinstance(mark, Heatmap) for mark in picture.marks):
         figure.update_yaxes(scaleanchor="x", scaleratio=1, constrain="domain")
         figure.update_xaxes(constrain="domain")
     for mark in picture.marks:
@@ -158,16 +158,20 @@ def _faint(color: str, alpha: float) -> str:
 
 
 def _add_area(figure: Any, area: Area) -> None:
+    _add_polygon(figure, _values(area.x), _values(area.y), _faint(area.color, 0.15), area.name)
+
+
+def _add_polygon(figure: Any, x: list[Any], y: list[Any], color: str, name: str = "") -> None:
     figure.add_trace(
         go.Scatter(
-            x=_values(area.x),
-            y=_values(area.y),
+            x=x,
+            y=y,
             fill="toself",
-            fillcolor=_faint(area.color, 0.15),
+            fillcolor=color,
             line={"width": 0},
             mode="lines",
-            name=text(area.name),
-            showlegend=bool(area.name),
+            name=text(name),
+            showlegend=bool(name),
             hoverinfo="skip",
         )
     )
@@ -182,18 +186,7 @@ def _add_band(figure: Any, band: Band) -> None:
         if low is not None and high is not None:
             x += [start, end, end, start, start, None]
             y += [low, low, high, high, low, None]
-    figure.add_trace(
-        go.Scatter(
-            x=x,
-            y=y,
-            fill="toself",
-            fillcolor=_faint(band.color, 0.2),
-            line={"width": 0},
-            mode="lines",
-            showlegend=False,
-            hoverinfo="skip",
-        )
-    )
+    _add_polygon(figure, x, y, _faint(band.color, 0.2))
 
 
 def _add_bars(figure: Any, bars: Bars) -> None:
@@ -237,13 +230,13 @@ def _add_whiskers(figure: Any, whiskers: Whiskers) -> None:
     )
 
 
-def _add_span(figure: Any, span: Span) -> None:
-    if math.isfinite(span.low):
-        figure.add_vrect(x0=span.low, x1=span.high, fillcolor=MUTED, opacity=0.15, line_width=0)
-    figure.add_vline(x=span.at, line={"color": MUTED, "width": 1.5, "dash": "dot"})
+def _add_vertical_line(figure: Any, line: VerticalLine) -> None:
+    if math.isfinite(line.low):
+        figure.add_vrect(x0=line.low, x1=line.high, fillcolor=MUTED, opacity=0.15, line_width=0)
+    figure.add_vline(x=line.at, line={"color": MUTED, "width": 1.5, "dash": "dot"})
 
 
-def _add_cells(figure: Any, cells: Cells) -> None:
+def _add_heatmap(figure: Any, cells: Heatmap) -> None:
     figure.add_trace(
         go.Heatmap(
             z=cells.shares.tolist(),
@@ -305,8 +298,8 @@ _DRAWN: Mapping[type, Callable[[Any, Any], None]] = {
     Band: _add_band,
     Bars: _add_bars,
     Whiskers: _add_whiskers,
-    Span: _add_span,
-    Cells: _add_cells,
+    VerticalLine: _add_vertical_line,
+    Heatmap: _add_heatmap,
     Support: _add_support,
     Note: _add_note,
 }

@@ -420,7 +420,13 @@ def _probabilities(values: Any, field: FieldRequest, source: str) -> Column:
     if _is_list(kind):
         return _of_one_length(values, field, source)
     if types.is_map(kind):
-        return probability_columns([dict(pairs or ()) for pairs in values.to_pylist()])
+        # A null inside becomes nan here too.
+        return probability_columns(
+            [
+                {label: np.nan if share is None else float(share) for label, share in pairs or ()}
+                for pairs in values.to_pylist()
+            ]
+        )
     raise InputError(
         source,
         expected=f"a struct or map label -> probability in column {field.path!r}",

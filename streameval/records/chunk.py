@@ -199,6 +199,17 @@ class RecordError(NamedTuple):
             error.remedy_code,
         )
 
+    def input_error(self, field: str, position: int | None = None) -> InputError:
+        """The error as one of a call, at a position of the caller's arrays."""
+        return InputError(
+            field,
+            expected=self.expected,
+            got=self.got,
+            position=position,
+            remedy=self.remedy,
+            remedy_code=self.remedy_code,
+        )
+
     def at(self, source: str, place: int) -> RecordError:
         """The same with the record's place."""
         return self._replace(source=source, place=place)

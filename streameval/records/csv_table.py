@@ -146,7 +146,7 @@ class TextCells:
         return self._cells[row]
 
     def texts(self) -> list[str]:
-        """All of them."""
+        """The cells of all rows."""
         return self._cells
 
     def distinct(self) -> Collection[str]:
@@ -283,21 +283,10 @@ def _index(table: _CsvRows, path: str, source: str) -> int:
     for other in _DELIMITERS if len(header) == 1 else "":
         if other in header[0]:
             remedy = f"if {shown(other)} is between the fields, declare it with delimiter="
-            raise InputError(
-                source,
-                expected=error.expected,
-                got=error.got,
-                remedy=remedy,
-                remedy_code=f"delimiter {other}",
-            )
+            raise error.of(source, remedy=remedy, remedy_code=f"delimiter {other}")
     if table.named and not error.remedy_code and any(map(_is_number, header)):
-        raise InputError(
-            source,
-            expected=error.expected,
-            got=error.got,
-            remedy="if the first line holds no names, pass header=False and number the columns",
-            remedy_code="header",
-        )
+        remedy = "if the first line holds no names, pass header=False and number the columns"
+        raise error.of(source, remedy=remedy, remedy_code="header")
     raise error
 
 
@@ -485,13 +474,8 @@ class _CsvRows:
         return header
 
     def _no_header(self, error: RecordError) -> InputError:
-        return InputError(
-            self._source,
-            expected="a header line that names the columns" if self.named else "rows",
-            got=error.got,
-            remedy=error.remedy,
-            remedy_code=error.remedy_code,
-        )
+        expected = "a header line that names the columns" if self.named else "rows"
+        return error._replace(expected=expected).input_error(self._source)
 
     def _why(self, error: csv.Error) -> RecordError:
         return _why(error, "a comma" if self._delimiter == "," else shown(self._delimiter))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
@@ -20,9 +19,9 @@ from streameval.evaluator.spellings import explains_keywords
 from streameval.events.values import MAX_WEIGHT, check_same_length, column_array, named_columns
 from streameval.metrics.registry import metric_names
 from streameval.records.arrow import read_table
-from streameval.records.chunk import Chunk, FieldRequest, RecordError
+from streameval.records.chunk import Chunk, FieldRequest
 from streameval.records.csv_table import LabelTypes
-from streameval.records.input_files import check_layout, column_names, find_sources, read_source
+from streameval.records.input_files import check_layout, column_names, find_sources, read_sources
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.layout import FORMATS, Layout, text_layout
 from streameval.records.parts import counted_in_parts, processes
@@ -201,7 +200,8 @@ def evaluate(
                 got=f"an array of shape {block.shape}",
             )
         return _of_files(paths, spec, layout, input_format, label_type, workers)
-    return _counted(*_of_table(data, spec, block))
+    spec, chunks = _of_table(data, spec, block)
+    return _counted(RecordCounter(spec, skip=False), chunks)
 
 
 _COLUMNS = ("y_true", "y_pred", "score", "weight", "time")
@@ -329,9 +329,12 @@ def _spec_of(given: Mapping[str, Any]) -> Spec:
         if not isinstance(column, str) and (column is not None or name == "y_true"):
             raise InputError(name, expected="the name of a column", got=shown(column))
     options["proba"] = checked_proba(given.get("proba"))
-    for name, read in (("labels", _label_tuple), ("task", _task), ("metrics", _metrics)):
-        if options[name] is not None:
-            options[name] = read(options[name])
+    if options["labels"] is not None:
+        options["labels"] = tuple(listed(options["labels"], "labels", "a list of labels"))
+    if options["task"] is not None:
+        _check_one_of("task", options["task"], ("auto", *task_names()))
+    if options["metrics"] is not None:
+        options["metrics"] = tuple(metric_names(options["metrics"]))
     if options.get("window") is not None:
         options["window"] = known_window(options["window"])
     by, bootstrap = given["by"], given.get("bootstrap")
@@ -346,30 +349,16 @@ def _spec_of(given: Mapping[str, Any]) -> Spec:
     )
 
 
-def _label_tuple(labels: Any) -> tuple[Any, ...]:
-    return tuple(listed(labels, "labels", "a list of labels"))
-
-
-def _metrics(metrics: Any) -> tuple[str, ...]:
-    return tuple(metric_names(metrics))
-
-
-def _task(task: Any) -> str:
-    return _one_of("task", task, ("auto", *task_names()))
-
-
-def _counted(
-    spec: Spec, chunks: Iterable[Chunk], in_parts: RecordCounter | None = None
-) -> Evaluator:
+def _counted(counter: RecordCounter, chunks: Iterable[Chunk]) -> Evaluator:
     """The evaluator of all chunks' events; raises InputError at the first bad one."""
-    feed = RecordCounter(spec, skip=False) if in_parts is None else in_parts
     try:
-        for chunk in chunks:
-            feed.add(chunk)
-        result = feed.finish()
+        result = counter.count(chunks)
     except BadRecordError as error:
-        raise _as_input_error(error.record) from None
-    if not feed.rows:
+        record = error.record
+        if record.source == _DATA:
+            raise record.input_error(record.field, record.place) from None
+        raise record.input_error(f"{record.source}:{record.place}: {record.field}") from None
+    if not counter.rows:
         raise InputError(
             _DATA,
             expected="at least one row",
@@ -432,24 +421,21 @@ def _of_files(
     workers: int | None,
 ) -> Evaluator:
     """The evaluator of files' events."""
-    chosen = None if input_format is None else _one_of("input_format", input_format, FORMATS)
-    kind = None if label_type is None else _one_of("label_type", label_type, LABEL_TYPES)
-    sources = find_sources(paths, chosen, layout)  # type: ignore[arg-type]
+    if input_format is not None:
+        _check_one_of("input_format", input_format, FORMATS)
+    if label_type is not None:
+        _check_one_of("label_type", label_type, LABEL_TYPES)
+    sources = find_sources(paths, input_format, layout)  # type: ignore[arg-type]
     check_layout(sources, layout, CALL)
     if spec.proba_pattern is not None:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
-    types = LabelTypes(kind)  # type: ignore[arg-type]
+    types = LabelTypes(label_type)  # type: ignore[arg-type]
     count = processes(workers, spec, sources)
-    feed = counted_in_parts(spec, sources, types, skip=False, workers=count)
-    if feed is not None:
-        return _counted(spec, (), feed)
-    wanted = spec.field_requests()
-
-    def chunks() -> Iterator[Chunk]:
-        for source in sources:
-            yield from read_source(source, wanted, types, sys.stdin.buffer)
-
-    return _counted(spec, chunks())
+    counter = counted_in_parts(spec, sources, types, skip=False, workers=count)
+    if counter is not None:
+        return _counted(counter, ())
+    chunks = read_sources(sources, spec.field_requests(), types)
+    return _counted(RecordCounter(spec, skip=False), chunks)
 
 
 def _wanted(spec: Spec, block: Any) -> list[FieldRequest]:
@@ -506,27 +492,13 @@ def _dimensions(by: Any, max_slices: int) -> Dimensions:
         return Slicer(by, max_slices).dimensions
     except InputError as error:
         field = "by" if error.field == "slices" else error.field
-        raise InputError(field, expected=error.expected, got=error.got) from None
+        raise error.of(field, remedy="") from None
 
 
-def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
+def _check_one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in known:
         expected = ", ".join(map(shown, known[:-1])) + f" or {shown(known[-1])}"
         raise InputError(name, expected=expected, got=shown(value))
-    return value
-
-
-def _as_input_error(record: RecordError) -> InputError:
-    """The error of a row of a table, or of a line of a file."""
-    of_table = record.source == _DATA
-    return InputError(
-        record.field if of_table else f"{record.source}:{record.place}: {record.field}",
-        expected=record.expected,
-        got=record.got,
-        position=record.place if of_table else None,
-        remedy=record.remedy,
-        remedy_code=record.remedy_code,
-    )
 
 
 def from_counts(
@@ -584,8 +556,9 @@ def from_counts(
     >>> ev["roc_auc"], ev.confusion.total
     (0.99975012..., 2004000)
     """
-    for name, column in (("label", label), ("count", count)):
-        if column is None:
+    arguments = {**locals()}
+    for name in ("label", "count"):
+        if arguments[name] is None:
             raise InputError(
                 name, expected="a column", got="none", remedy=f"pass {name}= with each row's"
             )
@@ -596,34 +569,20 @@ def from_counts(
     counts = _counts(count)
     rows, weights = _events_of(counts)
     table: dict[str, Any] = {"count": weights}
-    given = {"label": label, "score": score, "y_pred": y_pred}
-    for name, column in [*given.items(), *(by or {}).items()]:
+    columns = {name: arguments.pop(name) for name in ("label", "score", "y_pred")}
+    for name, column in [*columns.items(), *(by or {}).items()]:
         if name in table:
             raise InputError("by", expected="another name for the slices", got=shown(name))
         if column is not None:
             array = column_array(column, name)
             check_same_length(len(counts), len(array), name)
             table[name] = array[rows]
-    spec = _spec_of(
-        {
-            "y_true": "label",
-            "score": None if score is None else "score",
-            "y_pred": None if y_pred is None else "y_pred",
-            "weight": "count",
-            "task": task,
-            "positive": positive,
-            "labels": labels,
-            "threshold": threshold,
-            "metrics": metrics,
-            "by": None if by is None else tuple(by),
-            "max_slices": max_slices,
-            "max_scores": max_scores,
-            "bins": bins,
-            "undefined": undefined,
-        }
-    )
+    named = {name: name for name in ("score", "y_pred") if name in table}
+    arguments |= {"y_true": "label", "weight": "count", "by": None if by is None else tuple(by)}
+    spec = _spec_of(arguments | named)
+    chunks = read_columns(table, _DATA, spec.field_requests(), BATCH_ROWS)
     try:
-        return _counted(spec, read_columns(table, _DATA, spec.field_requests(), BATCH_ROWS))
+        return _counted(RecordCounter(spec, skip=False), chunks)
     except InputError as error:
         if error.position is None:
             raise

@@ -26,82 +26,22 @@ from streameval.evaluator.options import known_window
 from streameval.evaluator.slices import Slicer
 from streameval.events.time import event_times
 from streameval.events.values import LabelColumn, column_array
-from streameval.records.chunk import FieldRequest
 from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import (
     SLICE,
-    ColumnPattern,
     EventColumns,
     arguments,
     plain_values,
 )
-from streameval.records.input_files import find_sources, read_source
+from streameval.records.input_files import find_sources, read_sources
 from streameval.records.json_records import split_path
 from streameval.records.rules import check_spec
-from streameval.records.spec import KINDS, Proba, Spec
+from streameval.records.spec import Proba, Spec
 from streameval.records.wording import ENGINE
-from streameval.tasks.registry import TASKS, TaskName, likely_task
+from streameval.tasks.registry import TaskName, likely_task
 
 RECORDS = 1 << 16
 """Most records, which are dicts, that are made columns at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableColumns:
-    """The columns of the events."""
-
-    named: Mapping[str, str]
-    proba: str | Mapping[Any, str] | None
-    time: str | None
-    slices: tuple[str, ...]
-
-    @property
-    def paths(self) -> dict[str, str]:
-        """From what each column is, as errors name it, to its name."""
-        found = dict(self.named)
-        if isinstance(self.proba, str):
-            found["proba"] = self.proba
-        elif self.proba is not None:
-            found |= {f"proba[{shown(label)}]": path for label, path in self.proba.items()}
-        if self.time is not None:
-            found["event_time"] = self.time
-        return found | {f"slices[{shown(name)}]": name for name in self.slices}
-
-    def found_in(self, names: Iterable[object]) -> TableColumns:
-        """The same with the columns that a pattern matches; raises InputError for a missing one."""
-        known = list(map(str, names))
-        new = self
-        pattern = ColumnPattern.of(self.proba)
-        if pattern is not None:
-            matching = pattern.matching(known)
-            if not matching:
-                raise no_table_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
-            new = replace(self, proba=matching)
-        for use, path in new.paths.items():
-            if path not in known:
-                raise no_table_column(use, path, known)
-        return new
-
-    def events(self, table: Any, evaluator: Evaluator) -> EventColumns:
-        """The events of a table, in the order of their times where they have some."""
-        own = self.found_in(_names(table))
-        columns: dict[str, Any] = {use: table[path] for use, path in own.named.items()}
-        columns |= {f"{SLICE}{name}": table[name] for name in own.slices}
-        if isinstance(own.proba, str) and len(columns["y_true"]):
-            columns["proba"] = _probabilities(table[own.proba], evaluator.options["labels"])
-        elif isinstance(own.proba, Mapping):
-            columns["proba"] = {label: table[path] for label, path in own.proba.items()}
-        rows = len(columns["y_true"])
-        places = range(rows)
-        if own.time is None or not rows:
-            return EventColumns(columns, places)
-        unit = evaluator.options["time_unit"]
-        columns["time"] = times = event_times(table[own.time], rows, unit, first=True)
-        if (times[1:] >= times[:-1]).all():
-            return EventColumns(columns, places)
-        # The order of rows is not that of arrival. In the order of time no event is late.
-        arrays = {name: _arrays(column, name) for name, column in columns.items()}
-        return EventColumns(arrays, places).select(np.argsort(times, kind="stable"))
 
 
 def _arrays(column: Any, name: str) -> Any:
@@ -176,8 +116,9 @@ def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
 class PartCounter:
     """How parts are counted; sent to the engine's tasks."""
 
-    columns: TableColumns
+    spec: Spec
     empty: bytes
+    """The state of an evaluator without events."""
 
     @classmethod
     def of(
@@ -215,6 +156,7 @@ class PartCounter:
             weight=weight,
             unit=unit or getattr(options.get("bootstrap"), "unit", None),
             time=time,
+            time_unit=options.get("time_unit"),
             task=task or likely_task(score is not None or {"positive", "threshold"} & set(options)),
             window=None if window is None else known_window(window),
             slices=Slicer(by, 1).dimensions,
@@ -232,12 +174,11 @@ class PartCounter:
                 remedy="leave out temporal= and kappa_temporal",
             )
         if proba is not None and not isinstance(proba, (str, Mapping)):
-            proba = _in_order(proba, evaluator.options["labels"])
-        named = {name: path for name, path in spec.fields.items() if name != "time"}
-        columns = TableColumns(named, proba, time, spec.slice_fields)
-        for use, path in columns.paths.items():
+            spec = replace(spec, proba=_in_order(proba, evaluator.options["labels"]))
+        counter = cls(spec, evaluator.to_bytes())
+        for use, path in counter.paths.items():
             check_name(path, use)
-        return cls(columns, evaluator.to_bytes())
+        return counter
 
     @classmethod
     def of_call(cls, given: Mapping[str, Any], **changed: Any) -> Self:
@@ -251,6 +192,57 @@ class PartCounter:
     def evaluator(self) -> Evaluator:
         """A new evaluator without events."""
         return from_bytes(self.empty)
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """From each argument of an evaluator, as errors name it, to the column of its values."""
+        proba = self.spec.proba if isinstance(self.spec.proba, Mapping) else {}
+        of_labels = {f"proba[{shown(label)}]": path for label, path in proba.items()}
+        return self.spec.paths | of_labels
+
+    def with_columns(self, names: Iterable[object]) -> Self:
+        """The counter with the columns that a pattern of probabilities matches."""
+        pattern = self.spec.proba_pattern
+        if pattern is None:
+            return self
+        known = list(map(str, names))
+        matching = pattern.matching(known)
+        if not matching:
+            raise no_table_column("proba", f"{pattern.prefix}…{pattern.suffix}", known)
+        return replace(self, spec=replace(self.spec, proba=matching))
+
+    def columns_in(self, names: Iterable[object]) -> list[str]:
+        """The columns to read of a table, each once; raises InputError for a missing one."""
+        known = list(map(str, names))
+        paths = self.with_columns(known).paths
+        for use, path in paths.items():
+            if path not in known:
+                raise no_table_column(use, path, known)
+        return list(dict.fromkeys(paths.values()))
+
+    def _events(self, table: Any, evaluator: Evaluator) -> EventColumns:
+        """The events of a table, in the order of their times where they have some."""
+        names = list(_names(table))
+        self.columns_in(names)
+        spec = self.with_columns(names).spec
+        columns: dict[str, Any] = {
+            use: table[path] for use, path in spec.fields.items() if use != "time"
+        }
+        columns |= {f"{SLICE}{name}": table[name] for name in spec.slice_fields}
+        rows = len(columns["y_true"])
+        if isinstance(spec.proba, str) and rows:
+            columns["proba"] = _probabilities(table[spec.proba], evaluator.options["labels"])
+        elif isinstance(spec.proba, Mapping):
+            columns["proba"] = {label: table[path] for label, path in spec.proba.items()}
+        events = EventColumns(columns, range(rows))
+        if spec.time is None or not rows:
+            return events
+        columns["time"] = times = event_times(table[spec.time], rows, spec.time_unit, first=True)
+        if (times[1:] >= times[:-1]).all():
+            return events
+        # The order of rows is not that of arrival. In the order of time no event is late.
+        arrays = {name: _arrays(column, name) for name, column in columns.items()}
+        return EventColumns(arrays, events.places).select(np.argsort(times, kind="stable"))
 
     def count(self, evaluator: Evaluator, part: Any, where: str = "") -> None:
         """Count a part: a table, the path of a file, or an iterable of records."""
@@ -275,7 +267,7 @@ class PartCounter:
         """Count a table, or no row of it if it raises; errors have the number of its row."""
         places: Any = range(sys.maxsize)
         try:
-            events = self.columns.events(table, evaluator)
+            events = self._events(table, evaluator)
             places = events.places
             if events.rows:
                 given = arguments(events.columns, probabilities=evaluator.takes_probabilities)
@@ -286,16 +278,10 @@ class PartCounter:
 
     def located(self, error: InputError, where: str, row: str) -> InputError:
         """An error of a table's columns, with their names and the place of the row."""
-        paths = self.columns.paths
+        paths = self.paths
         path = paths.get(error.field) or paths.get(error.field.partition("[")[0])
         place = ", ".join(filter(None, ("" if path is None else f"column {path!r}", where, row)))
-        return InputError(
-            f"{error.field} ({place})" if place else error.field,
-            expected=error.expected,
-            got=error.got,
-            remedy=error.remedy,
-            remedy_code=error.remedy_code,
-        )
+        return error.of(f"{error.field} ({place})" if place else error.field)
 
     def _tables(self, part: Any, where: str) -> Iterator[Any]:
         if isinstance(part, (str, os.PathLike)):
@@ -327,52 +313,37 @@ class PartCounter:
                     got=f"{shown(record)} of type {type(record).__name__}",
                 )
         first = records[0]
-        paths = {*self.columns.paths.values()}
+        paths, slices = {*self.paths.values()}, self.spec.slice_fields
         nested = {path: split_path(path) for path in paths if path not in first and "." in path}
         columns: dict[str, list[Any]] = {}
         # All keys of the first record, for a prefix and for the names of an error.
-        for name in {**dict.fromkeys(map(str, first)), **dict.fromkeys(self.columns.slices)}:
+        for name in {**dict.fromkeys(map(str, first)), **dict.fromkeys(slices)}:
             columns[name] = [record.get(name) for record in records]
         for path, names in nested.items():
             values = [_inner(record, names) for record in records]
-            if values[0] is not None or path in self.columns.slices:
+            if values[0] is not None or path in slices:
                 columns[path] = values
         return columns
 
     def _file(self, path: str) -> Iterator[dict[str, Any]]:
         """The tables of a file that the command line reads; a bad record raises InputError."""
-        if ColumnPattern.of(self.columns.proba) is not None:
+        if self.spec.proba_pattern is not None:
             raise InputError(
                 "proba",
                 expected="a field, or a mapping from labels to fields, for files",
-                got=shown(self.columns.proba),
+                got=shown(self.spec.proba),
             )
-        wanted: dict[str, FieldRequest] = {}
-        unit = self.evaluator().options["time_unit"]
-        held = TASKS[self.evaluator().task].fields
-        for use, field in self.columns.paths.items():
-            kind = held.get(use) or KINDS.get(use, "slice")
-            if use.startswith("proba["):
-                kind = "number"
-            elif use == "event_time":
-                kind = "time"
-            used = unit if kind == "time" else None
-            wanted.setdefault(field, FieldRequest(field, kind, unit=used))
-        for source in find_sources([path]):
-            for chunk in read_source(
-                source, [*wanted.values()], LabelTypes(None), sys.stdin.buffer
-            ):
-                for bad in chunk.bad.first:
-                    raise InputError(
-                        f"{bad.source}:{bad.place}: {bad.field}",
-                        expected=bad.expected,
-                        got=bad.got,
-                        remedy=bad.remedy,
-                    )
-                yield {
-                    name: plain_values(column) if isinstance(column, LabelColumn) else column
-                    for name, column in chunk.events.columns.items()
-                }
+        # A list of probabilities has no labels in a table.
+        wanted = [replace(one, shares=None) for one in self.spec.field_requests()]
+        for chunk in read_sources(find_sources([path]), wanted, LabelTypes()):
+            for bad in chunk.bad.first:
+                raise bad.input_error(f"{bad.source}:{bad.place}: {bad.field}")
+            columns = chunk.events.columns
+            yield {one.path: _as_table_column(columns[one.column]) for one in wanted}
+
+
+def _as_table_column(column: Any) -> Any:
+    return plain_values(column) if isinstance(column, LabelColumn) else column
 
 
 def _rows(table: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -256,6 +257,17 @@ def read_source(
                 chunk = _with_path(chunk, of_path, fields, label_types, source)
             yield chunk
             progress(file.tell() if sized else 0)
+
+
+def read_sources(
+    sources: Iterable[InputFile],
+    fields: Sequence[FieldRequest],
+    label_types: LabelTypes,
+    progress: Callable[[InputFile], Callable[[int], None]] = lambda source: lambda position: None,
+) -> Iterator[Chunk]:
+    """The chunks of files, one file after another; ``-`` is the standard input."""
+    for source in sources:
+        yield from read_source(source, fields, label_types, sys.stdin.buffer, progress(source))
 
 
 def _of_path(source: InputFile, fields: Sequence[FieldRequest]) -> dict[str, str]:

@@ -73,7 +73,7 @@ def jsonl_fields(stream: Readable, source: str) -> list[str]:
         for line in filter(bytes.strip, block.data.split(b"\n")):
             record = read_object(line)
             if isinstance(record, RecordError):
-                raise InputError(source, expected=record.expected, got=record.got)
+                raise record._replace(remedy="", remedy_code="").input_error(source)
             return list(record)
     raise InputError(source, expected="records, for the names of their fields", got="none")
 

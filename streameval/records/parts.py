@@ -115,7 +115,7 @@ def counted_in_parts(
     workers: int,
     advance: Callable[[int], None] = lambda count: None,
 ) -> RecordCounter | None:
-    """The feed of all records, counted by several processes; None where one has to."""
+    """The counter of all records, counted by several processes; None where one has to."""
     if workers < 2:
         return None
     try:
@@ -154,12 +154,12 @@ def _tasks(sources: Sequence[InputFile], workers: int) -> list[list[Piece]]:
     return [task for task in tasks if task]
 
 
-def _count(feed: RecordCounter, types: LabelTypes, task: Sequence[Piece]) -> None:
+def _count(counter: RecordCounter, types: LabelTypes, task: Sequence[Piece]) -> None:
     """Add the records of a task; raises what stops the run."""
-    wanted = feed.request.field_requests()
+    wanted = counter.spec.field_requests()
     for source, span in task:
         for chunk in read_source(source, wanted, types, BytesIO(), span=span):
-            feed.add(chunk)
+            counter.add(chunk)
 
 
 def _bytes_of(task: Sequence[Piece]) -> int:
@@ -179,7 +179,7 @@ class _Run:
         skip: bool,
         advance: Callable[[int], None],
     ) -> None:
-        self._feed = RecordCounter(spec, skip=skip)
+        self._counter = RecordCounter(spec, skip=skip)
         self._spec = spec
         self._types = deepcopy(types)  # the caller's may be needed again
         self._tasks = tasks
@@ -192,19 +192,19 @@ class _Run:
 
     def count(self, others: Sequence[_Other]) -> RecordCounter | None:
         """Count all tasks here and in the other processes; None where one has to count them."""
-        while self._feed.evaluator is None and (task := self._next()):
+        while self._counter.evaluator is None and (task := self._next()):
             self._count_here(task)
-            self._feed.flush()
+            self._counter.flush()
         if not self._can_be_shared():
             return None
-        start = pickle.dumps((self._feed, self._types), pickle.HIGHEST_PROTOCOL)
+        start = pickle.dumps((self._counter, self._types), pickle.HIGHEST_PROTOCOL)
         threads = [threading.Thread(target=self._count_there, args=(one, start)) for one in others]
         for thread in threads:
             thread.start()
         try:
             while task := self._next():
                 self._count_here(task)
-            self._feed.flush()
+            self._counter.flush()
         except BaseException:
             self._failed = True  # the others take no further task
             raise
@@ -229,7 +229,7 @@ class _Run:
             self._advance(_bytes_of(task))
 
     def _count_here(self, task: Sequence[Piece]) -> None:
-        _count(self._feed, self._types, task)
+        _count(self._counter, self._types, task)
         self._note(task)
 
     def _count_there(self, other: _Other, start: bytes) -> None:
@@ -261,18 +261,18 @@ class _Run:
 
     def _has_whole_weights(self) -> bool:
         # Sums of other weights depend on the order of the merges.
-        evaluator = self._feed.evaluator
+        evaluator = self._counter.evaluator
         return isinstance(evaluator, Evaluator) and evaluator.has_whole_weights
 
     def _whole(self) -> RecordCounter | None:
-        """The feed of all parts; None where one process might have counted otherwise."""
-        feed, spec = self._feed, self._spec
-        evaluator = feed.evaluator
+        """The counter of all parts; None where one process might have counted otherwise."""
+        counter, spec = self._counter, self._spec
+        evaluator = counter.evaluator
         assert isinstance(evaluator, Evaluator)
         before = evaluator.labels
         while self._parts:
-            feed.add_part(self._parts.pop())
-        bad = feed.bad
+            counter.add_part(self._parts.pop())
+        bad = counter.bad
         bad.first = self._in_files(bad.first)
         labels = evaluator.labels
         surprising = (
@@ -285,7 +285,7 @@ class _Run:
             bad.count and spec.binary and spec.positive is None and spec.labels is None,
             spec.proba is not None and labels != before,
         )
-        return None if any(surprising) else feed
+        return None if any(surprising) else counter
 
     def _in_files(self, records: Sequence[RecordError]) -> list[RecordError]:
         """The first of the records, in order, with the lines of their files."""
@@ -358,8 +358,9 @@ def _started(count: int) -> Iterator[list[_Other]]:
 
 def serve() -> None:
     """Count tasks of another process: they are read from the standard input, results written."""
-    # First a feed and the types of labels are read, then tasks, each answered by None, then None,
-    # answered by the feed of all tasks. At an error the process ends: one process raises it again.
+    # First a counter and the types of labels are read, then tasks, each answered by None; then
+    # None, answered by the counter of all tasks. An error ends the process, and one process
+    # raises it again.
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is no result
     with suppress(EOFError, BrokenPipeError):  # the other process has ended
@@ -370,12 +371,12 @@ def answer(tasks: BinaryIO, results: BinaryIO) -> None:
     """As :func:`serve`, of other streams."""
     # Pickles are those of the process that started this one.
     whole, types = pickle.load(tasks)
-    feed = whole.part()
+    counter = whole.part()
     del whole
     while (task := pickle.load(tasks)) is not None:
-        _count(feed, types, task)
+        _count(counter, types, task)
         pickle.dump(None, results)
         results.flush()
-    feed.flush()
-    pickle.dump(feed, results, pickle.HIGHEST_PROTOCOL)
+    counter.flush()
+    pickle.dump(counter, results, pickle.HIGHEST_PROTOCOL)
     results.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -48,19 +48,20 @@ class BadRecordError(StreamevalError):
 class RecordCounter:
     """Counts the records of chunks with one evaluator; skips bad ones, or raises BadRecordError."""
 
-    def __init__(self, request: Spec, *, skip: bool) -> None:
-        self.request = request
+    def __init__(self, spec: Spec, *, skip: bool) -> None:
+        self.spec = spec
         self._skip = skip
         self._chunks: list[Chunk] = []
         self._pending = 0
-        self._pairs = request.proba_pairs
-        self._evaluator: Evaluator | Comparison | None = None
+        self._pairs = spec.proba_pairs
+        self.evaluator: Evaluator | Comparison | None = None
+        """Counts the records; None before the first."""
         self._read_label: Any = None
         self._sample: Any = None
-        compared = request.predicted and request.labels is None
-        compared = compared and request.task_fields["y_true"] == "label"
+        compared = spec.predicted and spec.labels is None
+        compared = compared and spec.task_fields["y_true"] == "label"
         self._apart: tuple[set[Any], set[Any]] | None = (set(), set()) if compared else None
-        self.slices_without_value = list(request.slice_fields)
+        self.slices_without_value = list(spec.slice_fields)
         """Slice fields without a value in any record so far."""
         self.rows = 0
         self.bad = BadRecords()
@@ -76,44 +77,45 @@ class RecordCounter:
         if full or (chunk.bad.count and not self._skip):
             self.flush()
 
+    def count(self, chunks: Iterable[Chunk]) -> Evaluator | Comparison:
+        """Count the records of chunks and finish; the evaluator of all records."""
+        for chunk in chunks:
+            self.add(chunk)
+        return self.finish()
+
     def finish(self) -> Evaluator | Comparison:
         """Count the rest; the evaluator of all records."""
         self.flush()
         self._check_overlap()
-        if self._evaluator is None:
-            self._evaluator = _open_evaluator(self.request, None)
-        return self._evaluator
-
-    @property
-    def evaluator(self) -> Evaluator | Comparison | None:
-        """What counts the records; None before the first."""
-        return self._evaluator
+        if self.evaluator is None:
+            self.evaluator = _open_evaluator(self.spec, None)
+        return self.evaluator
 
     def __getstate__(self) -> dict[str, Any]:
         # To another process of this call: plain arrays, without the checksums of a file.
-        counted = self._evaluator and (type(self._evaluator), self._evaluator.to_state())
-        return {**vars(self), "_read_label": None, "_evaluator": counted}
+        counted = self.evaluator and (type(self.evaluator), self.evaluator.to_state())
+        return {**vars(self), "_read_label": None, "evaluator": counted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if self._evaluator is not None:
-            kind, data = state["_evaluator"]
-            self._evaluator = kind.from_state(data)
+        if self.evaluator is not None:
+            kind, data = state["evaluator"]
+            self.evaluator = kind.from_state(data)
         self._know_label(self._sample)
 
     def part(self) -> RecordCounter:
         """A counter of other records of the stream, for :meth:`add_part`, with the same labels."""
-        assert isinstance(self._evaluator, Evaluator)
-        new = RecordCounter(self.request, skip=self._skip)
-        new._evaluator = self._evaluator.delta()
+        assert isinstance(self.evaluator, Evaluator)
+        new = RecordCounter(self.spec, skip=self._skip)
+        new.evaluator = self.evaluator.delta()
         new._know_label(self._sample)
         return new
 
     def add_part(self, part: RecordCounter) -> None:
         """Add the records that a part has counted; bad ones of several parts are in no order."""
-        assert isinstance(self._evaluator, Evaluator)
-        assert isinstance(part._evaluator, Evaluator)
-        self._evaluator.add_events(part._evaluator)
+        assert isinstance(self.evaluator, Evaluator)
+        assert isinstance(part.evaluator, Evaluator)
+        self.evaluator.add_events(part.evaluator)
         self.rows += part.rows
         self.bad.count_only(part.bad.reasons)
         self.bad.first += part.bad.first
@@ -138,13 +140,13 @@ class RecordCounter:
             found += [(number, record) for record in chunk.bad.first]
         self._chunks, self._pending = [], 0  # joined: not kept twice
         if events.rows:
-            found += self._count(events, sources, ends)
+            found += self._count_batch(events, sources, ends)
         found.sort(key=lambda pair: (pair[0], pair[1].place))
         self.bad.first.extend(record for _, record in found[: KEPT - len(self.bad.first)])
         if self.bad.first and not self._skip:
             raise BadRecordError(self.bad.first[0])
 
-    def _count(
+    def _count_batch(
         self, events: EventColumns, sources: list[str], ends: list[int]
     ) -> list[tuple[int, RecordError]]:
         """Count a batch; the first ten records that are rejected, and their chunks' numbers."""
@@ -155,13 +157,13 @@ class RecordCounter:
             for path in self.slices_without_value
             if all(map(is_missing, distinct_values(columns[f"{SLICE}{path}"])))
         ]
-        if self._evaluator is None:
+        if self.evaluator is None:
             self._open(columns)
-        assert self._evaluator is not None
+        assert self.evaluator is not None
         rejected: list[tuple[int, RecordError]] = []
         named = EventColumns(self._named(columns), events.places).canonical()
         self.rows += events.rows
-        for row, error in count_events(self._evaluator, named):
+        for row, error in count_events(self.evaluator, named):
             number = bisect_right(ends, row)
             record = RecordError.of(error, self._path_of(error.field))
             record = record.at(sources[number], int(events.places[row]))
@@ -192,11 +194,10 @@ class RecordCounter:
             return
         true, predicted = (sorted(labels, key=str)[:3] for labels in self._apart)
         fractions = all(isinstance(one, str) and is_fraction(one) for one in predicted)
-        wording = self.request.wording
+        wording = self.spec.wording
         raise InputError(
             wording.where("y_pred"),
-            expected=f"some of the labels in {self.request.y_true!r}: "
-            + ", ".join(map(shown, true)),
+            expected=f"some of the labels in {self.spec.y_true!r}: " + ", ".join(map(shown, true)),
             got=", ".join(map(shown, predicted)),
             remedy=f"a fraction is a score: name its field with {wording.option('score')}, and the "
             f"positive label with {wording.option('positive')}"
@@ -206,10 +207,10 @@ class RecordCounter:
         )
 
     def _open(self, columns: dict[str, Column]) -> None:
-        if self.request.time is not None:
-            _check_time_unit(self.request, columns["time"])
+        if self.spec.time is not None:
+            _check_time_unit(self.spec, columns["time"])
         first = columns["y_true"]
-        self._evaluator = _open_evaluator(self.request, first)
+        self.evaluator = _open_evaluator(self.spec, first)
         self._know_label(_first(first))
 
     def _know_label(self, sample: object) -> None:
@@ -229,13 +230,13 @@ class RecordCounter:
                 for n, (text, _) in enumerate(self._pairs)
             }
             named["proba"] = shares
-            request = self.request
-            if request.binary:
-                assert isinstance(self._evaluator, Evaluator)
-                positive = self._evaluator.labels[1]
+            spec = self.spec
+            if spec.binary:
+                assert isinstance(self.evaluator, Evaluator)
+                positive = self.evaluator.labels[1]
                 if positive not in shares:
                     raise InputError(
-                        request.wording.where("proba"),
+                        spec.wording.where("proba"),
                         expected=f"a column for the positive label {shown(positive)}",
                         got=", ".join(map(shown, shares)),
                     )
@@ -265,24 +266,24 @@ class RecordCounter:
     @property
     def _list_labels(self) -> Sequence[Any]:
         """The labels of a list of probabilities, in their order."""
-        assert self._evaluator is not None
-        given = self.request.labels
-        return self._evaluator.labels if given is None else given
+        assert self.evaluator is not None
+        given = self.spec.labels
+        return self.evaluator.labels if given is None else given
 
     def _labelled(self, block: Any) -> Column:
         """A block of probabilities under the labels, whose order its columns have."""
-        request = self.request
+        spec = self.spec
         labels = self._list_labels
-        if request.labels is None and not request.binary:
+        if spec.labels is None and not spec.binary:
             raise InputError(
-                request.wording.where("proba"),
-                expected=f"{request.wording.option('labels')} with the labels of its columns",
+                spec.wording.where("proba"),
+                expected=f"{spec.wording.option('labels')} with the labels of its columns",
                 got=f"{block.shape[1]} probabilities without labels",
-                remedy=f"add {request.wording.option('labels', '[LABEL, ...]')}, in their order",
+                remedy=f"add {spec.wording.option('labels', '[LABEL, ...]')}, in their order",
             )
         if block.shape[1] != len(labels):
             raise InputError(
-                request.wording.where("proba"),
+                spec.wording.where("proba"),
                 expected=f"{len(labels)} probabilities, of {', '.join(map(shown, labels[:8]))}",
                 got=f"{block.shape[1]}",
             )
@@ -299,27 +300,16 @@ class RecordCounter:
             return self._read_label(text)
         except InputError as error:
             raise InputError(
-                self.request.wording.where("proba"),
+                self.spec.wording.where("proba"),
                 expected="labels that are numbers, as the true labels are",
                 got=error.got,
             ) from None
 
     def _path_of(self, argument: str) -> str:
         """The path of the field that an argument of the evaluator was read from."""
-        request = self.request
-        paths = {
-            **request.fields,
-            "event_time": request.time,
-            "proba": request.proba if isinstance(request.proba, str) and not self._pairs else None,
-            **{f"slices[{path!r}]": path for path in request.slice_fields},
-            **{
-                f"{name}[{model!r}]": path
-                for model, fields in request.models.items()
-                for name, path in fields.items()
-            },
-        }
+        paths = self.spec.paths
         name, bracket, key = argument.partition("[")  # proba['cat']
-        return paths.get(argument) or (paths.get(name) or name) + bracket + key
+        return paths.get(argument) or paths.get(name, name) + bracket + key
 
 
 def _of_one_batch(one: EventColumns, other: EventColumns) -> bool:
@@ -363,42 +353,42 @@ def _label_reader(sample: object) -> Callable[[Any], Label]:
     return number
 
 
-def _check_time_unit(request: Spec, times: Any) -> None:
+def _check_time_unit(spec: Spec, times: Any) -> None:
     """Reject a unit of times by which half of the first records are in early 1970."""
-    if request.time_unit is None:
+    if spec.time_unit is None:
         return
     middle = len(times) // 2
     moment = int(np.partition(times.view(np.int64), middle)[middle])
-    remedy = unit_remedy(moment * 1_000 // NANOSECONDS[request.time_unit], request.time_unit)
+    remedy = unit_remedy(moment * 1_000 // NANOSECONDS[spec.time_unit], spec.time_unit)
     if remedy:
         raise InputError(
-            request.wording.where("time_unit"),
-            expected=f"the unit of the times in {request.time!r}",
-            got=f"{request.time_unit}, by which a typical one is {iso_time(moment)}",
+            spec.wording.where("time_unit"),
+            expected=f"the unit of the times in {spec.time!r}",
+            got=f"{spec.time_unit}, by which a typical one is {iso_time(moment)}",
             remedy=remedy,
         )
 
 
-def _open_evaluator(request: Spec, first: Column | None) -> Evaluator | Comparison:
-    """The evaluator for a request and the first true labels; a comparison if it names models."""
-    options = request.arguments
-    if request.labels is not None:
-        options["labels"] = _labels(request.labels, first, request)
-    if request.binary:
-        options["positive"] = positive = _positive(request, first)
-        if request.negative is not None:
-            options["labels"] = [*_labels((request.negative,), first, request), positive]
-    if request.models:
-        return Comparison(list(request.models), request.kind, **options)
-    return Evaluator(request.kind, **options)
+def _open_evaluator(spec: Spec, first: Column | None) -> Evaluator | Comparison:
+    """The evaluator for a spec and the first true labels; a comparison if it names models."""
+    options = spec.arguments
+    if spec.labels is not None:
+        options["labels"] = _labels(spec.labels, first, spec)
+    if spec.binary:
+        options["positive"] = positive = _positive(spec, first)
+        if spec.negative is not None:
+            options["labels"] = [*_labels((spec.negative,), first, spec), positive]
+    if spec.models:
+        return Comparison(list(spec.models), spec.kind, **options)
+    return Evaluator(spec.kind, **options)
 
 
-def _labels(texts: tuple[Any, ...], first: Column | None, request: Spec) -> list[Label]:
+def _labels(texts: tuple[Any, ...], first: Column | None, spec: Spec) -> list[Label]:
     """The labels of ``labels`` or ``positive``, of the records' type."""
-    name = "labels" if texts is request.labels else "positive"
-    if texts == (request.negative,):
+    name = "labels" if texts is spec.labels else "positive"
+    if texts == (spec.negative,):
         name = "negative"
-    option = request.wording.where(name)
+    option = spec.wording.where(name)
     if first is None:
         # No record has a label: numbers are assumed to be of 0 and 1.
         sample: Any = "" if likely_type(map(str, texts)) == "str" else 0
@@ -416,16 +406,16 @@ def _labels(texts: tuple[Any, ...], first: Column | None, request: Spec) -> list
     return labels
 
 
-def _positive(request: Spec, first: Column | None) -> Label:
-    if request.positive is not None:
-        return _labels((request.positive,), first, request)[0]
-    if request.labels is not None:
-        labels = _labels(request.labels, first, request)
+def _positive(spec: Spec, first: Column | None) -> Label:
+    if spec.positive is not None:
+        return _labels((spec.positive,), first, spec)[0]
+    if spec.labels is not None:
+        labels = _labels(spec.labels, first, spec)
     elif first is not None:
         labels = sorted(set(distinct_values(first)), key=lambda label: (str(type(label)), label))
         labels = [label for label in labels if not is_missing(label)]
-        if request.negative is not None:
-            (negative,) = _labels((request.negative,), first, request)
+        if spec.negative is not None:
+            (negative,) = _labels((spec.negative,), first, spec)
             others = [label for label in labels if label != negative]
             if len(others) == 1:
                 return others[0]
@@ -439,10 +429,10 @@ def _positive(request: Spec, first: Column | None) -> Label:
     listed = ", ".join(shown(label) for label in labels[:_LISTED])
     more = f" and {len(labels) - _LISTED} more" if len(labels) > _LISTED else ""
     raise InputError(
-        request.wording.where("positive"),
+        spec.wording.where("positive"),
         expected="the label that counts as positive",
-        got=f"nothing; the labels of {request.y_true!r} are {listed}{more}",
-        remedy=f"give {request.wording.option('positive', 'LABEL')}",
+        got=f"nothing; the labels of {spec.y_true!r} are {listed}{more}",
+        remedy=f"give {spec.wording.option('positive', 'LABEL')}",
     )
 
 

@@ -88,6 +88,20 @@ class Spec:
         return named
 
     @property
+    def paths(self) -> dict[str, str]:
+        """From each argument of an evaluator, as errors name it, to the path of its field."""
+        given = {name: getattr(self, name) for name in KINDS if name != "time"}
+        given["event_time"] = self.time
+        if isinstance(self.proba, str) and not self.proba_pairs:
+            given["proba"] = self.proba
+        else:
+            del given["proba"]
+        for model, fields in self.models.items():
+            given |= {f"{name}[{model!r}]": path for name, path in fields.items()}
+        given |= {f"slices[{shown(path)}]": path for path in self.slice_fields}
+        return {argument: path for argument, path in given.items() if path is not None}
+
+    @property
     def predicted(self) -> list[str]:
         """The paths of the predicted labels."""
         return [path for name, path in self.fields.items() if name.partition(":")[0] == "y_pred"]

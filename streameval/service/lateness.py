@@ -19,11 +19,6 @@ class LateShare:
 
     A partition whose last 20 records, at least, were all late counts as 1 at once: it fell behind
     as a whole. It does so until one of its records is in time, or 1,000 others were read.
-
-    >>> late = LateShare()
-    >>> late.add(100, 80)
-    >>> late.value, late.is_most
-    (0.8, True)
     """
 
     __slots__ = ("_behind", "_late", "_read", "_records")
@@ -36,7 +31,7 @@ class LateShare:
         """Late records since the last one in time, by partition, and all read up to these."""
 
     def add(self, records: int, late: int, partition: str = "") -> None:
-        """Count records of a partition, and those of them that are late."""
+        """Add the number of records of a partition, and of the late ones among them."""
         if not records:
             return
         self._read += records
@@ -64,11 +59,7 @@ class LateShare:
 
 
 class LateLog:
-    """Logs each stage of which most records begin, or cease, to be late, once for each change.
-
-    Args:
-        of: What the stages belong to, where there are several of a name.
-    """
+    """Logs each stage of which most records begin, or cease, to be late, once for each change."""
 
     __slots__ = ("_is_late", "_of")
 

@@ -1,4 +1,4 @@
-"""Whether the loop of a process makes steps: what a liveness probe has to know."""
+"""The progress of a process's loop, for liveness probes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,7 @@ from collections.abc import Callable
 
 
 class Progress:
-    """The time of the last step of a loop; one thread makes steps, others read.
-
-    Before its first step a loop restores what a store holds, which may take long.
-
-    Args:
-        clock: Seconds; it never goes backwards.
-
-    >>> progress = Progress(iter([10.0, 12.5]).__next__)
-    >>> progress.restored
-    False
-    >>> progress.step()
-    >>> progress.restored, progress.idle_seconds
-    (True, 2.5)
-    """
+    """The time of the last step of a loop; one thread makes steps, others read."""
 
     __slots__ = ("_clock", "_last")
 
@@ -34,7 +21,7 @@ class Progress:
 
     @property
     def restored(self) -> bool:
-        """Whether the loop has begun."""
+        """Whether the loop has begun; before, it restores the store, which may take long."""
         return self._last is not None
 
     @property

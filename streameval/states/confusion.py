@@ -43,7 +43,7 @@ from streameval.states.fields import (
     never_counted,
     removable_weight,
 )
-from streameval.tables import html_table, text_table
+from streameval.tables import Table
 
 MAX_MATRIX_CELLS = 10**8
 """Largest full matrix that is made: 800 MB."""
@@ -635,12 +635,12 @@ class ConfusionCounts:
 
     def __str__(self) -> str:
         header, rows, more = self._rows()
-        table = text_table(header, rows, right=frozenset(header[1:]))
+        table = Table(header, rows, right=frozenset(header[1:])).to_text()
         return f"{table}\n{more}" if more else table
 
     def _repr_html_(self) -> str:
         header, rows, more = self._rows()
-        return html_table(header, rows) + (f"<p>{more}</p>" if more else "")
+        return Table(header, rows).to_html() + (f"<p>{more}</p>" if more else "")
 
     def _check(self) -> None:
         """Assert every invariant."""

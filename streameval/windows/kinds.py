@@ -60,7 +60,7 @@ def parse_window(text: str, field: str = "window") -> WindowSpec:
         remedy = error.remedy
         if error.remedy_code == "duration":
             remedy = f"write it as in {text.strip()!r}: 90s, 5m, 1h, 7d or 52w"
-        raise InputError(field, expected=error.expected, got=error.got, remedy=remedy) from None
+        raise error.of(field, remedy=remedy, remedy_code="") from None
     *others, last = window_forms()
     raise InputError(field, expected=f"{', '.join(others)} or {last}", got=shown(text))
 

@@ -38,8 +38,8 @@ from streameval.service.config.settings import (
 from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.server import Server
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import Checkpoint
-from streameval.service.snapshot_builder import SnapshotBuilder
+from streameval.service.publish.builder import SnapshotBuilder
+from streameval.service.publish.snapshot import Checkpoint
 from streameval.service.store.valid_from import ValidFrom
 from tests.support import published_sample
 from tests.support.chromium import ARGUMENTS, MISSING, find_chromium

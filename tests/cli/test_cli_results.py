@@ -16,8 +16,8 @@ from sklearn.metrics import classification_report, confusion_matrix, fbeta_score
 
 import streameval as se
 from streameval.cli import options, output
-from streameval.evaluator.reports import text_table
 from streameval.plots import DISPLAYS
+from streameval.tables import Table
 from tests.cli.test_cli_evaluate import binary_events, write_jsonl
 from tests.support.command_runs import Command
 
@@ -388,7 +388,7 @@ def test_tables_fit_the_terminal_and_numbers_are_whole(
 def test_words_wrap_and_numbers_do_not() -> None:
     rows = [["expected_calibration_error", "0.1234567891", "undefined without events"]]
     for width in range(24, 60):
-        text = text_table(["metric", "value", "reason"], rows, width=width)
+        text = Table(["metric", "value", "reason"], rows).to_text(width)
         assert max(map(len, text.splitlines())) <= width
         assert "0.1234567891" in text
         assert "expected_" in text

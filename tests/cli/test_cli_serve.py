@@ -16,9 +16,9 @@ import pytest
 from streameval.cli.logs import LogFormat, log_to_stderr
 from streameval.errors import ConfigError
 from streameval.service.config.load import load_settings
-from streameval.service.follow import Follower, serve_store
-from streameval.service.service import run_service
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.service import run_service
+from streameval.service.run.store_reader import StoreReader, serve_store
 from streameval.service.store.kept_settings import SETTINGS, kept_settings
 from streameval.service.store.store import read_store
 from streameval.service.upkeep.backup import back_up, restore
@@ -138,7 +138,7 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(here: Path, command: C
 
 def test_a_store_that_is_counted_otherwise_from_now_on(here: Path) -> None:
     publisher = Publisher()
-    following = Follower("run.db", lambda meta: kept_settings("run.db", meta), publisher)
+    following = StoreReader("run.db", lambda meta: kept_settings("run.db", meta), publisher)
     with closing(following):
         following.read()
         more = load_settings("run.toml", ['window=[{name="all"}, {name="late"}]'])

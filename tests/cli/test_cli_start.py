@@ -89,7 +89,7 @@ def test_the_help_of_a_run_loads_no_source_and_no_server(command: str) -> None:
     modules = loaded(command, "--help")
     assert not modules & OPTIONAL
     assert not {name for name in modules if name.startswith("streameval.service.http")}
-    assert "streameval.service.service" not in modules
+    assert "streameval.service.run.service" not in modules
     assert "http.client" not in modules
     assert commands(modules) == {command}
 

@@ -28,7 +28,7 @@ from streameval.service.alerts.shared import ALERTS_UNIT
 from streameval.service.config.address import parse_address
 from streameval.service.config.load import load_settings
 from streameval.service.join.counts import read_join
-from streameval.service.service import run_service
+from streameval.service.run.service import run_service
 from streameval.service.sources.inbox import Inbox
 from streameval.service.store.postgres import LockedTables
 from streameval.service.store.state_rows import merged_windows

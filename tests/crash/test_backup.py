@@ -26,8 +26,8 @@ import pytest
 import streameval as se
 from streameval.errors import StoreError
 from streameval.service.config.load import load_settings
-from streameval.service.loop import Runner
-from streameval.service.service import run_service
+from streameval.service.run.service import run_service
+from streameval.service.run.worker import Runner
 from streameval.service.sources import inbox as inbox_module
 from streameval.service.store.sqlite import inbox_of
 from streameval.service.store.state_rows import merged_windows

@@ -31,7 +31,7 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.snapshot import Checkpoint, Quarantine, Slice, Snapshot, Value
+from streameval.service.publish.snapshot import Checkpoint, Quarantine, Slice, Snapshot, Value
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.differences import difference
 from streameval.uncertainty.proportions import wilson

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.service.checkpoint_policy import CheckpointPolicy
+from streameval.service.run.checkpoint_policy import CheckpointPolicy
 
 
 def after_a_checkpoint(seconds: float, *, every: float = 1.0, events: int = 10) -> CheckpointPolicy:

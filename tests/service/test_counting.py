@@ -19,7 +19,7 @@ from streameval.errors import StoreError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import EventColumns, arguments
 from streameval.service.config.settings import FieldSettings
-from streameval.service.counting import CollectedEvents, Counting, RejectedEvent
+from streameval.service.run.counting import CollectedEvents, Counting, RejectedEvent
 from streameval.service.sources.raw import RawBatch
 from streameval.service.store import state_rows
 from streameval.service.store.state_rows import StateRows, read_rows

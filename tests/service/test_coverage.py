@@ -22,7 +22,7 @@ from streameval.service.join.counters import (
 )
 from streameval.service.join.coverage import Coverage, Delays, SavedCoverage
 from streameval.service.join.watermark import SavedWatermark, Watermark
-from streameval.service.snapshot import Join
+from streameval.service.publish.snapshot import Join
 from tests.service.test_lateness import JOIN, START, Service, pairs
 from tests.service.test_runner_join import Partitions
 

@@ -19,10 +19,12 @@ from streameval.service.config.evaluators import fingerprint, with_stored_defaul
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.follow import Follower
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
-from streameval.service.snapshot import Kind, Publisher, Snapshot
+from streameval.service.publish.snapshot import Kind, Publisher, Snapshot
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.store_reader import StoreReader
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store import state_rows
 from streameval.service.store.fingerprints import changed_settings
@@ -203,7 +205,9 @@ def running(
         decoder = RecordDecoder(settings.fields, settings.evaluator, settings.join is not None)
         join = open_join(settings, store, time.monotonic, wall_time)
         # With a clock that stands still every part of a snapshot is current.
-        runner = Runner(settings, store, decoder, publisher, join=join, clock=lambda: 1.0)
+        runner = Runner(
+            Unit(settings, store, decoder, join=join), publisher, ReadLoop(settings, lambda: 1.0)
+        )
         runner.run([Pieces(settings, runner.positions)])
         yield runner
     finally:
@@ -239,10 +243,10 @@ def described(snapshot: Snapshot | None) -> Any:
     return comparable(data)
 
 
-def follower(settings: RunSettings) -> tuple[Follower, Publisher]:
+def follower(settings: RunSettings) -> tuple[StoreReader, Publisher]:
     publisher = Publisher()
     of = partial(kept_settings, settings.store)
-    return Follower(settings.store, of, publisher, clock=lambda: 1.0), publisher
+    return StoreReader(settings.store, of, publisher, clock=lambda: 1.0), publisher
 
 
 @pytest.mark.parametrize("config", [BINARY, MULTICLASS, JOINED, MODELS])
@@ -253,7 +257,7 @@ def test_a_follower_publishes_what_the_run_publishes(
     monkeypatch.setattr(state_rows, "_MANY_ROWS", 4)
     write_events(45)
     settings = settings_from_text(config)
-    found: list[tuple[Follower, Publisher]] = []
+    found: list[tuple[StoreReader, Publisher]] = []
     looks = 0
 
     def compare(snapshot: Snapshot) -> None:

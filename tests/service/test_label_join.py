@@ -91,7 +91,7 @@ def write(join: LabelJoin, connection: sqlite3.Connection) -> None:
 
 def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
     """Count what the join gives out, and take back what it takes back."""
-    outcome = join.take()
+    outcome = join.drain()
     for partition, columns in outcome.counted.items():
         assert columns["slice:country"] == ["PT"] * len(columns["y_true"])
         for label, time, score in zip(
@@ -108,10 +108,10 @@ def test_either_side_may_come_first(connection: sqlite3.Connection) -> None:
     join = opened(connection)
     join.add(predictions(Prediction("p", "a", MINUTE, 0.5)))
     join.add(labels(Label("l", "b", 2 * MINUTE, 1)))
-    assert join.take().counted == {}
+    assert join.drain().counted == {}
     join.add(labels(Label("l", "a", 3 * MINUTE, 0)))
     join.add(predictions(Prediction("p", "b", 2 * MINUTE, 0.25)))
-    columns = join.take().counted["p"]
+    columns = join.drain().counted["p"]
     assert columns["y_true"] == [0, 1]
     assert columns["score"].tolist() == [0.5, 0.25]
     coverage = join.coverage()
@@ -125,11 +125,11 @@ def test_a_correction_takes_back_what_was_counted(connection: sqlite3.Connection
     join = opened(connection)
     join.add(predictions(Prediction("p", "a", 0, 0.5)))
     join.add(labels(Label("l", "a", 1, 0)))
-    join.take()
+    join.drain()
     write(join, connection)
     join = opened(connection, hot=0)
     join.add(labels(Label("l", "a", 2, 1)))
-    outcome = join.take()
+    outcome = join.drain()
     assert outcome.counted["p"]["y_true"] == [1]
     assert outcome.reverted == [
         ("p", {"y_true": 0, "time": 0, "score": 0.5, "slice:country": "PT"})
@@ -141,10 +141,10 @@ def test_complete_records_are_remembered(connection: sqlite3.Connection) -> None
     join = opened(connection)
     event = Prediction("p", "a", 0, 0.5)
     join.add(predictions(event, Prediction("p", "b", 0, 0.25), labels=[1, 0]))
-    assert join.take().counted["p"]["y_true"] == [1, 0]
+    assert join.drain().counted["p"]["y_true"] == [1, 0]
     join.add(predictions(event, labels=[1]))
     join.add(labels(Label("l", "b", 5, 1)))
-    outcome = join.take()
+    outcome = join.drain()
     assert outcome.counted["p"]["y_true"] == [1]
     assert [event["score"] for _, event in outcome.reverted] == [0.25]
     coverage = join.coverage()
@@ -191,7 +191,7 @@ def test_memory_is_given_back(connection: sqlite3.Connection) -> None:
         time = minute * MINUTE
         join.add(predictions(*(Prediction("p", f"{minute}/{n}", time, 0.5) for n in range(50))))
         join.add(labels(*(Label("l", f"{minute}/{n}", time, 1) for n in range(25))))
-        join.take()
+        join.drain()
         write(join, connection)
     (segments,) = connection.execute("SELECT count(*) FROM join_segments").fetchone()
     assert segments <= 16
@@ -357,14 +357,14 @@ def test_a_duplicate_after_everything_else_was_dropped_counts_nothing(
     join.add(predictions(Prediction("p", "a", 0, 0.5), Prediction("p", "z", 9 * MINUTE, 0.5)))
     write(join, connection)
     join.add(labels(Label("l", "a", MINUTE, 1)))
-    join.take()
+    join.drain()
     write(join, connection)
     join.add(predictions(Prediction("p", "r", 12 * MINUTE, 0.5)))
     join.add(labels(Label("l", "q", 12 * MINUTE, 1)))
     write(join, connection)
     assert connection.execute("SELECT segment FROM join_segments").fetchall() == [(1,), (3,)]
     join.add(labels(Label("l", "a", MINUTE, 1)))
-    assert join.take().counted == {}
+    assert join.drain().counted == {}
     assert join.coverage()["joined"] == 1
 
 
@@ -409,12 +409,12 @@ def test_one_record_of_the_year_9000_makes_no_other_old(connection: sqlite3.Conn
         kind: Any = Prediction if make is predictions else Label
         join.add(make(kind(partition, "a", 0, 1)))
         join.add(make(kind(partition, "bad", far, 1)))
-        join.take()
+        join.drain()
         write(join, connection)
     join.add(predictions(Prediction("p", "b", MINUTE, 0.5)))
     write(join, connection)
     join.add(labels(Label("l", "b", MINUTE, 1)))
-    assert len(join.take().counted["p"]["y_true"]) == 1
+    assert len(join.drain().counted["p"]["y_true"]) == 1
     assert join.watermark == MINUTE
     # It has a segment to itself, so that it keeps no other from being dropped.
     rows = connection.execute("SELECT entries FROM join_segments WHERE newest = ?", (far,))
@@ -487,7 +487,7 @@ def transcript(seed: int, hot: int) -> list[Any]:
             now += rng.choice([0, 1, MINUTE // 2, 4 * MINUTE])
             join.add(random_batch(rng, now))
             if rng.random() < 0.6:
-                outcome = join.take()
+                outcome = join.drain()
                 counted = Counter(
                     (name, *row)
                     for name, columns in outcome.counted.items()

@@ -25,8 +25,10 @@ from streameval.service.join.counts import SavedJoin
 from streameval.service.join.label_join import open_join
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateLog, LateShare
-from streameval.service.loop import Runner
-from streameval.service.snapshot import Publisher, Snapshot
+from streameval.service.publish.snapshot import Publisher, Snapshot
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
 from streameval.service.store.store import open_store
 from tests.service.test_runner_join import Lists, Partitions
@@ -76,15 +78,9 @@ class Service:
                 ticks=clocks.seconds,
             )
             publisher = Publisher()
-            runner = Runner(
-                settings,
-                store,
-                decoder,
-                publisher,
-                join=open_join(settings, store, clocks.seconds, clocks.now),
-                now=clocks.now,
-                clock=clocks.seconds,
-            )
+            join = open_join(settings, store, clocks.seconds, clocks.now)
+            unit = Unit(settings, store, decoder, join=join, now=clocks.now)
+            runner = Runner(unit, publisher, ReadLoop(settings, clocks.seconds), now=clocks.now)
             if open_source is None:
                 open_source = lambda runner: Lists(lists, runner.positions, InTurn(), 0)  # type: ignore[arg-type] # noqa: E731
             runner.run([open_source(runner)])

@@ -20,7 +20,7 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.snapshot import Report, Slice, Value
+from streameval.service.publish.snapshot import Report, Slice, Value
 from tests.support.published_sample import published
 
 SECOND = 1_000_000

@@ -18,8 +18,7 @@ from streameval.errors import ConfigError, InputError
 from streameval.service.config.address import Address
 from streameval.service.config.evaluators import evaluator_of, main_metrics, window_spec_of
 from streameval.service.config.load import load_settings, resolved, settings_from_text
-from streameval.service.config.resolved import resolved_secrets
-from streameval.service.config.secrets import secret
+from streameval.service.config.secrets import resolved_secrets, secret
 from streameval.service.config.settings import (
     Duration,
     DurationOrZero,

@@ -18,7 +18,7 @@ from streameval.service.alerts.rules import AlertBook
 from streameval.service.alerts.transition import Transition
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import AlertSettings, Duration, WebhookSettings
-from streameval.service.snapshot import Value
+from streameval.service.publish.snapshot import Value
 
 LONG = 30.0
 """Seconds after which a test that hangs gives up."""

@@ -34,14 +34,15 @@ from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness, Reason
 from streameval.service.http.openapi import openapi
-from streameval.service.loop import Runner
-from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
+from streameval.service.publish.snapshot import Checkpoint, Publisher, Snapshot
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.files import FilesSource
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.store.store import Store, open_store
-from streameval.service.unit import Unit
 from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
 
 
@@ -89,7 +90,9 @@ class Bench:
         self.store = open_store(self.settings.store, fingerprint(self.settings))
         settings = self.settings
         decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-        self.runner = Runner(settings, self.store, decoder, self.publisher, clock=self.clock)
+        self.runner = Runner(
+            Unit(settings, self.store, decoder), self.publisher, ReadLoop(settings, self.clock)
+        )
 
     def run(self, *sources: Any) -> None:
         assert self.settings.files is not None
@@ -397,14 +400,9 @@ def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) 
     assert run.store is not None
     settings, clock = run.settings, run.clock
     decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-    runner = Runner(
-        settings,
-        run.store,
-        decoder,
-        run.publisher,
-        now=lambda: int(clock.now * 1e6),
-        clock=clock,
-    )
+    now = lambda: int(clock.now * 1e6)  # noqa: E731
+    unit = Unit(settings, run.store, decoder, now=now)
+    runner = Runner(unit, run.publisher, ReadLoop(settings, clock), now=now)
     readiness = Readiness(ServeSettings())
     reasons: list[list[Reason]] = []
     source = Quiet(
@@ -511,7 +509,11 @@ def beside_a_writer(run: Bench, writer: ThreadPoolExecutor) -> Runner:
         run.settings, checkpoint=CheckpointSettings(every=Duration("1h"), events=2)
     )
     decoder = RecordDecoder(chosen.fields, chosen.evaluator, join=False)
-    return Runner(chosen, run.store, decoder, run.publisher, clock=run.clock, submit=writer.submit)
+    return Runner(
+        Unit(chosen, run.store, decoder),
+        run.publisher,
+        ReadLoop(chosen, run.clock, submit=writer.submit),
+    )
 
 
 def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make) -> None:
@@ -556,14 +558,14 @@ def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make
     with ThreadPoolExecutor(1) as writer, pytest.MonkeyPatch.context() as patch:
         patch.setattr(Unit, "write", write)
         runner = beside_a_writer(run, writer)
-        submit = runner.loop._submit
+        submit = runner.loop.submit
 
         def noted(write: Any) -> Any:
             nonlocal writing
             writing = submit(write)
             return writing
 
-        runner.loop._submit = noted
+        runner.loop.submit = noted
         runner.run([source])
     assert seen() == (12, 12, 12)
     assert source.durable == [-10, 0]
@@ -633,7 +635,7 @@ def test_a_stop_is_heard(bench: Make) -> None:
 
 def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
     """The next snapshot, without what is not of the evaluators."""
-    return run.runner._snapshots.build(
+    return run.runner._assembler.snapshots.build(
         sequence=1,
         now=now,
         labelled_until=None,
@@ -650,7 +652,7 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     run = bench()
     run.append(*events(10))
     run.run()
-    snapshots = run.runner._snapshots
+    snapshots = run.runner._assembler.snapshots
     snapshots._level = None  # by the clock of the test, intervals would take no time
     made = []
 
@@ -682,7 +684,7 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
     run = bench()
     run.append(*events(10))
     run.run()
-    snapshots = run.runner._snapshots
+    snapshots = run.runner._assembler.snapshots
     snapshots._level = None  # by the clock of the test, intervals would take no time
     evaluator = run.runner._unit.counting.evaluators["all"]
     part = snapshots._totals["all"]

@@ -29,9 +29,11 @@ from streameval.service.config.settings import (
 )
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
-from streameval.service.service import open_sources
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.service import open_sources
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.store import open_store
 from streameval.service.upkeep.check import check_store
@@ -138,7 +140,7 @@ def run(
         decoder = RecordDecoder(settings.fields, settings.evaluator, join=True)
         publisher = Publisher()
         join = open_join(settings, store, time.monotonic, wall_time)
-        runner = Runner(settings, store, decoder, publisher, join=join)
+        runner = Runner(Unit(settings, store, decoder, join=join), publisher, ReadLoop(settings))
         source = Lists(lists, runner.positions, rng, stop)
         runner.run([source])
         assert source.durable == runner.positions

@@ -24,8 +24,8 @@ from streameval.service.config.settings import ServeSettings
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.openapi import openapi
 from streameval.service.http.server import Server
-from streameval.service.probes import probes
 from streameval.service.progress import Progress
+from streameval.service.run.probes import probes
 from tests.support.published_sample import HOSTILE, SamplePublisher, published, published_data
 from tests.support.serve_runs import Running, serving
 from tests.support.write_schema import types

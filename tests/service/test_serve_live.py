@@ -120,7 +120,7 @@ def test_the_number_of_clients_is_bounded_and_falls_when_they_disconnect() -> No
             assert (response.status_code, response.headers["retry-after"]) == (503, "30")
             assert running.json("/api/report")["sequence"] == 1
         deadline = time.monotonic() + 10
-        while running.server._live.listeners:
+        while running.server._events.listeners:
             assert time.monotonic() < deadline
         with listening(running) as it:
             assert it.snapshot()["sequence"] == 1

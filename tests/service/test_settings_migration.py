@@ -39,9 +39,11 @@ from streameval.service.config.settings import (
 )
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
-from streameval.service.reload import while_running
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.reload import while_running
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
 from streameval.service.upkeep.settings_migration import migration_of
@@ -256,7 +258,7 @@ def go_on(now: RunSettings, lists: Partitions, rng: random.Random) -> dict[str, 
         joined = now.join is not None
         decoder = RecordDecoder(now.fields, now.evaluator, join=joined)
         join = open_join(now, store, time.monotonic, wall_time)
-        runner = Runner(now, store, decoder, Publisher(), join=join)
+        runner = Runner(Unit(now, store, decoder, join=join), Publisher(), ReadLoop(now))
         runner.run([Lists(lists, runner.positions, rng, 0)])
         assert runner._unit.quarantine.published()["reasons"] == {}
         evaluators = runner._unit.counting.evaluators
@@ -664,7 +666,7 @@ def test_a_restart_after_corrections(task: str, tmp_path: Path) -> None:
         with closing(open_store(now.store, fingerprint(now))) as store:
             decoder = RecordDecoder(now.fields, now.evaluator, join=True)
             join = open_join(now, store, time.monotonic, wall_time)
-            runner = Runner(now, store, decoder, Publisher(), join=join)
+            runner = Runner(Unit(now, store, decoder, join=join), Publisher(), ReadLoop(now))
             runner.run([Lists(lists, runner.positions, rng, 0)])
             running = runner._unit.counting.evaluators["all"]
             with store.reading() as connection:
@@ -789,7 +791,7 @@ def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
         publisher = Publisher()
         decoder = RecordDecoder(now.fields, now.evaluator, join=True)
         join = open_join(now, store, time.monotonic, wall_time)
-        runner = Runner(now, store, decoder, publisher, join=join)
+        runner = Runner(Unit(now, store, decoder, join=join), publisher, ReadLoop(now))
         runner.run([Lists(lists, runner.positions, rng, 0)])
         published = msgspec.to_builtins(publisher.current())
     assert published is not None

@@ -26,10 +26,10 @@ from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import resolved, settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
-from streameval.service.loop import Runner
-from streameval.service.service import run_service
-from streameval.service.snapshot import Checkpoint, Snapshot, Value
-from streameval.service.snapshot_builder import SnapshotBuilder
+from streameval.service.publish.builder import SnapshotBuilder
+from streameval.service.publish.snapshot import Checkpoint, Snapshot, Value
+from streameval.service.run.service import run_service
+from streameval.service.run.worker import Runner
 from streameval.service.store.valid_from import ValidFrom
 from streameval.state_files.codec import decompressed
 from streameval.uncertainty.multiple_testing import holm

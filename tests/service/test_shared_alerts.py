@@ -17,14 +17,14 @@ from streameval.service.config.evaluators import fingerprint, with_stored_defaul
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.follow import Follower
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.store_reader import StoreReader
+from streameval.service.run.unit import Unit
 from streameval.service.sources.raw import RawBatch
 from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.postgres import LockedTables
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import open_store
-from streameval.service.unit import Unit
 from tests.support.postgres_server import Postgres
 
 CONFIG = """
@@ -86,20 +86,20 @@ def count(settings: RunSettings, unit: str, right: bool, start: int) -> None:
         lines = [b'{"y_true": true, "score": %s}' % (b"0.9" if right else b"0.1")] * 10
         places = range(start, start + 11)
         lines.append(b"{")
-        one.take(RawBatch(f"events/{unit}", "records", lines, places, {"offset": start + 11}))
+        one.collect(RawBatch(f"events/{unit}", "records", lines, places, {"offset": start + 11}))
         one.positions.advance(f"events/{unit}", {"offset": start + 11}, 11, None)
         changes = one.stage([f"events/{unit}"])
         one.write(changes, lambda: True)
         one.committed(changes)
 
 
-def follower(settings: RunSettings) -> tuple[Follower, Publisher]:
+def follower(settings: RunSettings) -> tuple[StoreReader, Publisher]:
     publisher = Publisher()
 
     def of(meta: Mapping[str, str]) -> RunSettings:
         return settings
 
-    return Follower(settings.store, of, publisher, judges=True), publisher
+    return StoreReader(settings.store, of, publisher, judges=True), publisher
 
 
 def _unsent(settings: RunSettings) -> list[Any]:
@@ -160,7 +160,7 @@ def test_one_process_judges_and_another_goes_on_where_it_ended(
         assert state(seen) == "ok"
         assert hook.posts == [(1, "firing"), (2, "resolved")]
         # A reader without the configuration has the same states, and never judges.
-        reader = Follower(settings.store, partial(kept_settings, settings.store), Publisher())
+        reader = StoreReader(settings.store, partial(kept_settings, settings.store), Publisher())
         with closing(reader):
             reader.read()
             assert reader._shared is None
@@ -178,7 +178,7 @@ def test_merged_numbers_are_those_of_one_process(postgres: Postgres) -> None:
     )
     for unit, right in (("0", True), ("1", False), ("2", True)):
         count(settings, unit, right, 0)
-    following = Follower(settings.store, lambda meta: settings, Publisher())
+    following = StoreReader(settings.store, lambda meta: settings, Publisher())
     with closing(following):
         following.read()
         count(settings, "1", True, 11)

@@ -20,8 +20,8 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import Checkpoint, Snapshot, Value
-from streameval.service.snapshot_builder import CachedPart, SnapshotBuilder, is_resampled
+from streameval.service.publish.builder import CachedPart, SnapshotBuilder, is_resampled
+from streameval.service.publish.snapshot import Checkpoint, Snapshot, Value
 from streameval.service.store.valid_from import ValidFrom
 
 MINUTE = 60_000_000
@@ -283,7 +283,7 @@ def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch
     found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
     assert found.reports["all"].metrics["average_precision"].method == "bootstrap"
     assert evaluators["all"].total.distinct_scores > 300
-    monkeypatch.setattr("streameval.service.snapshot_builder.MOST_RESAMPLED", 300)
+    monkeypatch.setattr("streameval.service.publish.builder.MOST_RESAMPLED", 300)
     found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
     assert found.reports["all"].metrics["average_precision"].method == ""
     assert found.reports["all"].metrics["accuracy"].method == "wilson"

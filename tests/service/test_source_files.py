@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 
 from streameval.errors import ConfigError
 from streameval.service.config.source_settings import FilesSettings
-from streameval.service.sources import followed_file
-from streameval.service.sources.file_marks import LogFile
+from streameval.service.sources import followed_file, rotation
+from streameval.service.sources.file_lines import next_lines
 from streameval.service.sources.files import FilesSource
-from streameval.service.sources.followed_file import FollowedFile, next_lines
+from streameval.service.sources.followed_file import FollowedFile
+from streameval.service.sources.log_file import LogFile
 from streameval.service.sources.raw import Position
 from tests.crash.model_files import course
 
@@ -215,7 +216,7 @@ def test_rotations_after_a_look_at_the_names(
     reading, _ = source(path)
     found = drain(reading)
     rng = random.Random(seed)
-    original = followed_file.rotated_from
+    original = rotation.rotated_from
     rotations = 0
 
     def rotate_now() -> None:
@@ -224,7 +225,7 @@ def test_rotations_after_a_look_at_the_names(
         rotate(path, rotations)
         append(path, b"%d\n" % rotations)
 
-    def looked(path: Path) -> list[followed_file._Rotated]:
+    def looked(path: Path) -> list[rotation.RotatedFile]:
         seen = original(path)
         if rotations < 30 and rng.random() < 0.7:
             rotate_now()
@@ -235,6 +236,23 @@ def test_rotations_after_a_look_at_the_names(
         rotate_now()
         found += drain(reading)
     assert found == [b"%d" % n for n in range(rotations + 1)]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        # The oldest first, whatever their times.
+        ("a.jsonl.10", "a.jsonl.2.gz", "a.jsonl.1"),
+        ("a.jsonl-20251231.xz", "a.jsonl-20260131", "a.jsonl-20260201"),
+        ("a.jsonl-20260131-0859", "a.jsonl-20260131-0915"),
+    ],
+)
+def test_rotated_files_are_ordered_by_number_or_date(tmp_path: Path, names: list[str]) -> None:
+    for name in reversed(names):
+        append(tmp_path / name, b"1\n")
+    append(tmp_path / "b.jsonl.1", b"1\n")
+    found = rotation.rotated_from(tmp_path / "a.jsonl")
+    assert [file.path.name for file in found] == list(names)
 
 
 def test_files_of_one_moment_are_distinguished_by_their_numbers(tmp_path: Path) -> None:
@@ -373,7 +391,7 @@ def test_lines_at_every_border(lines: list[bytes], limit: int, last: bool) -> No
     start = 0
     while True:
         got = next_lines(file, start, len(data), last=last, limit=limit)
-        found += zip(got.places, got.messages, strict=True)
+        found += zip(got.offsets, got.messages, strict=True)
         bad += [event.place for event in got.bad]
         if got.end == start:
             break

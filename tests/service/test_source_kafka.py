@@ -22,10 +22,12 @@ from streameval.service.config.secrets import secret as secret_value
 from streameval.service.config.settings import FieldSettings, RunSettings
 from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.loop import Runner
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
+from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
-from streameval.service.sources.kafka_properties import KafkaProperties
 from streameval.service.sources.raw import Position, RawBatch
 from streameval.service.store.store import open_store
 from tests.support.apache_kafka import AbsentError, ApacheKafka
@@ -565,7 +567,7 @@ def test_a_run_at_a_quiet_end_goes_on_there(broker: Broker, tmp_path: Path) -> N
     for _ in range(3):
         with closing(open_store(settings.store, fingerprint(settings))) as store:
             decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-            runner = Runner(settings, store, decoder, Publisher())
+            runner = Runner(Unit(settings, store, decoder), Publisher(), ReadLoop(settings))
             source = opened(
                 broker.bootstrap, runner.positions, records=topic, start="latest", stop_at_end=True
             )
@@ -584,7 +586,7 @@ def test_what_was_missed_is_published_when_all_is_well_again(
     publisher = Publisher()
     with closing(open_store(settings.store, fingerprint(settings))) as store:
         decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-        runner = Runner(settings, store, decoder, publisher)
+        runner = Runner(Unit(settings, store, decoder), publisher, ReadLoop(settings))
         stored: dict[str, Position] = {f"kafka:{topic}/0": {"offset": 70}}
         options = {"records": topic, "out_of_range": "earliest", "stop_at_end": True}
         runner.run([opened(broker.bootstrap, stored, **options)])

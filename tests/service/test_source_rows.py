@@ -17,13 +17,13 @@ from streameval.service.config import settings as settings_module
 from streameval.service.config.documents import template
 from streameval.service.config.settings import RunSettings
 from streameval.service.config.source_settings import Kind, SourceSettings
-from streameval.service.loop import Runner
-from streameval.service.service import run_service
+from streameval.service.run.service import run_service
+from streameval.service.run.worker import Runner
 from streameval.service.sources import OPENERS
 from streameval.service.sources.raw import Opening, PartitionStatus, Position, RawBatch, Source
 
 
-class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MemorySettings(SourceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Records that the configuration itself holds."""
 
     records: list[str]

@@ -28,7 +28,7 @@ from streameval.service.config.settings import (
 )
 from streameval.service.join.counts import read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
-from streameval.service.reload import while_running
+from streameval.service.run.reload import while_running
 from streameval.service.sources.raw import RawBatch
 from streameval.service.store.checksums import (
     check_rows,

@@ -23,17 +23,18 @@ from streameval.evaluator.comparison import reference_of
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.config.source_settings import KafkaSettings
-from streameval.service.follow import Follower
-from streameval.service.loop import ReadLoop, Submit, Write, in_this_thread
-from streameval.service.reload import while_running
-from streameval.service.service import (
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.group_worker import GroupWorker
+from streameval.service.run.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.run.reload import while_running
+from streameval.service.run.service import (
     _generation,
-    _Signalled,
     check_units,
     open_unit,
     run_service,
 )
-from streameval.service.snapshot import Publisher
+from streameval.service.run.store_reader import StoreReader
+from streameval.service.run.unit import Unit
 from streameval.service.sources import kafka_consumer, kafka_group
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
@@ -45,8 +46,6 @@ from streameval.service.store.kept_settings import (
     kept_settings,
 )
 from streameval.service.store.store import open_store, read_store
-from streameval.service.unit import Unit
-from streameval.service.worker import Worker
 from tests.support.brokers import Broker, running_broker
 from tests.support.postgres_server import Postgres
 
@@ -327,16 +326,16 @@ class Sharing:
                 check=partial(check_units, settings, lambda found: drops),
                 confirmed=lambda: "settings" in drops,
             )
-        self.worker = Worker(
+        self.worker = GroupWorker(
             settings,
+            ReadLoop(settings, submit=submit),
             lambda worker: cast("Any", self.group),
             partial(open_unit, lambda found: drops, generation=generation),
             check=partial(check_generation, generation=generation),
-            submit=submit,
         )
 
     def read(self, number: int, first: int, last: int) -> None:
-        self.worker.take(self.batch(number, first, last))
+        self.worker.collect(self.batch(number, first, last))
 
     def batch(self, number: int, first: int, last: int) -> RawBatch:
         lines = [json.dumps({"score": 0.7, "y_true": n % 2}).encode() for n in range(first, last)]
@@ -344,8 +343,8 @@ class Sharing:
         return RawBatch(partition, "records", lines, range(first, last), {"offset": last})
 
     def checkpoint(self) -> Mapping[str, Position]:
-        positions = self.worker.checkpoint(lambda: True)()
-        self.worker.wrote()
+        positions = self.worker.stage(lambda: True)()
+        self.worker.committed()
         return positions
 
 
@@ -466,7 +465,7 @@ def test_a_server_follows_the_settings_of_the_first_unit(sharing: Callable[..., 
     one.worker.open(0)
     other.worker.open(1)
     path = one.worker._settings.store
-    with closing(Follower(path, partial(kept_settings, path), Publisher())) as follower:
+    with closing(StoreReader(path, partial(kept_settings, path), Publisher())) as follower:
         follower.read()
         states = follower._states
         for number, worker in ((1, other), (0, one)):
@@ -513,7 +512,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         follower.read()
         return {name: one.to_bytes() for name, one in follower._states.evaluators.items()}
 
-    with closing(Follower(path, partial(kept_settings, path), Publisher())) as follower:
+    with closing(StoreReader(path, partial(kept_settings, path), Publisher())) as follower:
         follower.read()
         new = sharing("new", after, file="pod-1", drops=DROPS)
         assert new.worker.open(0) == {"kafka:events/0": {"offset": 4}}
@@ -525,7 +524,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         # The last records of the old worker are counted, and then it ends.
         (line,) = [r.getMessage() for r in caplog.records if "generation" in r.getMessage()]
         assert "the group has newer settings, of generation 2: this worker has those of 1" in line
-        assert old.worker.loop._stopping
+        assert old.worker.loop.stopping
         # Nor does it convert a unit back that is assigned to it.
         new.worker.release([0], write=True)
         assert old.worker.open(0) is None
@@ -541,7 +540,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         assert "the partitions 1 have earlier settings until a worker opens them" in caplog.text
         for one in (old.worker._settings, new.worker._settings):
             # A server with the file of before or after; what it shows is under this file.
-            with closing(Follower(path, lambda meta: one, Publisher())) as other:  # noqa: B023
+            with closing(StoreReader(path, lambda meta: one, Publisher())) as other:  # noqa: B023
                 other.read()
                 assert reference_of(other._states.evaluators["all"]).total.support == 15
         assert new.worker.open(1) == {"kafka:events/1": {"offset": 9}}
@@ -556,7 +555,7 @@ def test_a_rolling_update_of_the_settings_of_a_group(
         back.checkpoint()
         new.read(1, 9, 10)
         new.checkpoint()
-        assert new.worker.loop._stopping
+        assert new.worker.loop.stopping
         assert reported("the partitions 1 have earlier settings")["all"] == 17
         with pytest.raises(SupersededError):
             sharing("new", after, file="pod-2")  # a container of the settings that are left
@@ -568,19 +567,20 @@ def test_a_worker_waits_for_a_store_that_is_away(
     postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = CONFIG.format(store=postgres.address(f"s{time.time_ns()}"), more="", properties=GROUP)
-    settings, stop = settings_from_text(text), _Signalled(ReadLoop.stop)
+    settings = settings_from_text(text)
+    loop = ReadLoop(settings)
     postgres.kill()
     try:
         with ThreadPoolExecutor(2) as threads, caplog.at_level(logging.WARNING):
-            waiting = threads.submit(_generation, settings, "one", lambda found: (), stop)
+            waiting = threads.submit(_generation, settings, "one", lambda found: (), loop)
             while "waiting for the store" not in caplog.text:
                 assert not waiting.done()
                 time.sleep(0.01)
-            stop()
+            loop.stop()
             assert waiting.result(60) is None
     finally:
         postgres.start()
-    assert _generation(settings, "one", lambda found: (), _Signalled(ReadLoop.stop)) == 1
+    assert _generation(settings, "one", lambda found: (), ReadLoop(settings)) == 1
 
 
 def test_settings_that_are_refused_are_not_those_of_the_group(
@@ -596,7 +596,7 @@ def test_settings_that_are_refused_are_not_those_of_the_group(
     old.read(0, 4, 5)
     old.checkpoint()
     assert old.worker.open(1) == {}
-    assert not old.worker.loop._stopping
+    assert not old.worker.loop.stopping
 
 
 def test_earlier_settings_return_where_no_worker_is_left_or_by_confirmation(
@@ -789,19 +789,19 @@ def test_a_worker_that_was_cut_off_does_not_end_where_entries_are_gone(
 
     assert first.worker.open(0) == {}
     for start in range(0, 40, 10):
-        first.worker.take(records("predictions", range(start, start + 10)))
+        first.worker.collect(records("predictions", range(start, start + 10)))
         first.checkpoint()
     assert second.worker.open(0) == {"kafka:predictions/0": {"offset": 40}}
     with second.worker._units[0].store.transaction() as connection:
         connection.execute("DELETE FROM join_segments")
     with caplog.at_level(logging.WARNING):
-        first.worker.take(records("labels", range(10)))
+        first.worker.collect(records("labels", range(10)))
     (line,) = [record.getMessage() for record in caplog.records]
     assert "unit '0' was taken over by another worker" in line
     assert first.group.dropped == [0]
     # Where they are gone although the unit is its own, the store is damaged.
     with pytest.raises(StoreError, match="is missing"):
-        second.worker.take(records("labels", range(10)))
+        second.worker.collect(records("labels", range(10)))
 
 
 def test_a_restart_of_the_database_loses_nothing(

@@ -39,13 +39,15 @@ from streameval.service.config.address import Address
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings, ServeSettings, WebhookSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.follow import Follower
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.server import Server
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
-from streameval.service.service import _open_settled
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.loop import ReadLoop
+from streameval.service.run.service import open_settled
+from streameval.service.run.store_reader import StoreReader
+from streameval.service.run.unit import Unit
+from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store.kept_settings import kept_settings
 from streameval.service.store.store import read_store
@@ -249,20 +251,18 @@ def ran(settings: RunSettings) -> Iterator[tuple[Runner, Publisher, _Outbox]]:
     """A run of all lines, at one moment, on a store that is closed at the end of the block."""
     publisher, outbox = Publisher(), _Outbox()
     with mock.patch("time.time_ns", return_value=NOW * 1_000):
-        settings, store = _open_settled(settings, lambda drops: drops)
+        settings, store = open_settled(settings, lambda drops: drops)
     try:
         decoder = RecordDecoder(
             settings.fields, settings.evaluator, settings.join is not None, clock=lambda: NOW / 1e6
         )
+        join = open_join(settings, store, lambda: 1.0, lambda: NOW)
         runner = Runner(
-            settings,
-            store,
-            decoder,
+            Unit(settings, store, decoder, join=join, now=lambda: NOW),
             publisher,
-            join=open_join(settings, store, lambda: 1.0, lambda: NOW),
+            ReadLoop(settings, lambda: 1.0),
             webhook=outbox,  # type: ignore[arg-type]
             now=lambda: NOW,
-            clock=lambda: 1.0,
         )
         runner.run([Rounds(settings, runner.positions)])
         yield runner, publisher, outbox
@@ -477,7 +477,7 @@ def service_answers() -> Iterator[tuple[str, str]]:
         followed = Publisher()
         of = partial(kept_settings, settings.store)
         with closing(
-            Follower(settings.store, of, followed, now=lambda: NOW, clock=lambda: 1.0)
+            StoreReader(settings.store, of, followed, now=lambda: NOW, clock=lambda: 1.0)
         ) as follower:
             follower.read()
         data = msgspec.to_builtins(followed.current())

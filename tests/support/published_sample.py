@@ -16,7 +16,7 @@ import msgspec
 
 from streameval.evaluator.slices import slice_name
 from streameval.metrics.registry import shown_metrics
-from streameval.service.snapshot import (
+from streameval.service.publish.snapshot import (
     AlertState,
     BadRecord,
     Checkpoint,

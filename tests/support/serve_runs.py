@@ -20,7 +20,7 @@ from streameval.service.config.settings import ServeSettings
 from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.guard import LIMITS, Limits
 from streameval.service.http.server import Server
-from streameval.service.snapshot import Snapshot
+from streameval.service.publish.snapshot import Snapshot
 from tests.support.published_sample import START, SamplePublisher, published_data
 
 __all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "raw", "received", "serving"]

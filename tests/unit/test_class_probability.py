@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -369,3 +370,14 @@ def test_damaged_states_are_refused_with_the_field(change: dict[str, Any], messa
     assert ClassProbabilitySums.from_state(data) == sums
     with pytest.raises(StateError, match=r"class_probability\." + message):
         ClassProbabilitySums.from_state({**data, **change})
+
+
+@pytest.mark.parametrize("labels", [[1, 2, 3], ["1", "2", "3"]])
+def test_declared_labels_are_found_in_any_mapping_also_by_their_text(labels: list[Any]) -> None:
+    shares = dict(zip(labels, (0.25, 0.5, 0.25), strict=True))
+    by_text = {str(label): share for label, share in shares.items()}
+    for mapping in (shares, OrderedDict(shares), by_text):
+        one, many = (se.Evaluator("multiclass", labels=labels) for _ in range(2))
+        one.update(labels[1], proba=mapping)
+        many.update_many([labels[1]], proba=[mapping])
+        assert one["log_loss"] == many["log_loss"] == np.log(2.0)

@@ -158,7 +158,7 @@ def test_the_keywords_of_the_call_over_any_table() -> None:
     assert PartCounter.of(**keywords) == PartCounter.of(y_true="y", score="p", by=["c"])
     replicated = {"y_true": "y", "score": "p", "bootstrap": se.Bootstrap(unit="user")}
     assert PartCounter.of(**replicated) == PartCounter.of(**replicated, unit="user")
-    assert PartCounter.of(y_true="y", score="p", by=iter("c")).columns.slices == ("c",)
+    assert PartCounter.of(y_true="y", score="p", by=iter("c")).spec.slice_fields == ("c",)
 
 
 @pytest.mark.parametrize(

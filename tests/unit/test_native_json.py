@@ -14,7 +14,7 @@ from streameval.records.blocks import Block
 from streameval.records.chunk import BadRecords, FieldRequest
 from streameval.records.event_columns import plain_values
 from streameval.records.json_records import JsonDecoder
-from streameval.service.sources import followed_file
+from streameval.service.sources import file_lines
 from streameval.states.backend import compiled
 
 pytestmark = pytest.mark.skipif(
@@ -226,10 +226,10 @@ def test_many_texts_of_one_field() -> None:
 def test_lines_are_those_of_python(lines: list[bytes], ends: bool) -> None:
     data = b"\n".join(lines) + (b"\n" if ends else b"")
     for stop in range(len(data) + 1):
-        mine = followed_file._split(data, stop, 10)
+        mine = file_lines._split(data, stop, 10)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(followed_file, "_NATIVE", None)
-            other = followed_file._split(data, stop, 10)
+            patch.setattr(file_lines, "_NATIVE", None)
+            other = file_lines._split(data, stop, 10)
         assert (mine[0], mine[1].tolist()) == (other[0], other[1].tolist())
         # What may be blank is looked at.
         assert mine[2] or not other[2]

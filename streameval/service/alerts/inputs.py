@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from streameval.errors import MetricError, StateError
-from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
+from streameval.evaluator.comparison import Comparison, Difference, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import SliceKey, slice_value
 from streameval.evaluator.view import View
@@ -37,13 +37,13 @@ from streameval.service.config.settings import (
     level_of_alert,
 )
 from streameval.service.lateness import MOST_LATE
-from streameval.service.snapshot import Slice, Snapshot, Value, finite
-from streameval.service.snapshot_builder import (
+from streameval.service.publish.builder import (
     MOST_RESAMPLED,
     CachedPart,
     is_resampled,
     resampling_seconds,
 )
+from streameval.service.publish.snapshot import Slice, Snapshot, Value, finite
 from streameval.uncertainty.differences import bound_p_value, difference
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.multiple_testing import benjamini_hochberg
@@ -100,12 +100,11 @@ class AlertInputs:
                 self._read[alert.name] = CachedPart(
                     partial(self._value_of, alert), partial(self._seconds, alert)
                 )
-        spans = {
+        self._spans = {
             alert.name: (alert.per or LATELY).us
             for alert in settings.alert
             if alert.metric in (VOLUME, QUARANTINE)
         }
-        self._spans = spans
         self._samples: deque[_Sample] = deque()
 
     def _reference(self, path: str) -> Evaluator | str:
@@ -211,13 +210,7 @@ class AlertInputs:
         ranked = sorted(certain, key=lambda n: (p_values[n], tested[n][0].name))
         beyond = tuple(tested[n][0].name for n in ranked if adjusted[n] <= most)
         row, interval = tested[ranked[0]]
-        value = Value(
-            row.metrics[alert.metric],
-            row.support,
-            low=finite(interval.low),
-            high=finite(interval.high),
-            method=interval.method,
-        )
+        value = _with_ends(interval, interval.value, row.support)
         return AlertInput(value, beyond[:MOST_SLICES])
 
     def _seconds(self, alert: AlertSettings) -> float:
@@ -225,16 +218,20 @@ class AlertInputs:
         task = self._settings.evaluator.task
         if alert.model is not None or not is_resampled(alert.metric, task):
             return 0.0
-        window = window_of_alert(self._settings, alert)
-        view = _view_of(reference_of(self._evaluators[window.name]), alert)
+        view = self._view(alert)
         return 0.0 if view is None else resampling_seconds(view)
+
+    def _view(self, alert: AlertSettings) -> View | None:
+        """What the alert's window holds of its slice."""
+        window = window_of_alert(self._settings, alert)
+        return _view_of(reference_of(self._evaluators[window.name]), alert)
 
     def _value_of(self, alert: AlertSettings) -> Value:
         """The value of an alert that is read from the evaluators."""
         window = window_of_alert(self._settings, alert)
         if alert.model is not None:
             return self._between_models(self._evaluators[window.name], alert, alert.model)
-        view = _view_of(reference_of(self._evaluators[window.name]), alert)
+        view = self._view(alert)
         if view is None:
             return Value(None, 0, _NO_EVENT)
         mine = self._interval_of(view, alert)
@@ -259,14 +256,7 @@ class AlertInputs:
             return Value(None, 0, f"{where}: {theirs.reason}")
         found = difference(mine[0], theirs[0])
         support = min(mine[1].support, theirs[1].support)
-        return Value(
-            finite(found.value),
-            support,
-            found.reason,
-            finite(found.low),
-            finite(found.high),
-            found.method,
-        )
+        return _with_ends(found, found.value, support, found.reason)
 
     def _between_models(self, evaluation: Evaluation, alert: AlertSettings, model: str) -> Value:
         """The metric of a model less that of the first one."""
@@ -286,16 +276,14 @@ class AlertInputs:
                 alert.metric,
                 a=model,
                 level=level_of_alert(alert, self._settings),
-                method="anytime" if alert.when == "anytime" else "auto",
+                method=_method_of(alert),
             )
         except MetricError as error:
             return Value(None, 0, str(error))
-        value, low, high = map(finite, (found.value, found.low, found.high))
-        return Value(value, mine.support, found.reason, low, high, found.method)
+        return _with_ends(found, found.value, mine.support, found.reason)
 
     def _interval_of(self, view: View, alert: AlertSettings) -> tuple[Interval, Value] | Value:
         level = level_of_alert(alert, self._settings)
-        method = "anytime" if alert.when == "anytime" else "auto"
         try:
             (row,) = view.report([alert.metric])
             resampled = is_resampled(alert.metric, self._settings.evaluator.task)
@@ -303,14 +291,26 @@ class AlertInputs:
                 reason = f"more than {MOST_RESAMPLED:,} distinct scores: too many to resample"
                 none = Interval(row.value, math.nan, math.nan, level, "", row.support, reason)
                 return none, Value(finite(row.value), row.support, row.reason or reason)
-            found = view.interval(alert.metric, level=level, method=method)
+            found = view.interval(alert.metric, level=level, method=_method_of(alert))
         except MetricError as error:
             return Value(None, 0, str(error))
         reason = row.reason or found.reason
         if math.isnan(row.value):
             return Value(None, row.support, reason)
-        ends = finite(found.low), finite(found.high)
-        return found, Value(finite(row.value), row.support, reason, *ends, found.method)
+        return found, _with_ends(found, row.value, row.support, reason)
+
+
+def _method_of(alert: AlertSettings) -> str:
+    return "anytime" if alert.when == "anytime" else "auto"
+
+
+def _with_ends(
+    found: Interval | Difference, value: float, support: float, reason: str = ""
+) -> Value:
+    """A value with the ends of an interval; None in place of those that are not finite."""
+    return Value(
+        finite(value), support, reason, finite(found.low), finite(found.high), found.method
+    )
 
 
 def _reads_evaluators(alert: AlertSettings) -> bool:

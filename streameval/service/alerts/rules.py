@@ -29,7 +29,7 @@ from streameval.service.config.settings import (
     RunSettings,
     level_of_alert,
 )
-from streameval.service.snapshot import AlertState, Snapshot, State, Value, When, finite
+from streameval.service.publish.snapshot import AlertState, Snapshot, State, Value, When, finite
 from streameval.service.store.dialect import Connection
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class AlertBook:
         settings: RunSettings = _NO_SETTINGS,
     ) -> None:
         self._levels = {alert.name: level_of_alert(alert, settings) for alert in alerts}
-        self._alerts = [(alert, alert.for_.us) for alert in alerts]
+        self._alerts = alerts
         self._first = first_window
         self._models = settings.evaluator.models or [""]
         self._memory = {alert.name: _Memory(self._watched(alert)) for alert in alerts}
@@ -99,13 +99,14 @@ class AlertBook:
     def judge(self, inputs: Mapping[str, AlertInput], now: int) -> AlertChanges:
         """The states under these values."""
         changes = AlertChanges([], [])
-        for alert, wait in self._alerts:
+        for alert in self._alerts:
             seen, slices = inputs.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]
             before = memory.state
             reason = _reason(alert, seen)
             if not reason:
-                memory.state = _next_state(memory, _crossing(alert, seen, slices), wait, now)
+                crossing = _crossing(alert, seen, slices)
+                memory.state = _next_state(memory, crossing, alert.for_.us, now)
             elif before != "firing":
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
@@ -129,7 +130,7 @@ class AlertBook:
     def states(self, inputs: Mapping[str, AlertInput]) -> list[AlertState]:
         """The states as they are, beside these values, which are not judged."""
         return [
-            self._shown(alert, *inputs.get(alert.name, _NOT_COMPUTED)) for alert, _ in self._alerts
+            self._shown(alert, *inputs.get(alert.name, _NOT_COMPUTED)) for alert in self._alerts
         ]
 
     def _shown(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> AlertState:
@@ -262,16 +263,20 @@ def _next_state(memory: _Memory, crossing: _Crossing, wait: int, now: int) -> St
     return "pending"
 
 
-def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
-    """Restore a book from a store."""
+def stored_book(connection: Connection) -> str | None:
+    """The state of a book in a store; None if there is none."""
     row = connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
-    if row is None:
-        return None
-    try:
-        book.restore(msgspec.json.decode(row[0]))
-    except (msgspec.DecodeError, StateError) as error:
-        raise StoreError(f"the alerts in the store are damaged: {error}") from None
-    text: str = row[0]
+    return None if row is None else row[0]
+
+
+def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
+    """Restore a book from a store; returns its state."""
+    text = stored_book(connection)
+    if text is not None:
+        try:
+            book.restore(msgspec.json.decode(text))
+        except (msgspec.DecodeError, StateError) as error:
+            raise StoreError(f"the alerts in the store are damaged: {error}") from None
     return text
 
 
@@ -293,7 +298,7 @@ class Alerts:
         self._now = now
         self._read(settings)
         stored = restore_alerts(self._book, connection)
-        self._written = self._state() if stored is None else stored
+        self._written = self.stage() if stored is None else stored
         self._judged: list[Transition] = []
         for transition in self._book.unsent:
             self._post(transition)
@@ -317,16 +322,16 @@ class Alerts:
     def judge(self, snapshot: Snapshot, *, post: bool = True) -> list[AlertState]:
         """The alerts' states under a snapshot; logs those that changed."""
         now = self._now()
-        judgement = self._book.judge(self._inputs.observe(snapshot, now), now)
-        for transition in judgement.transitions:
+        changes = self._book.judge(self._inputs.observe(snapshot, now), now)
+        for transition in changes.transitions:
             level = logging.WARNING if transition.event == "firing" else logging.INFO
             log.log(level, "alert %s", transition.text)
-        self._judged += judgement.transitions
+        self._judged += changes.transitions
         if post:
             self.post()
         if self._webhook is not None:
             self._book.discard(self._webhook.finished())
-        return judgement.states
+        return changes.states
 
     def discard(self, numbers: Iterable[int]) -> None:
         """Forget transitions that were delivered or given up."""
@@ -344,17 +349,14 @@ class Alerts:
         else:
             self._webhook.post(transition)
 
-    def _state(self) -> str:
-        return msgspec.json.encode(self._book.to_state()).decode()
-
     @property
     def changed(self) -> bool:
         """Whether the state differs from the stored one."""
-        return self._state() != self._written
+        return self.stage() != self._written
 
     def stage(self) -> str:
         """The state, to be written where it has changed."""
-        return self._state()
+        return msgspec.json.encode(self._book.to_state()).decode()
 
     def write(self, connection: Connection, changes: str) -> None:
         """Write the state, inside a transaction."""

@@ -18,7 +18,7 @@ from streameval.service.alerts.inputs import AlertInputs
 from streameval.service.alerts.rules import AlertBook, Alerts, restore_alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import RunSettings
-from streameval.service.snapshot import AlertState, Snapshot
+from streameval.service.publish.snapshot import AlertState, Snapshot
 from streameval.service.store.dialect import ONE_UNIT, Connection
 from streameval.service.store.postgres import LockedTables
 from streameval.service.store.staged import write_now
@@ -26,12 +26,7 @@ from streameval.service.store.staged import write_now
 log = logging.getLogger(__name__)
 
 ALERTS_UNIT = "alerts"
-"""The unit of a shared store with the states of alerts; no worker claims it."""
-
-
-def is_group(settings: RunSettings) -> bool:
-    """Whether workers share an evaluation, of which none can judge alerts by itself."""
-    return settings.kafka is not None and settings.kafka.assignment == "group"
+"""The unit of a shared store with the states of alerts; no worker claims it, or judges alerts."""
 
 
 class AlertReader:
@@ -45,7 +40,7 @@ class AlertReader:
     ) -> None:
         self._book = AlertBook(settings.alert, settings.window[0].name, settings)
         self._inputs = AlertInputs(settings, evaluators, clock)
-        self.unit = ALERTS_UNIT if is_group(settings) else ONE_UNIT
+        self.unit = ALERTS_UNIT if settings.is_group else ONE_UNIT
         """The unit of the store that has the states."""
 
     def read(self, connection: Connection) -> None:

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from streameval.service.snapshot import AlertState, When
+from streameval.service.publish.snapshot import AlertState, When
 
 Event: TypeAlias = Literal["firing", "resolved"]
 

@@ -19,8 +19,7 @@ import msgspec
 
 from streameval import __version__
 from streameval.service.alerts.transition import Transition
-from streameval.service.config.resolved import webhook_target
-from streameval.service.config.secrets import hidden_url, secret
+from streameval.service.config.secrets import hidden_url, secret, webhook_target
 from streameval.service.config.settings import WebhookSettings
 
 _LOG = logging.getLogger("streameval.webhook")

@@ -15,14 +15,7 @@ _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,47}")
 
 
 class Address(str):
-    """``HOST:PORT`` to listen on, as written; an IPv6 host is in brackets, port 0 is any free one.
-
-    >>> Address("127.0.0.1:8642").port, Address("[::1]:0").host, Address("[::1]:0").loopback
-    (8642, '::1', True)
-    >>> Address("localhost")
-    Traceback (most recent call last):
-    streameval.errors.InputError: address: expected HOST:PORT, as 127.0.0.1:8642 or [::1]:8642, ...
-    """
+    """``HOST:PORT`` to listen on; an IPv6 host is in brackets, and port 0 is any free one."""
 
     __slots__ = ("host", "port")
     host: str
@@ -87,11 +80,7 @@ def client_of(host: str) -> str:
 
 
 def is_postgres(store: str) -> bool:
-    """Whether a store is in a PostgreSQL database; else it is a file.
-
-    >>> is_postgres("postgresql://host/db"), is_postgres("run.db")
-    (True, False)
-    """
+    """Whether a store is in a PostgreSQL database; else it is a file."""
     return store.startswith(SCHEMES)
 
 
@@ -112,10 +101,7 @@ class StoreAddress(NamedTuple):
 
 
 def parse_address(text: str) -> StoreAddress:
-    """The parts of ``postgresql://user:password@host:port/database?schema=name``.
-
-    Raises:
-        InputError: It is no address; the message holds no part of a password.
+    """The parts of an address of a store; raises InputError, without any part of a password.
 
     >>> address = parse_address("postgresql://me:s3cret@db.example/prod?schema=fraud")
     >>> address.conninfo, address.schema
@@ -142,7 +128,7 @@ def parse_address(text: str) -> StoreAddress:
             got=shown(schema),
         )
     options = [(key, value) for key, value in query if key != "schema"]
-    told = [(key, "***" if "password" in key else value) for key, value in query]
+    shown_query = [(key, "***" if "password" in key else value) for key, value in query]
     secrets = [unquote(password)] if password else []
     secrets += [value for key, value in query if key == "password"]
     netloc = f"{name}:***@{hosts}" if colon else parts.netloc
@@ -152,7 +138,10 @@ def parse_address(text: str) -> StoreAddress:
         return f"postgresql://{netloc}{parts.path}" + (f"?{text}" if text else "")
 
     return StoreAddress(
-        joined(parts.netloc, options), schema, joined(netloc, told), next(iter(secrets), None)
+        joined(parts.netloc, options),
+        schema,
+        joined(netloc, shown_query),
+        next(iter(secrets), None),
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 
 from streameval.errors import (
+    ConfigError,
     InputError,
     MetricError,
     OptionError,
@@ -31,6 +33,7 @@ from streameval.service.config.evaluators import (
     window_of_alert,
     window_spec_of,
 )
+from streameval.service.config.record_fields import record_fields
 from streameval.service.config.secrets import is_reference, is_web_address
 from streameval.service.config.settings import (
     EXACT,
@@ -43,7 +46,6 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.decode.fields import record_fields
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.interval import checked_level
 from streameval.uncertainty.methods import METHODS
@@ -112,6 +114,21 @@ def check_store_key(settings: RunSettings) -> None:
             "http.inbox",
             "a store in a file, which has its inbox beside it",
             remedy="leave http.inbox out",
+        )
+
+
+def check_store_path(path: str) -> None:
+    """Raise ConfigError for a path where no store can be created."""
+    if is_postgres(path):
+        return
+    whole = os.path.abspath(path)
+    directory = os.path.dirname(whole)
+    if os.path.isdir(whole):
+        raise ConfigError(f"store: expected the path of a file, got the directory {path}")
+    if not os.path.isdir(directory):
+        raise ConfigError(
+            f"store: expected a file in a directory that is there, got {path}; "
+            f"make {directory} first, or name another path"
         )
 
 
@@ -259,7 +276,7 @@ def _check_join(settings: RunSettings) -> None:
 
 def check_workers(settings: RunSettings) -> None:
     """Raise InputError for what many workers of one evaluation cannot share."""
-    if settings.kafka is None or settings.kafka.assignment != "group":
+    if not settings.is_group:
         return
     key = 'kafka.assignment = "group"'
     if not is_postgres(settings.store) and not is_reference(settings.store):

@@ -40,7 +40,7 @@ _SECTIONS = {
 """Headings, by the table that they stand before."""
 
 _SHOWN = {"evaluator", "fields", "http", "join", "checkpoint", "quarantine", "serve"}
-"""Tables that are on; of the others all lines are off."""
+"""Tables that are on; all lines of every other table are off."""
 
 _ON = {
     *("store", "evaluator.task", "evaluator.positive", "evaluator.threshold", "fields.id"),

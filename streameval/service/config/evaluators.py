@@ -36,10 +36,7 @@ KEPT = "kept"
 
 
 def spec_of(settings: RunSettings, window: WindowSettings | None = None) -> Spec:
-    """What a run evaluates, of the first of its models and in one of its windows; unchecked.
-
-    Event times are microseconds in the arguments of its evaluator.
-    """
+    """What a run evaluates, of the first of its models and in one of its windows; unchecked."""
     chosen, fields = settings.evaluator, settings.fields
     kept = retention_of(settings, window or WindowSettings(name="all"))
     names = kept_metrics(settings)
@@ -63,7 +60,7 @@ def spec_of(settings: RunSettings, window: WindowSettings | None = None) -> Spec
         more={
             "bins": chosen.bins,
             "labels": chosen.labels,
-            "time_unit": "us",
+            "time_unit": "us",  # of the event times in the arguments of its evaluator
             **{name: getattr(chosen, name) for name in TASKS[chosen.task].options},
         },
         wording=KEYS,
@@ -185,13 +182,11 @@ def window_keys(window: WindowSettings) -> dict[str, Any]:
 
 
 def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
-    """The window that a ``[[window]]`` names.
-
-    Without a ``lateness``, a pane accepts events for as long as a label is waited for; without
-    a join, for the window's own length, because partitions of a topic are not read in step.
-    """
+    """The window that a ``[[window]]`` names."""
     kind, given = kind_of_settings(window), window_keys(window)
     if kind.waits:
+        # Unless it is given, a pane accepts events for as long as a label is waited for; without a
+        # join, for the window's own length, because partitions of a topic are not read in step.
         wait = given[kind.keys[0].name] if join is None else join.wait
         given.setdefault(kind.waits, wait)
     spec: WindowSpec = kind.spec(**given)
@@ -219,11 +214,9 @@ class AheadLimit(NamedTuple):
 
 
 def ahead_limit(settings: RunSettings) -> AheadLimit | None:
-    """How far ahead of the clock a record's time may be; None: the settings set no limit.
-
-    Half of ``join.wait``, and of each window its pane or half-life: so a record ahead of the
-    clock moves a window by one pane or half-life at most.
-    """
+    """How far ahead of the clock a record's time may be; None: the settings set no limit."""
+    # Half of join.wait, and of each window its pane or half-life: so a record ahead of the clock
+    # moves a window by one pane or half-life at most.
     limits = []
     if settings.join is not None:
         wait = settings.join.wait
@@ -266,7 +259,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
     values: dict[str, Any] = {
         "evaluator.task": given.task,
         "evaluator.labels": given.labels,
-        # With those of alerts: the states depend on what is kept, not on what is shown.
+        # With the metrics of alerts: states depend on what is kept, not on what is shown.
         "evaluator.metrics": kept_metrics(settings),
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,
@@ -287,7 +280,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         },
         KEPT: {window.name: retention_of(settings, window) for window in settings.window},
         "join": settings.join is not None,
-        # Where a field is may change; whether there is one decides what is counted.
+        # The path of a field may change; whether there is one decides what is counted.
         "fields.y_pred": fields.y_pred is not None,
         "fields.scores": "proba" if fields.proba else "score" if fields.score else None,
         "fields.weight": fields.weight is not None,

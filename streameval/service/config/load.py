@@ -37,16 +37,7 @@ _NEST = 16
 
 
 def load_settings(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> RunSettings:
-    """The settings in a configuration file.
-
-    Args:
-        path: A TOML file.
-        overrides: ``KEY=VALUE`` each, with the key dotted: ``join.wait=6h``,
-            ``window.0.pane=1m``. A value is written as in TOML; text needs no quotes.
-
-    Raises:
-        ConfigError: There is no such file, or it is no configuration; never with a secret.
-    """
+    """The settings in a TOML file under ``KEY=VALUE`` overrides; raises ConfigError."""
     name = os.fspath(path)
     try:
         with open(name, "rb") as file:
@@ -80,7 +71,7 @@ def settings_from_text(
         raise ConfigError(f"{name}: expected TOML, got a fault: {error}") from None
     except RecursionError:
         raise ConfigError(f"{name}: expected TOML nested less deeply") from None
-    given = apply_overrides(overrides, data)
+    given = [_apply(override, data) for override in overrides]
     try:
         settings = _converted(data)
         if not settings.sources:
@@ -139,12 +130,8 @@ def _tables(value: Any) -> list[dict[str, Any]]:
     return [one for one in items if isinstance(one, dict)]
 
 
-def apply_overrides(overrides: Sequence[str], data: dict[str, Any]) -> tuple[str, ...]:
-    """Put overrides into what a file holds; returns their keys, as errors write them."""
-    return tuple(_apply(override, data) for override in overrides)
-
-
 def _apply(override: str, data: dict[str, Any]) -> str:
+    """Put an override into what a file holds; returns its key, as errors write it."""
     key, equals, text = override.partition("=")
     names = _names(key.strip())
     if not equals or not names:
@@ -177,7 +164,7 @@ def _apply(override: str, data: dict[str, Any]) -> str:
             target[step] = _value(text.strip(), kind, written)
             return written
         if isinstance(target, dict):
-            # Where the file has no such table, the next name is a key of a new one.
+            # If the file has no such table, the next name is a key of a new one.
             if _is(kind, inspect.ListType) and target.get(step, []) == []:
                 raise _no_list(kind, written, empty=step in target)
             target.setdefault(step, {})

@@ -7,12 +7,16 @@ holds none. No error contains a secret's value.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from streameval.errors import ConfigError
 from streameval.service.config.address import is_postgres, parse_address
+from streameval.service.config.settings import RunSettings, WebhookSettings
 
 HIDDEN = "***"
 """Shown instead of a secret."""
@@ -129,3 +133,43 @@ def check_token(token: str) -> None:
             f"serve.token: expected at least {_LEAST_TOKEN} characters, got {len(token)}; "
             "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
         )
+
+
+def resolved_secrets(
+    settings: RunSettings, environment: Mapping[str, str] = os.environ
+) -> Callable[[str, str], str]:
+    """:func:`secret` for every secret that the settings name, each checked; raises ConfigError."""
+    # All are looked up before a store or a source is opened, and each is read once, because a pipe
+    # can be read only once.
+    resolve = cache(partial(secret, environment=environment))
+    resolve(settings.store, "store")
+    if settings.serve.token is not None:
+        token = resolve(settings.serve.token, "serve.token")
+        if settings.serve.enabled:
+            check_token(token)
+    if settings.webhook is not None:
+        webhook_target(settings.webhook, resolve)
+    for table, source in settings.sources.items():
+        for name, text in source.secrets().items():
+            resolve(text, f"{table}.{name}")
+    return resolve
+
+
+def with_store(settings: RunSettings, resolve: Callable[[str, str], str]) -> RunSettings:
+    """The settings with the address of their store, which may hold a password, resolved."""
+    return msgspec.structs.replace(settings, store=resolve(settings.store, "store"))
+
+
+def webhook_target(
+    settings: WebhookSettings, resolve: Callable[[str, str], str] = secret
+) -> tuple[str, str | None]:
+    """The address and the token of a webhook, resolved and checked; raises ConfigError."""
+    url = resolve(settings.url, "webhook.url")
+    if not is_web_address(url):
+        raise ConfigError("webhook.url: expected an address http://… or https://…, got other text")
+    if settings.token is None:
+        return url, None
+    token = resolve(settings.token, "webhook.token")
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigError("webhook.token: expected printable ASCII text, got other text")
+    return url, token

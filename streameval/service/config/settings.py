@@ -40,11 +40,7 @@ RUN_METRICS: Mapping[str, str] = {
 
 
 class Duration(str):
-    """A duration above 0 as the configuration has it, ``"5m"``, with its length.
-
-    >>> Duration("90s").us, Duration("90s").seconds, Duration("90s") == "90s"
-    (90000000, 90.0, True)
-    """
+    """A duration above 0 as the configuration has it, ``"5m"``, with its length."""
 
     __slots__ = ("us",)
     us: int
@@ -194,7 +190,7 @@ class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 KEYS_OF_ANY_WINDOW = _NamedWindow.__struct_fields__
-"""The keys of a ``[[window]]`` that do not say which events count. The others are those of
+"""The keys of a ``[[window]]`` that do not say which events count. Every other key is one of
 :data:`streameval.windows.kinds.KINDS`: the first key of a kind selects it."""
 
 if TYPE_CHECKING:
@@ -298,11 +294,7 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     @property
     def paths(self) -> dict[str, str]:
-        """Path of each field that is set, by its column; that of a model is ``score:MODEL``.
-
-        >>> FieldSettings(y_true="label", score={"old": "s1", "new": "s2"}).paths
-        {'y_true': 'label', 'score:old': 's1', 'score:new': 's2'}
-        """
+        """Path of each field that is set, by its column, which is ``score:MODEL`` of a model."""
         found: dict[str, str] = {}
         for name in ("id", "y_true", "y_pred", "score", "proba", "weight", "time"):
             given = getattr(self, name)
@@ -508,13 +500,14 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def sources(self) -> dict[str, SourceSettings]:
-        """The tables of the sources that records are read from, by name.
-
-        >>> list(RunSettings(http=HttpSettings()).sources)
-        ['http']
-        """
+        """The tables of the sources that records are read from, by name."""
         tables = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: one for name, one in tables.items() if isinstance(one, SourceSettings)}
+
+    @property
+    def is_group(self) -> bool:
+        """Whether many workers share one evaluation."""
+        return self.kafka is not None and self.kafka.assignment == "group"
 
 
 def level_of_alert(alert: AlertSettings, settings: RunSettings) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +18,7 @@ KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 STRATEGY = "partition.assignment.strategy"
 COOPERATIVE = "cooperative-sticky"
-"""The strategy of a group: a rebalance moves as few partitions as it can, the others go on."""
+"""The strategy of a group: a rebalance moves as few partitions as it can, and no other stops."""
 
 
 def about(text: str, *examples: Any) -> Meta:
@@ -26,24 +26,26 @@ def about(text: str, *examples: Any) -> Meta:
     return Meta(description=" ".join(text.split()), examples=list(examples) or None)
 
 
-@runtime_checkable
-class SourceSettings(Protocol):
+class SourceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table that describes a source."""
 
     def names(self) -> Mapping[Kind, Sequence[str]]:
         """What is read, by what its records are: paths, topics, routes."""
+        raise NotImplementedError
 
     def check(self, table: str) -> None:
         """Raise InputError, with a key that begins with ``table``, for values it cannot have."""
 
     def secrets(self) -> Mapping[str, str]:
         """The values that may be ``env:NAME`` or ``file:PATH``, by their keys in the table."""
+        return {}
 
     def ending(self) -> Self:
-        """The settings with which the source ends when all has been read."""
+        """The settings with which the source ends when all has been read, if it can end."""
+        return self
 
 
-class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FilesSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """JSON lines in files: either all records in one kind of files, or in two."""
 
     records: Annotated[
@@ -65,19 +67,12 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """The patterns, by what their files hold."""
         return {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind)}
 
-    def check(self, table: str) -> None:
-        """Every value is accepted."""
-
-    def secrets(self) -> Mapping[str, str]:
-        """No key holds a secret."""
-        return {}
-
-    def ending(self) -> FilesSettings:
+    def ending(self) -> Self:
         """Without following."""
         return msgspec.structs.replace(self, follow=False)
 
 
-class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class HttpSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """POST /v1/predictions and /v1/labels: one JSON object a line."""
 
     inbox: Annotated[
@@ -109,16 +104,8 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                     got=str(value),
                 )
 
-    def secrets(self) -> Mapping[str, str]:
-        """No key holds a secret: the server has the token."""
-        return {}
 
-    def ending(self) -> HttpSettings:
-        """The same: the source never ends."""
-        return self
-
-
-class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class KafkaSettings(SourceSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Topics of Kafka: either one of all records, or two."""
 
     records: Annotated[

@@ -1,10 +1,22 @@
-"""Raw messages to columns of predictions, labels and complete records, and the bad messages."""
+"""Raw messages to columns of predictions, labels and complete records, and the bad messages.
+
+The fields of a record determine its kind: with one of ``y_pred``, ``score`` or ``proba`` it is a
+prediction, with the true label as well it is complete, with the true label alone it is a label.
+null is treated as a missing field. Without a join only complete records are accepted; with one,
+every record needs its id, so that duplicates are found. In a batch of ``labels`` only the fields of
+a label are read.
+
+No message raises an error: each is in exactly one of the predictions, labels, complete and bad
+records of the result. Records are accepted or rejected independently of each other; but the first
+label of a multi-class run that does not list its labels decides whether labels are text or numbers
+(:attr:`RecordDecoder.label_kind`, stored with the run).
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +36,11 @@ from streameval.records.chunk import Kind as FieldKind
 from streameval.records.event_columns import Column, EventColumns, probability_columns
 from streameval.records.json_records import JsonDecoder, Values, error_in_field, read_object
 from streameval.records.times import time_column, time_error
+from streameval.service.config.record_fields import RecordFields, record_fields
 from streameval.service.config.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
-from streameval.service.decode.fields import RecordFields, record_fields
 from streameval.service.decode.labels import (
     LONGEST_NAME,
+    Checked,
     LabelKind,
     RecordLabels,
     checked_values,
@@ -35,28 +48,12 @@ from streameval.service.decode.labels import (
 )
 from streameval.service.sources.raw import KINDS, Decoded, Kind, RawBatch
 
-_Checked: TypeAlias = tuple[Column, dict[int, RecordError]]
-"""A column, and the errors of some of its values by their index."""
-
 _NEARLY = 9e-4
 """Sums nearer to 1 pass without check_probabilities, which has the rule itself."""
 
 
 class RecordDecoder:
-    """Decodes the batches of a run.
-
-    The fields of a record determine its kind: with one of ``y_pred``, ``score`` or
-    ``proba`` it is a prediction, with the true label as well it is complete, with
-    the true label alone it is a label. null is treated as a missing field.
-    Without a join only complete records are accepted; with one, every record needs its
-    id, so that duplicates are found. In a batch of ``labels`` only the fields of a label
-    are read.
-
-    No message raises an error: each is in exactly one of the predictions, labels,
-    complete and bad records of the result. Records are accepted or rejected independently
-    of each other; but the first label of a multi-class run that does not list its labels
-    decides whether labels are text or numbers (:attr:`label_kind`, stored with the run).
-    """
+    """Decodes the batches of a run."""
 
     def __init__(
         self,
@@ -68,7 +65,7 @@ class RecordDecoder:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         # The clock is the time of a record without any other, and the reference for times in the
-        # future; that goes on by the ticks while the clock is set back.
+        # future; the reference goes on by the ticks while the clock is set back.
         self._fields = record_fields(fields, evaluator, join)
         self._readers = {kind: JsonDecoder(self._fields.of(kind), optional=True) for kind in KINDS}
         self._labels = RecordLabels(evaluator)
@@ -122,7 +119,7 @@ class RecordDecoder:
 
     def _open(self, batch: RawBatch) -> _Reading:
         if batch.times is not None and len(batch.times) and batch.partition.startswith("http:"):
-            # These are of this machine's clock too, before a restart.
+            # The inbox was stamped by this machine's clock, perhaps before a restart.
             self._reference = max(self._reference, max(batch.times) / 1e6)
             self.clock.at_least(self._reference)
         now = round(self.clock() * 1e6)
@@ -146,7 +143,7 @@ class _Group(NamedTuple):
     """Records of one batch that are of one kind."""
 
     values: dict[FieldRequest, Values]
-    """Of each field, those of all messages of the batch."""
+    """The values of all messages of the batch, by field."""
     rows: IntArray
     """The indices of these records."""
 
@@ -177,10 +174,9 @@ class _Reading:
         self._now = now
         self._latest = latest
         places = batch.places
-        if isinstance(places, range):  # numpy would take it for a list
-            self._places = np.arange(places.start, places.stop, places.step)
-        else:
-            self._places = np.asarray(places, dtype=np.int64)
+        if isinstance(places, range):  # numpy would convert its numbers one by one
+            places = np.arange(places.start, places.stop, places.step)
+        self._places = np.asarray(places, dtype=np.int64)
         self._short = False
         self.bad = list(batch.bad)
 
@@ -250,12 +246,12 @@ class _Reading:
             events = events.select(keep)
         return events
 
-    def _checked(self, field: FieldRequest, values: Values) -> _Checked:
+    def _checked(self, field: FieldRequest, values: Values) -> Checked:
         kind = field.kind
         if kind in ("number", "weight"):
             return _numbers(values, kind)
         if kind == "label":
-            return self._labels.column(values, self._short)
+            return self._labels.column(values)
         values = listed(values)
         if kind == "id":
             return _ids(values, self._short)
@@ -308,7 +304,7 @@ def _missing(message: bytes, field: FieldRequest) -> RecordError:
     return error or RecordError("", f"the field {field.path!r}", "none")
 
 
-def _ids(values: list[Any], short: bool) -> _Checked:
+def _ids(values: list[Any], short: bool) -> Checked:
     """Ids as text: 5 and ``"5"`` are one; ``short``: no text among them can be too long."""
     if short and set(map(type, values)) == {str} and "" not in values:
         return values, {}
@@ -330,7 +326,7 @@ def _ids(values: list[Any], short: bool) -> _Checked:
     return taken, errors
 
 
-def _numbers(values: Values, kind: FieldKind) -> _Checked:
+def _numbers(values: Values, kind: FieldKind) -> Checked:
     """Finite numbers, or weights of 0 or more, as float64."""
     column: npt.NDArray[np.float64]
     try:
@@ -348,7 +344,7 @@ def _numbers(values: Values, kind: FieldKind) -> _Checked:
     }
 
 
-def _moments(values: list[Any], unit: str | None) -> _Checked:
+def _moments(values: list[Any], unit: str | None) -> Checked:
     """Times as int64 microseconds since 1970."""
     column, wrong = time_column(values, unit)
     errors = {}
@@ -380,7 +376,7 @@ def _outside(times: IntArray, latest: int) -> dict[int, RecordError]:
     }
 
 
-def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
+def _probabilities(values: list[Any], labels: RecordLabels) -> Checked:
     """Mappings label -> probability that add up to 1, or label -> score, by canonical labels."""
     errors: dict[int, RecordError] = {}
     if None not in values:

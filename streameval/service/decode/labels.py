@@ -23,6 +23,9 @@ LONGEST_NAME = 1024
 
 LabelKind: TypeAlias = Literal["text", "number"]
 
+Checked: TypeAlias = tuple[Column, dict[int, RecordError]]
+"""A column, and the errors of some of its values by their index."""
+
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})", re.ASCII)
 _KIND_NAMES = {"text": "text", "number": "a number"}
 
@@ -52,54 +55,42 @@ def plain_value(value: object, expected: str) -> Label | RecordError:
     return label
 
 
-def checked_values(
-    values: list[Any], short: bool, expected: str
-) -> tuple[list[Any], dict[int, RecordError]]:
-    """Values to slice by, each a str, an int or None; and the errors by their index."""
+def checked_values(values: list[Any], short: bool, expected: str) -> Checked:
+    """Values to slice by, each a str, an int or None."""
     kinds = set(map(type, values))
     if short and kinds <= {str, NoneType} and MISSING not in values:
         return values, {}
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return values, {}
 
-    def judge(value: object) -> Label | RecordError | None:
+    def checked(value: object) -> Label | RecordError | None:
         if is_missing(value):
             return None
         if value == MISSING:
             return RecordError("", f"{expected} other than {MISSING!r}", "that", "write null")
         return plain_value(value, expected)
 
-    return _judged(values, judge)
+    return _each_checked(values, checked)
 
 
-def _judged(
-    values: list[Any], judge: Callable[[Any], Label | RecordError | None]
-) -> tuple[list[Any], dict[int, RecordError]]:
-    """The canonical values, and the errors; each distinct value is judged once."""
+def _each_checked(values: list[Any], check: Callable[[Any], Label | RecordError | None]) -> Checked:
+    """The canonical values, and the errors; each distinct value is checked once."""
     taken: list[Any] = []
     errors: dict[int, RecordError] = {}
-    verdicts: dict[tuple[type, Any], Label | RecordError | None] = {}
+    known: dict[tuple[type, Any], Label | RecordError | None] = {}
     for row, value in enumerate(values):
         key = (type(value), value)
-        verdict = verdicts.get(key)
-        if verdict is None:
-            verdict = verdicts[key] = judge(value)
-        if isinstance(verdict, RecordError):
-            errors[row] = verdict
-        taken.append(verdict)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = check(value)
+        if isinstance(found, RecordError):
+            errors[row] = found
+        taken.append(found)
     return taken, errors
 
 
 class RecordLabels:
-    """The labels that a run's records may have.
-
-    A binary run has two labels. A multi-class run without ``labels`` discovers them;
-    its first label decides whether labels are text or numbers, and the other kind is
-    rejected from then on.
-
-    Args:
-        settings: The labels to evaluate.
-    """
+    """The labels that a run's records may have; a multi-class run may discover them."""
 
     __slots__ = ("_closed", "_expected", "_keys", "_known", "_remedy", "kind", "probabilities")
 
@@ -133,8 +124,8 @@ class RecordLabels:
         more = f" and {len(known) - 8} more" if len(known) > 8 else ""
         self._expected = f"one of the labels {listed}{more}" if self._closed else "a label"
 
-    def column(self, values: Values, short: bool) -> tuple[Column, dict[int, RecordError]]:
-        """The labels as str or int, and the errors by their index; booleans become 0 and 1."""
+    def column(self, values: Values) -> Checked:
+        """The labels as str or int; booleans become 0 and 1."""
         if isinstance(values, np.ndarray) and {0, 1} <= self._known:
             return values.astype(np.int64), {}
         values = listed(values)
@@ -144,10 +135,10 @@ class RecordLabels:
         # Equal is not enough: 1.0 and true are equal to the label 1.
         if kinds <= {str, int} and self._known.issuperset(values):
             return values, {}
-        return _judged(values, self._verdict)
+        return _each_checked(values, self._checked)
 
     def unscored(self, scored: Container[Label]) -> list[Label]:
-        """The labels that an event with scores of these lacks one of; all are known then."""
+        """The known labels without a score, where every label needs one."""
         return [] if self.probabilities else [one for one in self._known if one not in scored]
 
     def key(self, text: str) -> Label | RecordError:
@@ -156,10 +147,10 @@ class RecordLabels:
         if label is not None:
             return label
         if self._closed or self.kind != "number":
-            return self._verdict(text)
-        return self._verdict(int(text) if _WHOLE.fullmatch(text) else text)
+            return self._checked(text)
+        return self._checked(int(text) if _WHOLE.fullmatch(text) else text)
 
-    def _verdict(self, value: object) -> Label | RecordError:
+    def _checked(self, value: object) -> Label | RecordError:
         label = plain_value(value, self._expected)
         if isinstance(label, RecordError) or label in self._known:
             return label

@@ -22,7 +22,7 @@ from streameval.metrics.curves import SERVED_CURVES
 from streameval.metrics.registry import find
 from streameval.service.http.errors import RefusedError
 from streameval.service.http.health import Code, Reason
-from streameval.service.snapshot import (
+from streameval.service.publish.snapshot import (
     Checkpoint,
     Confusion,
     Curve,
@@ -93,7 +93,7 @@ class QueryParameters:
             raise _unknown(where, name, self._known, none="no parameter")
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text of at most so many characters as the parameter allows."""
+        """A text of at most as many characters as the parameter allows."""
         usual = str(self._known[name].default) if default is None else default
         value = self._given.get(name, usual)
         if len(value) > (longest := self._known[name].longest):
@@ -172,7 +172,7 @@ class Endpoint(NamedTuple):
     """A path under ``/api`` that is answered from a snapshot."""
 
     summary: str
-    take: Callable[..., Answer]
+    content: Callable[..., Answer]
     """From the snapshot, the query and the path's parameter to all fields but the stamp."""
     shape: type[Struct]
     parameters: Sequence[Parameter] = ()
@@ -186,7 +186,7 @@ class Endpoint(NamedTuple):
     ) -> Answer:
         """The fields of the answer."""
         given = QueryParameters(query, self.parameters, open_slice)
-        return {**_stamp(data), **self.take(data, given, *path)}
+        return {**_stamp(data), **self.content(data, given, *path)}
 
 
 _WINDOW = Parameter("window", "A window's name; by default the first.")
@@ -359,11 +359,9 @@ def _sorted(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
 
 
 def _by_interval(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
-    """By the last end in the order's direction: a slice is early only if its whole interval is.
-
-    The worst values are mostly of slices with few events, by chance. A slice without an interval
-    comes after the others.
-    """
+    """Rows by the last end of the interval: a slice is early only if its whole interval is."""
+    # The worst values are mostly of slices with few events, by chance. A slice without an interval
+    # is after the others.
 
     def end(row: Slice) -> float:
         return row.low.get(sort, -math.inf) if falls else row.high.get(sort, math.inf)
@@ -531,8 +529,7 @@ EVENT = _shape(
 
 
 def compact(data: Snapshot) -> Struct:
-    """The part of a snapshot in the stream of events: enough to redraw the header and tiles,
-    and to detect that the rest has changed."""
+    """The part of a snapshot in the stream of events, which a page draws header and tiles of."""
     join = None if data.join is None else _part(data.join, _JOIN_COUNTS)
     quarantine = _part(data.quarantine, _QUARANTINE_COUNTS)
     return _part(replace(data, join=join, quarantine=quarantine), EVENT)

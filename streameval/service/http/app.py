@@ -8,7 +8,7 @@ import importlib.util
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import msgspec
 
@@ -28,20 +28,20 @@ from streameval.service.http.api import (
 from streameval.service.http.asgi import JSON, App, header
 from streameval.service.http.bodies import (
     BodyMemory,
-    Postbox,
     PostKind,
+    PostQueue,
     check_lines,
     one_line_each,
     read_body,
 )
 from streameval.service.http.errors import RefusedError, failure
 from streameval.service.http.guard import Limits
-from streameval.service.http.health import UNPUBLISHED, Liveness, Readiness
-from streameval.service.http.live import Live
+from streameval.service.http.health import UNPUBLISHED, Readiness, is_alive
+from streameval.service.http.live import EventStream
 from streameval.service.http.openapi import openapi_text
 from streameval.service.http.prometheus import CONTENT_TYPE, MetricsText
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
 
 try:
     from starlette.applications import Starlette
@@ -73,9 +73,9 @@ def application(
     settings: ServeSettings,
     http: HttpSettings | None,
     publisher: Publisher,
-    inbox: Postbox | None,
+    inbox: PostQueue | None,
     *,
-    live: Live,
+    events: EventStream,
     threads: ThreadPoolExecutor,
     clock: Callable[[], float],
     started: float,
@@ -85,33 +85,34 @@ def application(
 ) -> App:
     """The application, without the guard; ``threads`` store posts, beside those of queries."""
     readiness = Readiness(settings, following=following)
-    liveness = Liveness(settings, progress)
     files = _StaticFiles()
-    exposition = MetricsText(
+    metrics_text = MetricsText(
         publisher,
         most_slices=settings.max_slices_exposed,
         readiness=readiness,
         clock=clock,
     )
 
+    def allowed(request: Request, reasons: list[str]) -> list[str]:
+        # Reasons name partitions: they are shown with the token only.
+        return reasons if request.scope.get("streameval.allowed") else []
+
     # Coroutines: they respond while every thread handles other requests.
     async def healthz(request: Request) -> Response:
         return _json(Alive(True))
 
     async def livez(request: Request) -> Response:
-        return _json(Alive(liveness.alive), 200 if liveness.alive else 503)
+        alive = is_alive(settings, progress)
+        return _json(Alive(alive), 200 if alive else 503)
 
     async def readyz(request: Request) -> Response:
-        ready = publisher.current() is not None
-        texts = [] if ready else [UNPUBLISHED]
-        allowed = request.scope.get("streameval.allowed")
-        return _json(Ready(ready, texts if allowed else []), 200 if ready else 503)
+        if publisher.current() is not None:
+            return _json(Ready(True, []))
+        return _json(Ready(False, allowed(request, [UNPUBLISHED])), 503)
 
     async def caughtup(request: Request) -> Response:
         reasons = readiness.reasons(publisher.current(), clock())
-        # The reasons name partitions: they are shown with the token only.
-        allowed = request.scope.get("streameval.allowed")
-        texts = [reason.text for reason in reasons] if allowed else []
+        texts = allowed(request, [reason.text for reason in reasons])
         return _json(CaughtUp(not reasons, texts), 503 if reasons else 200)
 
     def about(request: Request) -> Response:
@@ -122,7 +123,7 @@ def application(
         return _json(status(data, now=now, started=started, reasons=reasons, posts=posts))
 
     def metrics(request: Request) -> Response:
-        return Response(exposition.text(), headers={"content-type": CONTENT_TYPE})
+        return Response(metrics_text.text(), headers={"content-type": CONTENT_TYPE})
 
     routes = [Route(path, _answering(publisher, one)) for path, one in ENDPOINTS.items()]
     routes += [
@@ -137,17 +138,15 @@ def application(
         Route("/caughtup", caughtup),
         Route("/metrics", metrics),
         Route("/api/status", about),
-        Route("/api/events", live, methods=["GET"]),
+        Route("/api/events", events, methods=["GET"]),
     ]
     if inbox is not None and http is not None:
         memory = BodyMemory(max(limits.body_bytes, http.max_body_bytes))
-        kinds: tuple[PostKind, ...] = ("predictions", "labels")
-        for kind in kinds:
-            take = _taking(kind, http, inbox, memory, threads, limits.body_seconds)
-            routes.append(Route(f"/v1/{kind}", take, methods=["POST"]))
+        for kind in get_args(PostKind):
+            post = _posting(kind, http, inbox, memory, threads, limits.body_seconds)
+            routes.append(Route(f"/v1/{kind}", post, methods=["POST"]))
     else:
-        refuse = _no_posts_here if following else _no_posts
-        routes.append(Route("/v1/{kind}", refuse, methods=["POST"]))
+        routes.append(Route("/v1/{kind}", _no_posts(following), methods=["POST"]))
     handlers: dict[Any, Any] = {
         RefusedError: _refuse,
         HTTPException: _refuse_route,
@@ -187,22 +186,22 @@ def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request],
     return endpoint
 
 
-def _taking(
+def _posting(
     kind: PostKind,
     http: HttpSettings,
-    inbox: Postbox,
+    inbox: PostQueue,
     memory: BodyMemory,
     threads: ThreadPoolExecutor,
     seconds: float,
 ) -> Callable[[Request], Awaitable[Response]]:
-    async def take(request: Request) -> Response:
+    async def post(request: Request) -> Response:
         with memory.reserve() as reserve:
             body = await read_body(
                 request.scope,
                 request.receive,
                 most=http.max_body_bytes,
                 seconds=seconds,
-                take=reserve,
+                reserve=reserve,
             )
             body = one_line_each(body, header(request.scope, "content-type"))
             check_lines(body, http.max_line_bytes)
@@ -220,27 +219,22 @@ def _taking(
                 ) from None
         return _json(Accepted(accepted), 202)
 
-    return take
+    return post
 
 
-async def _no_posts(request: Request) -> Response:
-    raise RefusedError(
-        404,
-        expected="a run that takes posts",
-        got="one that does not",
-        where="the run's settings",
-        remedy="add the table [http] to them",
-    )
+def _no_posts(following: bool) -> Callable[[Request], Awaitable[Response]]:
+    got, where = "one that does not", "the run's settings"
+    remedy = "add the table [http] to them"
+    if following:
+        got, where = "a process that only serves what a store holds", "streameval serve"
+        remedy = "post to the run itself"
 
+    async def refuse(request: Request) -> Response:
+        raise RefusedError(
+            404, expected="a run that takes posts", got=got, where=where, remedy=remedy
+        )
 
-async def _no_posts_here(request: Request) -> Response:
-    raise RefusedError(
-        404,
-        expected="a run that takes posts",
-        got="a process that only serves what a store holds",
-        where="streameval serve",
-        remedy="post to the run itself",
-    )
+    return refuse
 
 
 def _refuse(request: Request, fault: Exception) -> Response:

@@ -16,7 +16,7 @@ from streameval.service.http.errors import RefusedError
 PostKind: TypeAlias = Literal["predictions", "labels"]
 
 
-class Postbox(Protocol):
+class PostQueue(Protocol):
     """Stores posted events."""
 
     def append(self, kind: PostKind, body: bytes) -> int:
@@ -31,14 +31,11 @@ class BodyMemory:
 
     @contextmanager
     def reserve(self) -> Iterator[Callable[[int], None]]:
-        """A function that reserves further bytes for a request, until the end of the ``with``.
+        """A function that reserves bytes of a request until the end of the ``with``, or raises."""
+        reserved = 0
 
-        It raises RefusedError 503 where too few are free.
-        """
-        taken = 0
-
-        def take(size: int) -> None:
-            nonlocal taken
+        def reserve(size: int) -> None:
+            nonlocal reserved
             if size > self.free:
                 raise RefusedError(
                     503,
@@ -49,16 +46,16 @@ class BodyMemory:
                     retry_seconds=1,
                 )
             self.free -= size
-            taken += size
+            reserved += size
 
         try:
-            yield take
+            yield reserve
         finally:
-            self.free += taken
+            self.free += reserved
 
 
 async def read_body(
-    scope: Scope, receive: Receive, *, most: int, seconds: float, take: Callable[[int], None]
+    scope: Scope, receive: Receive, *, most: int, seconds: float, reserve: Callable[[int], None]
 ) -> bytes:
     """The whole body; RefusedError 413 too large, 408 too slow, 415 compressed, 400 broken off."""
     coding = header(scope, "content-encoding")
@@ -87,7 +84,7 @@ async def read_body(
                 chunk: bytes = message.get("body", b"")
                 if size + len(chunk) > most:
                     raise _too_large(most, "more")
-                take(len(chunk))
+                reserve(len(chunk))
                 size += len(chunk)
                 chunks.append(chunk)
                 if not message.get("more_body", False):
@@ -114,7 +111,7 @@ def _too_large(most: int, got: str) -> RefusedError:
 
 
 def check_lines(body: bytes, most: int) -> None:
-    """Raise RefusedError unless the body is UTF-8 text in lines of at most so many bytes."""
+    """Raise RefusedError unless the body is UTF-8 text in lines of at most ``most`` bytes."""
     if not body or body.isspace():
         raise RefusedError(400, expected="one JSON object a line", got="nothing", where="the body")
     # Nearly always the whole is shorter than a line may be.
@@ -142,10 +139,8 @@ def check_lines(body: bytes, most: int) -> None:
 
 
 def one_line_each(body: bytes, content_type: str | None) -> bytes:
-    """The body as JSON lines, also if it is one object over several; RefusedError 400.
-
-    Only a body of type ``application/json`` is parsed: lines of JSON are returned unchanged.
-    """
+    """The body as JSON lines, also if it is one object over several lines; RefusedError 400."""
+    # Only a body of type application/json is parsed: lines of JSON are returned unchanged.
     if (content_type or "").partition(";")[0].strip().lower() != JSON:
         return body
     text = body.strip()

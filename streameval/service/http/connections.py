@@ -82,14 +82,12 @@ class Connection(asyncio.Protocol):
 
 
 class Connections:
-    """The open connections.
+    """The open connections, within the limits."""
 
-    At a limit the connection that has waited the longest for its client is closed for the
-    new one: of the same client at the client's limit, of the client with the most
-    connections at the limit of all. A connection whose request is being processed is
-    never closed. Where no connection can be closed, some more are accepted from a
-    reserve, and answered at ``/healthz`` alone.
-    """
+    # At a limit the connection that has waited the longest for its client is closed for the new
+    # one: of the same client at the client's limit, of the client with the most connections at the
+    # limit of all. A connection whose request is being processed is never closed. If no connection
+    # can be closed, some more are accepted from a reserve, and answered at /healthz alone.
 
     def __init__(
         self, app: App, limits: Limits, listening: socket.socket, http: Callable[..., Any]
@@ -225,11 +223,9 @@ class Connections:
                 self._spare.append(os.open(os.devnull, os.O_RDONLY))
 
     async def sweep(self) -> None:
-        """Close connections whose clients neither send a whole request nor read for too long.
-
-        The server bounds the time between requests, and the guard that of a request; headers
-        that arrive a byte a minute and responses that are never read are bounded here.
-        """
+        """Close connections whose clients neither send a whole request nor read for too long."""
+        # The server bounds the time between requests, and the guard the time of a request; headers
+        # that arrive a byte a minute and responses that are never read are bounded here.
         most = self._limits.header_seconds
         while True:
             self._keep_spare()

@@ -160,12 +160,11 @@ class _Client:
 
 
 class WrongTokens:
-    """Slows the guessing of the token, for each client separately.
+    """Slows the guessing of the token, for each client separately."""
 
-    When a client has spent its free attempts, each of its requests with a token waits before the
-    comparison, right or wrong. The same wrong token again is neither counted nor compared, so
-    that a program with an outdated token does not slow others at its address.
-    """
+    # When a client has spent its free attempts, each of its requests with a token waits before the
+    # comparison, right or wrong. The same wrong token again is neither counted nor compared, so
+    # that a program with an outdated token does not slow others at its address.
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._free = limits.wrong_tokens
@@ -340,8 +339,8 @@ class Guard:
         if self._access.open:
             await respond(send, 303, b"", headers=(("location", "/"),))
         elif scope["method"] == "POST":
-            with self._memory.reserve() as take:
-                body = await read_body(scope, receive, most=4096, seconds=10, take=take)
+            with self._memory.reserve() as reserve:
+                body = await read_body(scope, receive, most=4096, seconds=10, reserve=reserve)
             await self._exchange(_token_of(body.decode("utf-8", "replace")) or "", scope, send)
         elif scope["method"] in ("GET", "HEAD"):
             await respond(send, 200, login_page(), _HTML)
@@ -392,11 +391,10 @@ def _client(scope: Scope) -> str:
 
 
 class _Body:
-    """Reads a request's body, and tracks whether some of it is left.
+    """Reads a request's body, and tracks whether some of it is left."""
 
-    If the client wants the connection closed (as Python's urllib does) while it is still sending,
-    it receives "connection reset" instead of an error; so the rest is read and discarded first.
-    """
+    # A client that wants the connection closed (as Python's urllib does) while it is still sending
+    # receives "connection reset" instead of an error; so the rest is read and discarded first.
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive

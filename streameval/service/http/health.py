@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from streameval.service.config.settings import ServeSettings
 from streameval.service.lateness import MOST_LATE
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Snapshot
+from streameval.service.publish.snapshot import Snapshot
 
 _MOST_REASONS = 20
 
@@ -31,25 +31,17 @@ class Reason(NamedTuple):
     text: str
 
 
-class Liveness:
-    """Alive: the loop has made a step within ``live_age``, or is still restoring its store."""
-
-    def __init__(self, settings: ServeSettings, progress: Progress) -> None:
-        self._most = settings.live_age.seconds
-        self._progress = progress
-
-    @property
-    def alive(self) -> bool:
-        """Whether the loop has made a step in time."""
-        return self._progress.idle_seconds <= self._most
+def is_alive(settings: ServeSettings, progress: Progress) -> bool:
+    """Whether the loop has made a step within ``live_age``, or is still restoring its store."""
+    return progress.idle_seconds <= settings.live_age.seconds
 
 
 class Readiness:
-    """Caught up: every partition read to within ``ready_lag``, the last checkpoint younger than
-    ``ready_checkpoint_age``, and most of the recent records in time for the join and the windows.
+    """Finds the reasons why a process is not caught up."""
 
-    A process that follows a store is caught up if it has read it within ``ready_checkpoint_age``.
-    """
+    # Caught up: every partition is read to within ready_lag, the last checkpoint is younger than
+    # ready_checkpoint_age, and most of the recent records are in time for the join and the windows.
+    # A process that follows a store is caught up if it has read it within ready_checkpoint_age.
 
     def __init__(self, settings: ServeSettings, *, following: bool = False) -> None:
         self._lag = settings.ready_lag
@@ -70,13 +62,11 @@ class Readiness:
             return
         age = now - seconds_of(data.at if self.following else data.checkpoint.at)
         if age > self._age:
-            what = (
-                "the store was last read {:.0f} s ago"
-                if self.following
-                else ("the last checkpoint is {:.0f} s old")
-            )
-            text = f"{what.format(age)}; expected at most {self._age:g} s"
-            yield Reason("store_age" if self.following else "checkpoint_age", text)
+            code: Code = "checkpoint_age"
+            what = f"the last checkpoint is {age:.0f} s old"
+            if self.following:
+                code, what = "store_age", f"the store was last read {age:.0f} s ago"
+            yield Reason(code, f"{what}; expected at most {self._age:g} s")
         late = {f"window {window.name}": window.late for window in data.windows}
         if data.join is not None:
             late["the join"] = data.join.late

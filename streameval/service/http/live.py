@@ -10,21 +10,20 @@ import msgspec
 from streameval.service.http.api import compact
 from streameval.service.http.asgi import Receive, Scope, Send, respond
 from streameval.service.http.errors import RefusedError
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
 
 _EVENT_STREAM = "text/event-stream; charset=utf-8"
 _LOOK_SECONDS = 0.2
 """How often the thread checks whether it should end."""
 _SEND_SECONDS = 30
-"""A listener that reads nothing for so long is disconnected."""
+"""A listener that reads nothing for this time is disconnected."""
 
 
-class Live:
-    """Sends the newest snapshot, shortened, to all listeners; a slow one skips some.
+class EventStream:
+    """Sends the newest snapshot, shortened, to all listeners; a slow one skips some."""
 
-    After ``keep_alive`` seconds of silence a comment is sent, so that proxies keep the connection
-    and a lost reader is noticed.
-    """
+    # After keep_alive seconds of silence a comment is sent, so that proxies keep the connection and
+    # a lost reader is noticed.
 
     def __init__(self, publisher: Publisher, *, most: int = 64, keep_alive: float = 15) -> None:
         self._publisher = publisher

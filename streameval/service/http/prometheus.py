@@ -12,7 +12,7 @@ from streameval import __version__
 from streameval.errors import MissingExtraError
 from streameval.service.http.health import Readiness, seconds_of
 from streameval.service.join.counters import COUNTERS, GAUGES
-from streameval.service.snapshot import (
+from streameval.service.publish.snapshot import (
     AlertState,
     Join,
     Partition,

@@ -22,12 +22,12 @@ from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
 from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.app import application
-from streameval.service.http.bodies import Postbox
+from streameval.service.http.bodies import PostQueue
 from streameval.service.http.connections import Connections
 from streameval.service.http.guard import LIMITS, Access, Guard, Limits
-from streameval.service.http.live import Live
+from streameval.service.http.live import EventStream
 from streameval.service.progress import Progress
-from streameval.service.snapshot import Publisher
+from streameval.service.publish.snapshot import Publisher
 
 try:
     import uvicorn
@@ -43,14 +43,9 @@ _SEND_BYTES = 256 * 1024
 
 
 class Server:
-    """A running server, from its creation until :meth:`stop`.
+    """A running server, from its creation until :meth:`stop`; raises ConfigError.
 
-    Any address but loopback requires a token, and a token counts at every address. Without an
-    inbox and its settings events cannot be posted.
-
-    Raises:
-        ConfigError: The server cannot listen at the address, or the address requires a token.
-        MissingExtraError: A package of the extra ``serve`` is not installed.
+    Without an inbox and its settings events cannot be posted.
     """
 
     def __init__(
@@ -58,7 +53,7 @@ class Server:
         serve: ServeSettings,
         http: HttpSettings | None,
         publisher: Publisher,
-        inbox: Postbox | None,
+        inbox: PostQueue | None,
         *,
         clock: Callable[[], float] = time.time,
         token: str | None = None,
@@ -70,13 +65,15 @@ class Server:
         try:
             self.address = Address.of(*self._listening.getsockname()[:2])
             """The address that it listens at, with the port that the system chose."""
-            self._live = Live(publisher, most=limits.listeners, keep_alive=limits.event_seconds)
+            self._events = EventStream(
+                publisher, most=limits.listeners, keep_alive=limits.event_seconds
+            )
             self._threads = ThreadPoolExecutor(_STORING_THREADS, "streameval-inbox")
             self._application = partial(
                 application,
                 publisher=publisher,
                 inbox=inbox,
-                live=self._live,
+                events=self._events,
                 threads=self._threads,
                 clock=clock,
                 started=clock(),
@@ -130,12 +127,12 @@ class Server:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._end)
             self._thread.join()
-        self._live.join()
+        self._events.join()
         self._threads.shutdown()
         self._listening.close()
 
     def _end(self) -> None:
-        self._live.close()
+        self._events.close()
         self._connections.ending = True
         self._uvicorn.should_exit = True
 
@@ -148,14 +145,14 @@ class Server:
     async def _serve(self) -> None:
         self._loop = loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._connections.on_error)
-        self._live.start(loop)
+        self._events.start(loop)
         sweeping = loop.create_task(self._connections.sweep())
         self._running.set()
         try:
             await self._uvicorn.serve(sockets=[self._listening])
         finally:
             sweeping.cancel()
-            self._live.close()
+            self._events.close()
             # A client that has not read its response in the time given is disconnected.
             self._connections.close()
             await asyncio.sleep(0)

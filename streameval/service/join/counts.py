@@ -30,11 +30,7 @@ class SavedJoin(msgspec.Struct):
 
     @staticmethod
     def of(crc: object, data: object) -> SavedJoin:
-        """Decode what :meth:`row` returned.
-
-        Raises:
-            StoreError: The columns hold something else.
-        """
+        """Decode what :meth:`row` returned; raises StoreError for anything else."""
         try:
             if not isinstance(data, bytes) or zlib.crc32(data) != crc:
                 raise ValueError("their checksum is not the one they were written with")
@@ -54,18 +50,11 @@ class JoinSpans(msgspec.Struct):
 
 def read_spans(text: str) -> JoinSpans:
     """The spans of a store; raises StoreError for damaged ones."""
-    spans: JoinSpans = decoded(text, JoinSpans, "the join's spans are")
-    return spans
+    return decoded(text, JoinSpans, "the join's spans are")
 
 
 def read_join(connection: Connection) -> dict[str, Any] | None:
-    """The join's counts as of the last checkpoint, as ``/api/join`` has them.
-
-    None if the run has no join, or has not made a checkpoint with one.
-
-    Raises:
-        StoreError: They are damaged.
-    """
+    """The join's counts as of the last checkpoint, as ``/api/join`` has them; else None."""
     saved = saved_with_spans(connection)
     found = None if saved is None else merged_join([saved])
     return None if found is None else found.counts
@@ -88,10 +77,8 @@ class MergedJoin(NamedTuple):
 
 
 def merged_join(found: Iterable[tuple[JoinSpans, SavedJoin]]) -> MergedJoin | None:
-    """The counts of a join, of all units of a store that have some; None where none has.
-
-    The watermark is the least of the units', as one process has the least of its partitions'.
-    """
+    """The counts of a join, of all units of a store that have some; None where no unit has."""
+    # The watermark is the least of the units', as one process has the least of its partitions'.
     coverage: Coverage | None = None
     values: list[int] = []
     for spans, saved in found:
@@ -125,14 +112,8 @@ def read_watermark(connection: Connection) -> SavedWatermark | None:
 
 
 def reset_watermark(connection: Connection) -> None:
-    """Delete the watermark; the next records of each partition set it anew.
-
-    Inside the caller's transaction. Predictions that have expired stay expired: their
-    entries are dropped already.
-
-    Raises:
-        StoreError: The join's counts are damaged.
-    """
+    """Delete the watermark, inside a transaction; the next records of each partition set it."""
+    # Predictions that have expired stay expired: their entries are dropped already.
     saved = saved_join(connection)
     if saved is None:
         return

@@ -13,7 +13,7 @@ The rules are functions of the records and not of the time at which they were re
   records replace it, whichever is read first.
 
 The records of one id and one kind (predictions, labels) have to be in one partition,
-as those of a topic with keys are: there is no ordering guarantee across partitions.
+as in a topic with keys: there is no ordering guarantee across partitions.
 
 The watermark, the slowest partition's newest time, bounds the memory: an id is forgotten
 when its newest record is older than the watermark by more than ``wait + remember``. The rules
@@ -22,10 +22,9 @@ prediction is not older than the watermark by more than ``wait + remember``: any
 time may be out of order by ``remember``. Beyond that the id is unknown: a label then
 is an orphan, and a prediction that was forgotten counts once more.
 
-Usage: ``add`` each decoded batch; at a checkpoint ``take`` the events to count and revert,
-``cut`` what else has changed, ``write`` it inside the transaction that counts the events, and
-call ``wrote`` when that is committed. ``write`` may be called by another thread than the rest.
-Records that are only in memory are read again after a crash. ``coverage`` is the published form.
+A checkpoint drains the events to count and to revert, and writes the other changes (see
+:class:`~streameval.service.store.staged.Staged`) inside the transaction that counts the events.
+Records that are only in memory are read again after a crash.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ import numpy as np
 
 from streameval.errors import StoreError
 from streameval.service.config.evaluators import kind_of_settings, step_of
+from streameval.service.config.record_fields import record_fields
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings, RunSettings
-from streameval.service.decode.fields import record_fields
 from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans, saved_join
 from streameval.service.join.coverage import Coverage
 from streameval.service.join.entry_store.entry_store import EntryChanges, EntryStore
@@ -68,36 +67,21 @@ class JoinChanges(NamedTuple):
 
 
 class LabelJoin:
-    """Joins the records of a run.
+    """Joins the records of a run; raises StoreError where the store is damaged."""
 
-    Args:
-        connection: Of the store; its tables are read at once, entries are looked up later.
-        layout: The prediction's columns, without ``id`` and ``time``.
-        wait_us: Microseconds that a prediction waits for its label, and the other way round.
-        remember_us: For how long after that duplicates and corrections are recognised.
-        hot: Most entries in memory besides those that a checkpoint has not written.
-        cohort_us: Width of the cohorts of which coverage is reported.
-        clock: Seconds; it never goes backwards.
-        now: Microseconds since 1970.
-
-    Raises:
-        StoreError: The store is damaged.
-
-    Cost:
-        About 0.6 µs for a prediction and its label, 2 µs without compiled code.
-    """
+    # About 0.6 µs for a prediction and its label, 2 µs without compiled code.
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Connection,  # entries are also looked up later
         *,
-        layout: Sequence[str],
+        layout: Sequence[str],  # the prediction's columns, without id and time
         wait_us: int,
         remember_us: int,
-        hot: int,
+        hot: int,  # most entries in memory besides those that are not written yet
         cohort_us: int,
         clock: Callable[[], float],
-        now: Callable[[], int],
+        now: Callable[[], int],  # microseconds since 1970
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
@@ -142,17 +126,17 @@ class LabelJoin:
     # Records in
 
     def add(self, decoded: Decoded) -> None:
-        """Add the records of a batch; :meth:`take` returns the resulting events."""
+        """Add the records of a batch; :meth:`drain` returns the resulting events."""
         partition = decoded.partition
         self._note_times(decoded)
-        for records, take in (
+        for records, pair in (
             (decoded.predictions, self._pairing.predictions),
             (decoded.complete, self._pairing.complete),
             (decoded.labels, self._pairing.labels),
         ):
             if records is not None and records.rows:
                 times = np.asarray(records.columns["time"], dtype=np.int64)
-                take(partition, records, times)
+                pair(partition, records, times)
 
     def _note_times(self, decoded: Decoded) -> None:
         """Update the watermark, in the partition's order."""
@@ -166,9 +150,9 @@ class LabelJoin:
 
     # Events out
 
-    def take(self) -> JoinedEvents:
+    def drain(self) -> JoinedEvents:
         """The events to count and to revert since the last call."""
-        return self._pairing.take()
+        return self._pairing.drain()
 
     def stage(self) -> JoinChanges:
         """Take all changes since the last call."""
@@ -216,11 +200,9 @@ class LabelJoin:
 def join_layout(
     fields: FieldSettings, evaluator: EvaluatorSettings, meta: Mapping[str, str]
 ) -> list[str]:
-    """The columns that a join keeps of a prediction.
-
-    Those of the store are first and keep their position, even if the settings no longer name
-    them: the payloads of earlier predictions have these columns and none of the others.
-    """
+    """The columns that a join keeps of a prediction, in the order of their values."""
+    # Columns of the store keep their position, also if the settings no longer name them: the
+    # payloads of earlier predictions hold these columns only.
     kept = decoded(meta.get(JOIN_LAYOUT, "[]"), list[str], "the columns of waiting predictions are")
     wanted = record_fields(fields, evaluator, join=True).prediction
     names = [field.column for field in wanted if field.column not in ("id", "time")]
@@ -233,35 +215,22 @@ def open_join(
     clock: Callable[[], float],
     now: Callable[[], int],
 ) -> LabelJoin | None:
-    """The join of a store, or a new one; None without ``[join]``.
-
-    A cohort is as wide as the shortest pane of a window, so that each point of a
-    series has its coverage; an hour without panes. In an existing store it keeps its width.
-
-    Args:
-        settings: The run's.
-        store: Open for writing. Another thread may write, so entries are looked up through a
-            connection of their own.
-        clock: Seconds; it never goes backwards.
-        now: Microseconds since 1970.
-
-    Raises:
-        StoreError: The store is damaged or cannot be written.
-    """
+    """The join of a store, or a new one; None without ``[join]``. Raises StoreError."""
     if settings.join is None:
         return None
     wait = settings.join.wait.us
     remember = settings.join.remember
-    series = [window for window in settings.window if kind_of_settings(window).widest is not None]
-    panes = [pane for window in series for pane in step_of(window).values()]
-    cohorts = [pane.us for pane in panes] or [_COHORT_US]
     meta = store.meta()
     layout = join_layout(settings.fields, settings.evaluator, meta)
-    cohort = min(cohorts)
     if JOIN_SPANS in meta:
         # Counts by cohort cannot be converted to another width.
-        cohort = read_spans(meta[JOIN_SPANS]).cohort
-    spans = JoinSpans(wait, cohort)
+        cohort_us = read_spans(meta[JOIN_SPANS]).cohort
+    else:
+        # The shortest pane of a window, so that each point of a series has its coverage.
+        series = [one for one in settings.window if kind_of_settings(one).widest is not None]
+        panes = [pane.us for window in series for pane in step_of(window).values()]
+        cohort_us = min(panes, default=_COHORT_US)
+    spans = JoinSpans(wait, cohort_us)
     with store.transaction() as connection:
         store.set_meta(JOIN_LAYOUT, msgspec.json.encode(layout).decode())
         if not has_table(connection, "join_counts"):
@@ -269,13 +238,14 @@ def open_join(
             keep_checksums(connection)
         # For readers of the counts that do not have the settings.
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
+    # Another thread may write, so entries are looked up through a connection of their own.
     return LabelJoin(
         store.read_connection(),
         layout=layout,
         wait_us=wait,
         remember_us=wait if remember is None else remember.us,
         hot=settings.join.hot,
-        cohort_us=spans.cohort,
+        cohort_us=cohort_us,
         clock=clock,
         now=now,
     )

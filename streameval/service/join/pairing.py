@@ -40,14 +40,7 @@ _MOST_LABELS = 64
 
 
 class PartitionNumbers:
-    """A small number for each partition, so that an entry need not hold its name.
-
-    Numbers from 1 on, in the order of the first look-up.
-
-    >>> numbers = PartitionNumbers({"files:a": 1})
-    >>> numbers.number("files:b"), numbers.number("files:a"), numbers.names
-    (2, 1, {1: 'files:a', 2: 'files:b'})
-    """
+    """A number for each partition, from 1 on, so that an entry need not hold its name."""
 
     __slots__ = ("_numbers", "names")
 
@@ -74,7 +67,7 @@ class _Rows(NamedTuple):
     payloads: list[Sequence[Any]]
 
     def columns(self, width: int) -> list[Column]:
-        """Those of the payloads; of earlier, shorter ones the last values are None."""
+        """The columns of the payloads; the last values of an earlier, shorter one are None."""
         columns: list[Column] = [
             np.array(values) if type(values[0]) is float and None not in values else list(values)
             for values in zip_longest(*self.payloads)
@@ -90,11 +83,11 @@ class _Columns(NamedTuple):
     payload: Sequence[Column]
 
     def columns(self, width: int) -> list[Column]:
-        """Those of the payloads."""
+        """The columns of the payloads."""
         return list(self.payload)
 
 
-_Part: TypeAlias = _Rows | _Columns
+_Block: TypeAlias = _Rows | _Columns
 
 
 def _without_nan(column: Column) -> Iterable[Any]:
@@ -104,19 +97,14 @@ def _without_nan(column: Column) -> Iterable[Any]:
 
 
 class JoinedEvents:
-    """Events to count and to revert.
-
-    They have the columns of records: ``y_true``, ``score``, ``time``, ``slice:KEY`` and so on.
-
-    Args:
-        layout: The payload's columns.
-        names: Of the partitions, by number.
-    """
+    """Events to count and to revert, with the columns of records: ``y_true``, ``score`` etc."""
 
     def __init__(self, layout: Sequence[str], names: Mapping[int, str]) -> None:
         self._layout = tuple(layout)
+        """The columns of a payload."""
         self._names = names
-        self._counted: defaultdict[int, list[_Part]] = defaultdict(list)
+        """Partitions by their numbers."""
+        self._counted: defaultdict[int, list[_Block]] = defaultdict(list)
         self._reverted: list[tuple[int, Joined]] = []
 
     def add(
@@ -127,11 +115,11 @@ class JoinedEvents:
         payloads: Iterable[Sequence[Any]],
     ) -> None:
         """Add events of a partition to count."""
-        parts = self._counted[number]
-        rows = parts[-1] if parts else None
+        blocks = self._counted[number]
+        rows = blocks[-1] if blocks else None
         if not isinstance(rows, _Rows):
             rows = _Rows([], [], [])
-            parts.append(rows)
+            blocks.append(rows)
         rows.labels.extend(labels)
         rows.times.extend(times)
         rows.payloads.extend(payloads)
@@ -139,7 +127,7 @@ class JoinedEvents:
     def add_columns(
         self, number: int, labels: list[Any], times: IntArray, columns: Sequence[Column]
     ) -> None:
-        """The same by columns: those of the layout, with nan for None among floats."""
+        """Add events by columns: those of the layout, with nan for None among floats."""
         if labels:
             self._counted[number].append(_Columns(labels, times, columns))
 
@@ -150,20 +138,20 @@ class JoinedEvents:
     @property
     def counted(self) -> dict[str, dict[str, Column]]:
         """Columns of the events to count, by the prediction's partition; O(n)."""
-        return {self._names[number]: self._joined(parts) for number, parts in self._counted.items()}
+        return {self._names[number]: self._joined(own) for number, own in self._counted.items()}
 
     @property
     def reverted(self) -> list[tuple[str, dict[str, Any]]]:
         """The events to revert, which were counted now or earlier, and their partitions; O(n)."""
         return [(self._names[number], self._event(*event)) for number, event in self._reverted]
 
-    def _joined(self, parts: list[_Part]) -> dict[str, Column]:
+    def _joined(self, blocks: list[_Block]) -> dict[str, Column]:
         columns: dict[str, Column] = {
-            "y_true": [label for part in parts for label in part.labels],
-            "time": np.concatenate([np.asarray(part.times, dtype=np.int64) for part in parts]),
+            "y_true": [label for block in blocks for label in block.labels],
+            "time": np.concatenate([np.asarray(block.times, dtype=np.int64) for block in blocks]),
         }
         width = len(self._layout)
-        pieces = [part.columns(width) for part in parts]
+        pieces = [block.columns(width) for block in blocks]
         for name, *column in zip(self._layout, *pieces, strict=True):
             if all(isinstance(values, np.ndarray) for values in column):
                 whole = np.concatenate(column)
@@ -187,32 +175,26 @@ class JoinedEvents:
 
 @dataclass(slots=True, eq=False)
 class Pairing:
-    """Adds records to the entries of their ids; collects joined events and counts.
-
-    Attributes:
-        entries: The entry of each id.
-        coverage: Counts the records by outcome.
-        partitions: Their numbers.
-        layout: The prediction's columns, without ``id`` and ``time``.
-        wait_us: Microseconds that a prediction waits for its label, and the other way round.
-        remember_us: For how long after that duplicates and corrections are recognised.
-    """
+    """Adds records to the entries of their ids; collects joined events and counts."""
 
     entries: EntryStore
     coverage: Coverage
     partitions: PartitionNumbers
     layout: Sequence[str]
+    """The prediction's columns, without ``id`` and ``time``."""
     wait_us: int
+    """How long a prediction waits for its label, and the other way round."""
     remember_us: int
+    """How long after that duplicates and corrections are recognised."""
     events: JoinedEvents = field(init=False)
 
     def __post_init__(self) -> None:
         self.events = JoinedEvents(self.layout, self.partitions.names)
 
-    def take(self) -> JoinedEvents:
+    def drain(self) -> JoinedEvents:
         """The events since the last call."""
-        taken, self.events = self.events, JoinedEvents(self.layout, self.partitions.names)
-        return taken
+        drained, self.events = self.events, JoinedEvents(self.layout, self.partitions.names)
+        return drained
 
     def _payloads(self, records: EventColumns) -> list[tuple[Any, ...]]:
         columns = [_values(records.columns.get(name)) for name in self.layout]
@@ -320,11 +302,7 @@ class Pairing:
         in_time &= np.abs(times - np.array(begun, dtype=np.int64)) <= self.wait_us
         if not in_time.all():
             self._other_labels(partition, ids, labels, times, known, repeated, ~in_time)
-            chosen = in_time.tolist()
-            ids = list(compress(ids, chosen))
-            labels = list(compress(labels, chosen))
-            times = times[in_time]
-            known = list(compress(known, chosen))
+            ids, labels, times, known = _picked([ids, labels, times, known], in_time)
         if ids:
             waiting: list[Unlabelled] = known  # type: ignore[assignment]
             newest = [entry.newest for entry in waiting]
@@ -366,12 +344,9 @@ class Pairing:
         predictions: Sequence[Unlabelled],
         labels: Sequence[Any],
         times: IntArray,
-        kept_until: Sequence[int],
+        kept_until: Sequence[int],  # the newest time of what was known of each id
     ) -> None:
-        """Join labels of a partition with predictions without one: judged() by columns.
-
-        ``kept_until`` is the newest time of what was known of each id.
-        """
+        """Join labels of a partition with predictions without one: judged() by columns."""
         moments = [one.time for one in predictions]
         numbers = [one.partition for one in predictions]
         payloads = [one.payload for one in predictions]
@@ -434,11 +409,7 @@ class Pairing:
         if known:
             new = np.ones(len(ids), dtype=np.bool_)
             new[list(known)] = False
-            chosen = new.tolist()
-            times = times[new]
-            labels, moments, payloads = (
-                list(compress(column, chosen)) for column in (labels, moments, payloads)
-            )
+            labels, times, moments, payloads = _picked([labels, times, moments, payloads], new)
         if len(times):
             self.events.add(number, labels, moments, payloads)
             self._count_complete(partition, times)

@@ -112,16 +112,7 @@ def current_label(entry: Prediction) -> Any:
 def judged(
     entry: Prediction, label: Any, time: int, *, inside: bool, wait: int, remember: int
 ) -> Verdict:
-    """Apply a label to the prediction of its id.
-
-    Args:
-        entry: The prediction, with or without labels.
-        label: The label; not None.
-        time: Its time.
-        inside: Whether it is part of a complete record.
-        wait: The largest difference between its time and the prediction's at which it counts.
-        remember: How much larger the difference may be for a correction. A label beyond that
-            is an orphan, because the prediction may have been forgotten by then.
+    """The effect of a label on the prediction of its id; ``inside``: from a complete record.
 
     >>> entry = Unlabelled(100, 1, (0.5,), None, 100)
     >>> first = judged(entry, "spam", 103, inside=False, wait=10, remember=10)
@@ -131,7 +122,7 @@ def judged(
     'corrected'
     """
     gap = abs(time - entry.time)
-    if gap > wait + remember:
+    if gap > wait + remember:  # the prediction may have been forgotten by then
         return Verdict("orphans", entry)
     newest = max(entry.newest, time)
     if isinstance(entry, Unlabelled):

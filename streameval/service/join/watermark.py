@@ -14,7 +14,7 @@ from streameval.service.lateness import LateShare
 IDLE_SECONDS = 60.0
 
 _CONFIRMING = 16
-"""So many more records beyond a leap than before it confirm it."""
+"""A leap is confirmed when this many more records are beyond it than before it."""
 
 _DAY_US = 86_400_000_000
 
@@ -26,10 +26,11 @@ class _PartitionTime:
     newest: int
     beyond: int = 0
     least: int = 0
-    """The smallest of those that are beyond."""
+    """The smallest time beyond the leap."""
 
     def note(self, times: list[int], leap: int) -> None:
-        """One by one, so that the result does not depend on how a partition is cut into batches."""
+        """Add times in their order."""
+        # One by one: the result must not depend on how a partition is cut into batches.
         for time in times:
             if time <= self.newest + leap:
                 self.newest = max(self.newest, time)
@@ -49,33 +50,25 @@ class SavedWatermark(msgspec.Struct):
 
 
 class Watermark:
-    """The least of the partitions' newest times; it never goes back.
+    """The least of the partitions' newest times; it never goes back."""
 
-    A partition without any record yet holds it back, because its records may be
-    old; so does one that is being read and is behind. One that has been idle for a
-    minute does not.
-
-    A time that leaps ahead, by more than a day and more than records are kept, is
-    ignored until records beyond it are the majority: a single record with a wrong year
-    would make all others permanently old. The first time of a partition counts.
-
-    The watermark is never ahead of the machine's clock, even if many records are: it
-    is capped when it is read, so that a wrong clock has no lasting effect.
-
-    Args:
-        clock: Seconds; it never goes backwards.
-        now: Microseconds since 1970.
-        leap_us: Microseconds for which records are kept.
-        wait_us: A record further behind the watermark than this is late.
-    """
+    # A partition without any record yet holds it back, because its records may be old; so does one
+    # that is being read and is behind. One that has been idle for a minute does not.
+    #
+    # A time that leaps ahead, by more than a day and more than records are kept, is ignored until
+    # records beyond it are the majority: a single record with a wrong year would make all others
+    # permanently old. The first time of a partition counts.
+    #
+    # The watermark is never ahead of the machine's clock, even if many records are: it is capped
+    # when it is read, so that a wrong clock has no lasting effect.
 
     def __init__(
         self,
         clock: Callable[[], float],
-        now: Callable[[], int],
+        now: Callable[[], int],  # microseconds since 1970
         *,
-        leap_us: int = 0,
-        wait_us: int = 0,
+        leap_us: int = 0,  # for which records are kept
+        wait_us: int = 0,  # a record further behind the watermark than this is late
     ) -> None:
         self._clock = clock
         self._now = now

@@ -1,4 +1,10 @@
-"""JSON lines in files that grow, rotate and appear."""
+"""JSON lines in files that grow, rotate and appear.
+
+Patterns are evaluated every second, so that new files are found: a look is a listing and one
+``stat`` a file, and a file is opened when it has changed. A path is followed through rotation by
+rename, by copy and truncation, and by compression. What was counted of a file is not counted again
+under another name, in a copy of it or in its compressed form.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +19,21 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from streameval.errors import ConfigError, SourceError
 from streameval.service.config.source_settings import FilesSettings, Kind
-from streameval.service.sources.file_marks import (
-    Inode,
-    Judgement,
-    Known,
-    KnownFiles,
+from streameval.service.sources.file_decision import Action, carry_out, decide
+from streameval.service.sources.file_marks import Inode, mark_at, marks_of
+from streameval.service.sources.followed_file import FollowedFile
+from streameval.service.sources.interleaving import Interleaving
+from streameval.service.sources.known_files import FileMatch, KnownFile, KnownFiles, open_inodes
+from streameval.service.sources.log_file import (
     LogFile,
     UnreadableError,
+    inode_of,
     is_exhausted,
-    mark_at,
-    marks_of,
-    open_inodes,
-)
-from streameval.service.sources.followed_file import (
-    FollowedFile,
-    log_copy,
-    rotated_from,
-    unsure,
+    state_of,
 )
 from streameval.service.sources.raw import (
     LagUnit,
@@ -42,7 +43,7 @@ from streameval.service.sources.raw import (
     RawBatch,
     Source,
 )
-from streameval.service.sources.turns import LabelTurns
+from streameval.service.sources.rotation import rotated_from
 
 _log = logging.getLogger(__name__)
 
@@ -60,29 +61,22 @@ _ROTATED = re.compile(r"[._-][0-9][^a-zA-Z]*(\.[a-zA-Z0-9]{1,4})?$")
 """What rotation adds to a name, where no file has the name itself."""
 
 
+class _Unread(NamedTuple):
+    """A file under a pattern that is not read while it is in this state."""
+
+    state: tuple[int, ...]
+    original: KnownFile | None = None
+    """The file with the same content that is being read."""
+    size: int = 0
+    """Bytes of this copy."""
+    incomplete: str = ""
+    """Why compressed data cannot be read that ends early."""
+    since: float = 0.0
+    """When it was seen first."""
+
+
 class FilesSource:
-    """Follows files by name, each path a partition of its own.
-
-    Patterns are evaluated every second, so that new files are found. A
-    path is followed through rotation by rename, by copy and truncation, and by compression.
-    What was counted of a file is not counted again under another name, in a copy of it or in
-    its compressed form.
-
-    Args:
-        settings: Which files.
-        positions: The positions to read from, by partition.
-        clock: Seconds, only ever forward.
-        sleep: Waits for so many seconds.
-        handles: Most files that are kept open. None: a quarter of what the process may open,
-            and at most 256.
-
-    Raises:
-        ConfigError: A path without a pattern in it does not exist, and is not followed.
-        SourceError: Handles ran out.
-
-    Cost:
-        A look is a listing and one ``stat`` a file. A file is opened when it has changed.
-    """
+    """Follows files by name, each path a partition of its own."""
 
     lag_unit: LagUnit = "bytes"
 
@@ -100,6 +94,7 @@ class FilesSource:
         self._sleep = sleep
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._handles = handles or (256 if limit < 0 else max(4, min(256, limit // 4)))
+        """Most files that are kept open."""
         self._known = KnownFiles()
         self._known.is_matched = lambda path: self._kind(path) is not None
         self._known.is_rotated = lambda path: bool(self._bases(path))
@@ -108,12 +103,7 @@ class FilesSource:
         """Readers that have a file open, the last one read at the end."""
         self._due: set[FollowedFile] = set()
         """Readers without an open file that were not tried since the last look."""
-        self._decided: dict[Inode, tuple[int, ...]] = {}
-        """Files under a pattern that are not read as they are, and their states."""
-        self._waiting: dict[Inode, tuple[Known, int]] = {}
-        """Copies of files that are being read, and their sizes."""
-        self._incomplete: dict[Inode, tuple[tuple[int, ...], float, str]] = {}
-        """Compressed data that ends early: its state, since when, and the message."""
+        self._unread: dict[Inode, _Unread] = {}
         self._refused: dict[Path, str] = {}
         self._unopened: set[Path] = set()
         """Those of the refused ones that cannot be opened or listed."""
@@ -130,7 +120,7 @@ class FilesSource:
         self._ages: dict[Path, dict[FollowedFile, Inode | None]] = {}
         """Readers of one name that had something to read, the oldest first, and their files."""
         self._turn = 0
-        self._label_turns = LabelTurns()
+        self._interleaving = Interleaving()
         self._patterns = [
             (kind, pattern) for kind, patterns in settings.names().items() for pattern in patterns
         ]
@@ -295,18 +285,20 @@ class FilesSource:
         except OSError as error:
             self._cannot_open(path, error)
             return
-        inode = seen.st_dev, seen.st_ino
+        inode = inode_of(seen)
         if stat.S_ISDIR(seen.st_mode) or inode in self._known.claimed:
             self._refused.pop(path, None)
             return
-        state = seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
-        if self._decided.get(inode) == state and self._waits(inode):
-            return
-        if inode in self._incomplete and self._incomplete[inode][0] == state:
-            _, since, text = self._incomplete[inode]
-            if self._clock() - since >= _INCOMPLETE_SECONDS:
-                self._report(path, text)
-            return
+        state = state_of(seen)
+        unread = self._unread.get(inode)
+        if unread is not None and unread.state == state:
+            original = unread.original
+            if unread.incomplete:
+                if self._clock() - unread.since >= _INCOMPLETE_SECONDS:
+                    self._report(path, unread.incomplete)
+                return
+            if original is None or (original.current and original.mark.offset < unread.size):
+                return
         # Readers open their own names and the files rotated from these; but what now has the
         # name of a file that was rotated further comes before the live one.
         is_own = f"files:{path}" in self._files and not self._bases(path)
@@ -330,22 +322,16 @@ class FilesSource:
             self._cannot_open(path, error)
             return
         self._unopened.discard(path)
-        taken = False
+        is_followed = False
         try:
             # Otherwise it was renamed in the meantime; the next look finds it.
             if log.inode == inode:
-                taken = self._judge(path, kind, log, state)
+                is_followed = self._follow_or_note(path, kind, log, state)
         except UnreadableError as error:
             self._refuse(path, inode, state, error)
         finally:
-            if not taken:
+            if not is_followed:
                 log.close()
-
-    def _waits(self, inode: Inode) -> bool:
-        if inode not in self._waiting:
-            return True
-        original, size = self._waiting[inode]
-        return original.current and original.mark.offset < size
 
     def _is_coming(self, path: Path) -> bool:
         """Whether a reader will read this file after its current one."""
@@ -368,62 +354,47 @@ class FilesSource:
                     found.append(base)
         return found
 
-    def _judge(self, path: Path, kind: Kind, log: LogFile, state: tuple[int, ...]) -> bool:
+    def _follow_or_note(self, path: Path, kind: Kind, log: LogFile, state: tuple[int, ...]) -> bool:
         """Start a reader of a file, or note why it is not read; whether a reader has it now."""
-        self._waiting.pop(log.inode, None)
-        self._incomplete.pop(log.inode, None)
-        if log.compressed and self._known.is_counted_archive(log):
-            self._decide(path, log.inode, state)
+        self._unread.pop(log.inode, None)
+        match = self._known.match(log)
+        decision = decide(match, live=False)
+        known = carry_out(decision, match, self._known, log)
+        if known is None:
+            self._leave(match, decision.action, log, state)
             return False
-        judgement, known, offset = self._known.judge(log)
-        if judgement is Judgement.UNSURE:
-            assert known is not None
-            self._decide(path, log.inode, state)
-            self._report(path, f"is not read: {unsure(log, known)}")
-            return False
-        if judgement is Judgement.COPY:
-            assert known is not None
-            self._known.add_copy(log, known)
-            self._decide(path, log.inode, state)
-            if known.mark.offset < log.size:
-                self._waiting[log.inode] = known, log.size
-            elif log.compressed:
-                self._known.add_archive(log)
-            log_copy(path)
-            return False
-        if judgement is Judgement.LONGER:
-            here = None if log.compressed else self._known.at(log.inode)
-            known = here or self._known.add(log.mark(offset))
-            self._known.update(known, log.mark(offset))
-            log_copy(path, offset)
-        elif known is None:
-            known = self._known.add(log.mark(0))
-        elif known.current:
-            # Its reader will notice that it was cut or moved.
-            return False
-        elif known.mark.offset >= log.size:
-            if log.compressed:
-                self._known.add_archive(log)
-            elif known.mark.file_id != log.inode:
-                self._known.update(known, log.mark(known.mark.offset))
-            self._decide(path, log.inode, state)
-            return False
-        elif known.mark.file_id != log.inode:
-            _log.info(
-                "%a: continues a file of which %d bytes are counted",
-                *(str(path), known.mark.offset),
-            )
-        self._decide(path, log.inode, ())
+        if decision.action is Action.CONTINUE and known.mark.file_id != log.inode:
+            text = "%a: continues a file of which %d bytes are counted"
+            _log.info(text, str(path), decision.offset)
+        self._refused.pop(path, None)
         partition = f"files:{path}"
         if partition in self._files:
             partition = f"{partition}#{log.inode[1]}"
         file = self._follow(path, kind, partition=partition)
-        file.take(known, log)
+        file.continue_in(known, log)
         self._bound(file, read=False)
         return True
 
-    def _decide(self, path: Path, inode: Inode, state: tuple[int, ...]) -> None:
-        self._decided[inode] = state
+    def _leave(
+        self, match: FileMatch, action: Action, log: LogFile, state: tuple[int, ...]
+    ) -> None:
+        """Note why a file is not read."""
+        known = match.known
+        if action is Action.LEAVE:
+            # Its reader will notice that it was cut or moved.
+            return
+        unread = _Unread(state)
+        if action is Action.NOTE_COPY and known is not None and known.mark.offset < match.size:
+            unread = _Unread(state, known, match.size)
+        elif log.compressed:
+            self._known.add_archive(log)
+        elif action is Action.COUNTED and known is not None and known.mark.file_id != log.inode:
+            self._known.update(known, log.mark(known.mark.offset))
+        self._wait(log.path, log.inode, unread)
+
+    def _wait(self, path: Path, inode: Inode, unread: _Unread) -> None:
+        """Look at a file again only when it has changed."""
+        self._unread[inode] = unread
         self._refused.pop(path, None)
 
     def _refuse(
@@ -432,9 +403,9 @@ class FilesSource:
         """Report that a file cannot be read; not while it is still being compressed."""
         text = f"is not read: {error}"
         if error.incomplete and self._settings.follow:
-            self._incomplete[inode] = state, self._clock(), text
+            self._unread[inode] = _Unread(state, incomplete=text, since=self._clock())
         else:
-            self._decide(path, inode, state)
+            self._wait(path, inode, _Unread(state))
             self._report(path, text)
 
     def _report(self, path: Path, text: str) -> None:
@@ -445,11 +416,7 @@ class FilesSource:
     # Reading
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
-        """Some megabyte of lines of each file in turn, until there are ``most`` records.
-
-        Files of labels are read after the others, as :class:`LabelTurns` decides, up to ``most``
-        too.
-        """
+        """A megabyte of lines of each file in turn, labels last, until ``most`` records of each."""
         until = self._clock() + timeout
         while True:
             if self._clock() - self._looked >= _LOOK_SECONDS:
@@ -469,7 +436,7 @@ class FilesSource:
         self._turn += 1
         others = self._read_each([file for file in files if file.kind != "labels"], most)
         labels = [file for file in files if file.kind == "labels"]
-        return self._label_turns.with_labels(others, lambda: self._read_each(labels, most))
+        return self._interleaving.with_labels(others, lambda: self._read_each(labels, most))
 
     def _read_each(self, files: list[FollowedFile], most: int) -> list[RawBatch]:
         batches: list[RawBatch] = []

@@ -9,64 +9,32 @@ by its content in the directories that files are read from, also in compressed f
 from __future__ import annotations
 
 import logging
-import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
-import numpy as np
-
-from streameval.events.values import IntArray
-from streameval.records.chunk import RecordError
-from streameval.service.sources.file_marks import (
-    COMPRESSED,
-    HEAD_BYTES,
-    Inode,
-    Judgement,
-    Known,
-    KnownFiles,
-    Listing,
+from streameval.service.sources.file_decision import Action, carry_out, decide
+from streameval.service.sources.file_lines import Lines, next_lines
+from streameval.service.sources.file_marks import HEAD_BYTES, Inode, Mark, position_of
+from streameval.service.sources.known_files import KnownFile, KnownFiles, Listing, MatchKind
+from streameval.service.sources.log_file import (
     LogFile,
-    Mark,
     UnreadableError,
-    one_file,
-    position_of,
-    whole_lines,
+    inode_at,
+    inode_of,
+    state_of,
 )
 from streameval.service.sources.raw import Kind, PartitionStatus, RawBatch
-from streameval.states.backend import compiled
-
-_NATIVE = compiled("streameval.records.native.native_json")
+from streameval.service.sources.rotation import RotatedFile, rotated_from
 
 _MOST_ABSENT = 60
 """Looks without the file's name after which the file is not waited for any more."""
 
 _log = logging.getLogger(__name__)
 
-MAX_LINE_BYTES = 1024 * 1024
-"""A longer line is quarantined, truncated."""
-
-_BLOCK = 1024 * 1024
-_KEPT = 64 * 1024
-
-
-class _NotYetError(Exception):
-    """A file is a copy of one that is counted less far, and may be cut before that changes."""
-
 
 class FollowedFile:
-    """Reads a path's lines, the rest of rotated files first.
-
-    Args:
-        path: The name to follow; it need not exist yet.
-        kind: What its records are.
-        files: All files that are known.
-        follow: False: what the file holds now is all there is.
-        matched: The path was found by a pattern: an empty file may become a copy of another.
-        partition: The partition, if not that of the path.
-    """
+    """Reads a path's lines, the rest of rotated files first."""
 
     def __init__(
         self,
@@ -79,16 +47,19 @@ class FollowedFile:
         partition: str = "",
     ) -> None:
         self.path = path
+        """The name to follow; it need not exist yet."""
         self.partition = partition or f"files:{path}"
         self.kind = kind
         self._files = files
         self._follow = follow
         self._matched = matched
+        """Whether a pattern found the path: an empty file may become a copy of another one."""
         self._unjudged = False
         """Whether the file was empty when it was found."""
-        self._known: Known | None = None
+        self._known: KnownFile | None = None
         self._log: LogFile | None = None
-        self._inode: Inode | None = None
+        self.inode: Inode | None = None
+        """The file that is being read, also while its handle is closed."""
         self._idle: tuple[int, ...] | None = None
         """The state of the file when nothing was left to read."""
         self._refused: tuple[Inode, tuple[int, ...]] | None = None
@@ -115,7 +86,7 @@ class FollowedFile:
         self._not_read.update(sibling.inode for sibling in rotated_from(self.path))
         self._open_next()
 
-    def resume(self, known: Known, listing: Listing) -> None:
+    def resume(self, known: KnownFile, listing: Listing) -> None:
         """Continue at a stored position; the file is searched in a listing."""
         self._known, self._is_first = known, False
         while not self._find_moved(listing) and not self._find(listing):
@@ -126,8 +97,8 @@ class FollowedFile:
                 return
             listing = again
 
-    def take(self, known: Known, log: LogFile) -> None:
-        """Continue in the file of a mark."""
+    def continue_in(self, known: KnownFile, log: LogFile) -> None:
+        """Read an open file from the mark of a known one."""
         self._known = known
         known.current = True
         self._hold(log, known.mark.offset)
@@ -141,12 +112,10 @@ class FollowedFile:
         return True
 
     def _find_moved(self, listing: Listing | None = None) -> bool:
-        """Continue in a rotated file if the current one was empty when it was last seen.
-
-        Only its inode identifies an empty file, and that may be reused; a copy may have been made
-        of it, and it cut. Files that were rotated from this name since are older than the file
-        there, and are read first; while it is open, those that a pattern finds.
-        """
+        """Continue in a rotated file if the current one was empty when it was last seen."""
+        # Only its inode identifies an empty file, and that may be reused; a copy may have been
+        # made of it, and it cut. Files that were rotated from this name since are older than the
+        # file there, and are read first; while it is open, only those that a pattern finds.
         known = self._known
         assert known is not None
         mark = known.mark
@@ -157,11 +126,11 @@ class FollowedFile:
             empty = self._files.find(known, listing, near=self.path)
         rotated = rotated_from(self.path)
         if empty is not None:
-            # Those after it are younger; of what is live now, none is.
+            # Rotated files after it are younger; none is younger than the live file.
             inodes = [sibling.inode for sibling in rotated]
             if empty.inode in inodes:
                 del rotated[inodes.index(empty.inode) :]
-            elif empty.inode != _stat_inode(self.path):
+            elif empty.inode != inode_at(self.path):
                 last = empty.state[1]
                 rotated = [sibling for sibling in rotated if sibling.changed <= last]
             # Before the others, because files with the same content are copies of it.
@@ -181,7 +150,7 @@ class FollowedFile:
                 self._files.update(known, mark)
         return moved
 
-    def _continues_in(self, sibling: _Rotated) -> bool:
+    def _continues_in(self, sibling: RotatedFile) -> bool:
         """Whether a rotated file is the next one, and is open now."""
         if sibling.inode in self._files.claimed:
             return False
@@ -190,8 +159,7 @@ class FollowedFile:
         except FileNotFoundError:
             return False
         except UnreadableError as error:
-            if not error.incomplete:
-                self._miss(sibling.path, str(error))
+            self._refuse(sibling.path, error, live=False)
             return False
         with _closed_on_error(log):
             # One equal line makes no copy, but the current file may be cut only after this.
@@ -205,7 +173,7 @@ class FollowedFile:
         assert self._known is not None
         self._close_log()
         self._unjudged = self._matched and not self._known.mark.length
-        self._log, self._inode = log, log.inode
+        self._log, self.inode = log, log.inode
         self._known.log = log
         self._files.update(self._known, log.mark(offset))
         self._files.claimed[log.inode] = self._known
@@ -221,9 +189,9 @@ class FollowedFile:
             self._log = None
         if self._known is not None:
             self._known.log = None
-        if self._inode is not None:
-            self._files.claimed.pop(self._inode, None)
-            self._inode = None
+        if self.inode is not None:
+            self._files.claimed.pop(self.inode, None)
+            self.inode = None
 
     def _retire(self) -> None:
         """Close the current file: it was read to its end, or is lost."""
@@ -236,17 +204,20 @@ class FollowedFile:
         """The current file no longer exists under any name."""
         assert self._known is not None
         offset = self._known.mark.offset
-        text = f"the file read up to byte {offset} is not there any more"
+        followed = not self._matched or inode_at(self.path) is not None
         # A file that was read to its end may be deleted.
-        read_all = self._idle is not None and self._idle[0] == offset
-        followed = not self._matched or _stat_inode(self.path) is not None
-        if not read_all:
+        if not self._is_read_to_end():
+            text = f"the file read up to byte {offset} is not there any more"
             self._lost(text, as_missed=not (followed and offset))
         if followed:
             self._retire()
             self._open_next()
         else:
             self._end()
+
+    def _is_read_to_end(self) -> bool:
+        assert self._known is not None
+        return self._idle is not None and self._idle[0] == self._known.mark.offset
 
     def _end(self) -> None:
         """Stop reading this name until another file has it."""
@@ -273,28 +244,18 @@ class FollowedFile:
                 self._cut(log.size)
             elif known.mark.length < HEAD_BYTES:
                 self._files.update(known, log.mark(known.mark.offset))
-        live = _stat_inode(self.path)
+        live = inode_at(self.path)
         if live is not None and live not in self._files.claimed:
             self._files.note(self.path)
 
     def note_absent(self) -> None:
         """Count a look without the name; a minute of these ends a file that was read."""
         self._absent += 1
-        if (
-            self._absent >= _MOST_ABSENT
-            and self._matched
-            and self._known is not None
-            and self._idle is not None
-            and self._idle[0] == self._known.mark.offset
-        ):
+        is_over = self._absent >= _MOST_ABSENT and self._matched
+        if is_over and self._known is not None and self._is_read_to_end():
             self._end()
 
     # Handles
-
-    @property
-    def inode(self) -> Inode | None:
-        """The file that is being read."""
-        return self._inode
 
     @property
     def is_at_end(self) -> bool:
@@ -327,8 +288,8 @@ class FollowedFile:
             found = self.path.stat()
         except OSError:
             found = None
-        if found is not None and _inode(found) == self._inode:
-            if (found.st_size, found.st_mtime_ns, found.st_ctime_ns) == self._idle:
+        if found is not None and inode_of(found) == self.inode:
+            if state_of(found) == self._idle:
                 return False
             if self._find_moved(self._files.listing()):
                 return True
@@ -376,7 +337,7 @@ class FollowedFile:
                 if not log.holds(mark):
                     continue
                 if lines.end > mark.offset:
-                    # No content identified it so far: it may hold what came after a copy of it.
+                    # No content identified it so far: it may hold what followed a copy of it.
                     if not mark.length and self._find_moved():
                         continue
                     return self._batch(lines, after)
@@ -399,13 +360,9 @@ class FollowedFile:
         assert self._known is not None
         self._files.advance(self._known, after)
         self.opened = False
+        position = position_of(after)
         return RawBatch(
-            self.partition,
-            self.kind,
-            lines.messages,
-            lines.places,
-            position_of(after),
-            bad=lines.bad,
+            self.partition, self.kind, lines.messages, lines.offsets, position, bad=lines.bad
         )
 
     def opening(self) -> RawBatch | None:
@@ -419,12 +376,12 @@ class FollowedFile:
             position["gone"] = 1
         return RawBatch(self.partition, self.kind, [], [], position)
 
-    def _is_new(self, log: LogFile, known: Known) -> bool:
+    def _is_new(self, log: LogFile, known: KnownFile) -> bool:
         """Whether a file that was empty now has content that no other file has."""
-        if log.inode != _stat_inode(self.path):
+        if log.inode != inode_at(self.path):
             self._files.note(self.path)
-        verdict = self._files.judge(log, unread=True)
-        if verdict.judgement is Judgement.NEW or verdict.known is known:
+        match = self._files.match(log, unread=True)
+        if match.kind is MatchKind.NEW or match.known is known:
             self._unjudged = False
             return True
         self._end()
@@ -446,10 +403,8 @@ class FollowedFile:
     # Finding the next file
 
     def _open_next(self) -> bool:
-        """Open the file after the one that was read to its end; False: it does not exist yet.
-
-        Names are not kept: the next rotation moves them to other files.
-        """
+        """Open the file after the one that was read to its end; False: it does not exist yet."""
+        # Names are not kept: the next rotation moves them to other files.
         passed: set[Inode] = set()
         while True:
             younger = self._younger(passed)
@@ -457,7 +412,7 @@ class FollowedFile:
             if younger:
                 # Before the others: what holds the same as the live file is a copy of it.
                 self._files.note(self.path)
-            if not younger and _stat_inode(path) in self._files.claimed:
+            if not younger and inode_at(path) in self._files.claimed:
                 return False
             try:
                 log = LogFile(path)
@@ -467,8 +422,7 @@ class FollowedFile:
                 return False
             except UnreadableError as error:
                 if younger:
-                    if not error.incomplete:
-                        self._miss(path, str(error))
+                    self._refuse(path, error, live=False)
                     passed.add(younger[0].inode)
                     continue
                 self._cannot_open(error)
@@ -492,14 +446,16 @@ class FollowedFile:
         """Continue in the next file, unless it is counted or another reader has it."""
         if log.inode in self._files.claimed or (log.inode, log.state) == self._refused:
             return False
+        known: KnownFile | None = None
         try:
-            known = self._next_known(log, live=live)
-        except _NotYetError:
-            return False
+            match = self._files.match(log)
+            decision = decide(match, live=live, own=self._known)
+            if decision.action is Action.WAIT:
+                # The file may be cut before its original is counted further.
+                return False
+            known = carry_out(decision, match, self._files, log)
         except UnreadableError as error:
-            if not error.incomplete:
-                self._refuse(log, str(error), live=live)
-            known = None
+            self._refuse(log.path, error, live=live)
         if known is None:
             self._refused = log.inode, log.state
             return False
@@ -511,53 +467,17 @@ class FollowedFile:
         self._unjudged = False
         return True
 
-    def _next_known(self, log: LogFile, *, live: bool) -> Known | None:
-        if log.compressed and self._files.is_counted_archive(log):
-            return None
-        judgement, known, offset = self._files.judge(log)
-        # An equal first line proves little for a file that follows by its name.
-        alike = judgement is Judgement.UNSURE and known is not None and known.mark.length > log.size
-        if known is None or (live and alike):
-            return self._unread(log, 0)
-        if judgement is Judgement.LONGER:
-            log_copy(log.path, offset)
-            return self._unread(log, offset)
-        if judgement is Judgement.KNOWN:
-            if known is self._known:
-                return known
-            counted = known.mark.offset >= log.size and not live
-            return None if known.current or counted else known
-        if judgement is Judgement.UNSURE:
-            self._refuse(log, unsure(log, known), live=live)
-            return None
-        if not live:
-            self._files.add_copy(log, known)
-            log_copy(log.path)
-            return None
-        # Its own file was replaced by a copy: an editor does so.
-        if known is self._known and self._log is not None and not self._log.linked:
-            others = self._files.listing().alike(known.mark)
-            if all(_stat_inode(other) == log.inode for other in others):
-                return known
-        if known.mark.offset < whole_lines(log):
-            raise _NotYetError
-        log_copy(log.path)
-        return self._unread(log, whole_lines(log))
-
-    def _unread(self, log: LogFile, offset: int) -> Known:
-        """The mark of an unread file; an earlier look may have added it."""
-        known = None if log.compressed else self._files.at(log.inode)
-        if known is None or known.mark.offset:
-            known = self._files.add(log.mark(offset))
-        else:
-            self._files.update(known, log.mark(offset))
-        return known
-
-    def _refuse(self, log: LogFile, why: str, *, live: bool) -> None:
+    def _refuse(self, path: Path, error: UnreadableError, *, live: bool) -> None:
+        """Report that a file is not read; not while it is still being compressed."""
+        if error.incomplete:
+            return
         if live:
-            self._cannot_open(why)
-        else:
-            self._miss(log.path, why)
+            self._cannot_open(error)
+            return
+        missed = f"{path.name!a} is not read: {error}"
+        if missed != self.missed:
+            _log.warning("%a: %s", str(self.path), missed)
+        self.missed = missed
 
     def fail(self, error: OSError) -> None:
         """Note that a file cannot be opened, or its directory cannot be listed."""
@@ -581,46 +501,40 @@ class FollowedFile:
             self.missed = f"{names} not read: by name and time older than what was read before"
             _log.warning("%a: %s", str(self.path), self.missed)
 
-    def _miss(self, path: Path, why: str) -> None:
-        missed = f"{path.name!a} is not read: {why}"
-        if missed != self.missed:
-            _log.warning("%a: %s", str(self.path), missed)
-        self.missed = missed
-
     def _replaced(self) -> bool:
         """Whether another file has taken the name of the one being read."""
-        live = _stat_inode(self.path)
+        live = inode_at(self.path)
         if live is None:
             # Moved away, and its successor does not exist yet; but it may be further behind.
             return bool(self._younger(set()))
-        return live != self._inode
+        return live != self.inode
 
-    def _younger(self, passed: set[Inode]) -> list[_Rotated]:
+    def _younger(self, passed: set[Inode]) -> list[RotatedFile]:
         """The rotated files that are younger than the current one, oldest first."""
-        rotated: list[_Rotated] = []
         # None is younger than the live one.
-        if self._inode not in (None, _stat_inode(self.path)):
-            rotated = rotated_from(self.path)
+        if self.inode in (None, inode_at(self.path)):
+            return []
+        rotated = rotated_from(self.path)
         return [
             sibling
-            for sibling in rotated[self._place(rotated) :]
+            for sibling in rotated[self._first_younger(rotated) :]
             if sibling.inode not in passed and sibling.inode not in self._files.claimed
         ]
 
-    def _place(self, rotated: list[_Rotated]) -> int:
-        """Of the first rotated file that is younger than the current one."""
-        places = range(len(rotated), 0, -1)
-        for n in places:
-            if rotated[n - 1].inode == self._inode:
+    def _first_younger(self, rotated: list[RotatedFile]) -> int:
+        """The index of the first rotated file that is younger than the current one."""
+        indices = range(len(rotated), 0, -1)
+        for n in indices:
+            if rotated[n - 1].inode == self.inode:
                 return n
         if self._log is None:
             return len(rotated)
         # A deleted file, as after compression, is not in the list.
         changed = self._log.state[1]
-        return next((n for n in places if rotated[n - 1].changed < changed), 0)
+        return next((n for n in indices if rotated[n - 1].changed < changed), 0)
 
     def coming(self) -> set[Path]:
-        """The files that this reader will read after the current one. Cost: a look at siblings."""
+        """The files that this reader will read after the current one; looks at siblings."""
         if self._matched and self._files.is_rotated(self.path):
             return {self.path}
         return {self.path, *(sibling.path for sibling in self._younger(set()))}
@@ -635,7 +549,7 @@ class FollowedFile:
         if self.gone or self._problem:
             return True
         if self._known is None:
-            return _stat_inode(self.path) is None
+            return inode_at(self.path) is None
         with suppress(OSError):
             return self._size() <= self._known.mark.offset and not self._replaced()
         return False
@@ -643,7 +557,7 @@ class FollowedFile:
     def _size(self) -> int:
         if self._log is not None:
             return self._log.size
-        return _size(self.path) if _stat_inode(self.path) == self._inode else 0
+        return _size(self.path) if inode_at(self.path) == self.inode else 0
 
     def status(self) -> PartitionStatus:
         """Position and lag in bytes."""
@@ -663,7 +577,7 @@ class FollowedFile:
         lag = max(0, self._size() - self._known.mark.offset)
         if self._log is not None and self._replaced():
             later = [rotated.path for rotated in self._younger(set())]
-            if _stat_inode(self.path) not in self._files.claimed:
+            if inode_at(self.path) not in self._files.claimed:
                 later.append(self.path)
             lag += sum(map(_size, later))
         return lag
@@ -673,40 +587,11 @@ class FollowedFile:
         self._close_log()
 
 
-def log_copy(path: Path, offset: int | None = None) -> None:
-    """Log that a file, or its first bytes up to an offset, are what another file holds."""
-    if offset is None:
-        _log.info("%a: holds what another file holds; is not counted", str(path))
-        return
-    text = "%a: its first %d bytes are what another file holds; that part is not counted"
-    _log.info(text, str(path), offset)
-
-
-def unsure(log: LogFile, known: Known) -> str:
-    """Why a file is refused that may be an older state of a counted one."""
-    return (
-        f"its {log.size} bytes begin as a file of which {known.mark.offset} were counted and which "
-        "is not there any more, so it may be a copy of that one: expected a file that is longer, "
-        "or begins otherwise"
-    )
-
-
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def _inode(found: os.stat_result) -> Inode:
-    return found.st_dev, found.st_ino
-
-
-def _stat_inode(path: Path) -> Inode | None:
-    try:
-        return _inode(path.stat())
-    except OSError:
-        return None
 
 
 @contextmanager
@@ -716,165 +601,3 @@ def _closed_on_error(log: LogFile) -> Iterator[None]:
     except BaseException:
         log.close()
         raise
-
-
-class _Rotated(NamedTuple):
-    """A rotated file at the time of a look."""
-
-    changed: int
-    """When it was last written, at the latest: a younger one was written after it."""
-    path: Path
-    inode: Inode
-
-
-def rotated_from(path: Path) -> list[_Rotated]:
-    """The files that were rotated from a path, oldest first."""
-    found = _looked_at(path)
-    # The look may have missed a file that was renamed during it.
-    while (again := _looked_at(path)) != found:
-        found = again
-    return found
-
-
-def _looked_at(path: Path) -> list[_Rotated]:
-    """Ranked by the number or date in the name, and several kinds of names by time.
-
-    A program that compresses, copies or restores a file may leave a later time, but no earlier
-    one: a file was last written at its own time or that of a file that its name places after it,
-    whichever is the earliest.
-    """
-    kinds: dict[object, list[tuple[tuple[int, ...], _Rotated]]] = {}
-    names: list[str] = []
-    with one_file():
-        names = os.listdir(path.parent)
-    for name in names:
-        suffix = name.removeprefix(path.name)
-        if suffix == name or suffix[:1] not in (".", "-", "_"):
-            continue
-        with suppress(OSError):
-            stat = (path.parent / name).stat()
-            rotated = _Rotated(stat.st_mtime_ns, path.parent / name, _inode(stat))
-            kind, rank = _rank_of(suffix, stat.st_mtime_ns)
-            kinds.setdefault(kind, []).append((rank, rotated))
-    found = []
-    for ranked in kinds.values():
-        ranked.sort(reverse=True)
-        latest = ranked[0][1].changed
-        for n, (_, rotated) in enumerate(ranked):
-            latest = min(latest, rotated.changed)
-            found.append((latest, -n, rotated._replace(changed=latest)))
-    return [rotated for *_, rotated in sorted(found)]
-
-
-def _rank_of(suffix: str, changed: int) -> tuple[object, tuple[int, ...]]:
-    """The kind of a rotated file's suffix, and its rank among those: the youngest's is the largest.
-
-    >>> _rank_of(".2.gz", 5), _rank_of("-20260131-0915", 5), _rank_of(".old", 5)
-    ((1, (-2,)), (8, (20260131, 915)), (0, (5, 0)))
-    """
-    for compressed in COMPRESSED:
-        suffix = suffix.removesuffix(compressed)
-    numbers = re.findall("[0-9]+", suffix)
-    is_number = suffix[1:].isdecimal() and len(suffix) <= 6
-    number = -int(suffix[1:]) if is_number else 0
-    if is_number and suffix[0] == ".":
-        return 1, (number,)
-    # A date has eight digits at least; it begins with the year, or counts seconds.
-    if sum(map(len, numbers)) >= 8:
-        return len(numbers[0]), tuple(map(int, numbers))
-    # Of -1 and -2 either may be the younger one.
-    return 0, (changed, number)
-
-
-_NO_PLACES = np.empty(0, dtype=np.int64)
-
-
-class Lines(NamedTuple):
-    """Some lines of a file, without blank ones."""
-
-    messages: list[bytes]
-    places: IntArray
-    """Where each begins, in bytes."""
-    end: int
-    """Where the next line begins."""
-    bad: list[RecordError]
-
-
-def too_long(place: int, raw: bytes, limit: int = MAX_LINE_BYTES) -> RecordError:
-    """The error of a line beyond the limit; ``raw`` is its beginning."""
-    expected = f"a line of at most {limit:,} bytes"
-    error = RecordError("", expected, "a longer one", column="too long")
-    return error._replace(place=place, raw=raw[:_KEPT])
-
-
-def next_lines(
-    file: BinaryIO, start: int, stop: int, *, last: bool, limit: int = MAX_LINE_BYTES
-) -> Lines:
-    """The lines of the next megabyte.
-
-    Args:
-        file: Open for reading, in bytes.
-        start: Where a line begins.
-        stop: How far the file may be read.
-        last: Text at the end without a line break is a line too;
-            otherwise it is left until its rest is written.
-        limit: Longest line, in bytes.
-
-    >>> import io
-    >>> next_lines(io.BytesIO(b'{"a": 1}\\n\\n{"a"'), 0, 13, last=False)
-    Lines(messages=[b'{"a": 1}'], places=array([0]), end=10, bad=[])
-    """
-    file.seek(start)
-    data = file.read(min(max(_BLOCK, limit + 1), stop - start))
-    whole = data.rfind(b"\n") + 1
-    if not whole:
-        if len(data) > limit:
-            return _past_long_line(file, start, stop, data, last=last, limit=limit)
-        if not (last and start + len(data) >= stop):
-            return Lines([], _NO_PLACES, start, [])
-        whole = len(data)
-    elif last and start + len(data) >= stop:
-        whole = len(data)
-    lines, places, may_be_blank = _split(data, whole, start)
-    bad: list[RecordError] = []
-    if may_be_blank or max(map(len, lines), default=0) > limit:
-        good = []
-        for place, line in zip(places.tolist(), lines, strict=True):
-            if len(line) > limit:
-                bad.append(too_long(place, line, limit))
-            elif line.strip():
-                good.append((place, line))
-        places = np.array([place for place, _ in good], dtype=np.int64)
-        lines = [line for _, line in good]
-    return Lines(lines, places, start + whole, bad)
-
-
-def _split(data: bytes, stop: int, start: int) -> tuple[list[bytes], IntArray, bool]:
-    """The lines of ``data[:stop]``, where each begins, and whether one may be blank."""
-    if _NATIVE is not None:
-        return _NATIVE.lines(data, stop, start)  # type: ignore[no-any-return]
-    lines = data[:stop].split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    sizes = np.fromiter(map(len, lines), np.int64, len(lines))
-    # Each begins after all before it and their line breaks.
-    places = start + np.cumsum(sizes) - sizes + np.arange(len(lines))
-    return lines, places, not all(map(bytes.strip, lines))
-
-
-def _past_long_line(
-    file: BinaryIO, start: int, stop: int, head: bytes, *, last: bool, limit: int
-) -> Lines:
-    """Skip a line that is too long, once its end is written."""
-    offset = start + len(head)
-    while offset < stop:
-        block = file.read(min(_BLOCK, stop - offset))
-        if not block:
-            break
-        found = block.find(b"\n")
-        if found >= 0:
-            return Lines([], _NO_PLACES, offset + found + 1, [too_long(start, head, limit)])
-        offset += len(block)
-    if last:
-        return Lines([], _NO_PLACES, offset, [too_long(start, head, limit)])
-    return Lines([], _NO_PLACES, start, [])

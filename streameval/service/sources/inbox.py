@@ -54,25 +54,7 @@ class InboxFullError(StoreError):
 
 
 class Inbox:
-    """Stores posts durably until the run has counted them.
-
-    Args:
-        directory: Made if need be.
-        max_bytes: Largest size; a post beyond it is refused.
-        clock: Seconds since 1970, for the stamps of posts.
-
-    Raises:
-        StoreError: The directory cannot be used, or a segment is damaged.
-
-    >>> import tempfile
-    >>> inbox = Inbox(Path(tempfile.mkdtemp()), clock=lambda: 5.0)
-    >>> inbox.append("labels", b'{"id": "a", "y_true": 1}')
-    1
-    >>> source = InboxSource(inbox, {})
-    >>> [batch.messages for batch in source.read(10, 0)]
-    [[b'{"id": "a", "y_true": 1}']]
-    >>> source.close(); inbox.close()
-    """
+    """Stores posts durably until the run has counted them; raises StoreError."""
 
     def __init__(
         self,
@@ -94,17 +76,7 @@ class Inbox:
         self._clock = clock
 
     def append(self, kind: InboxKind, body: bytes) -> int:
-        """Keep a post of JSON lines; it is on disk when this returns.
-
-        Any number of threads may call it; concurrent calls share
-        one wait for the disk.
-
-        Returns:
-            How many lines that are not blank it holds.
-
-        Raises:
-            InboxFullError: Nothing was kept.
-        """
+        """Keep a post of JSON lines on disk, from any thread; the number of its lines."""
         lines = [line for line in body.split(b"\n") if line.strip()]
         if not lines:
             return 0
@@ -135,7 +107,7 @@ class Inbox:
 
 
 class _Tail:
-    """The newest segment of a kind, and how much of it is on disk for certain."""
+    """The newest segment of a kind, and how many of its bytes are on disk for certain."""
 
     def __init__(self, directory: Path, kind: InboxKind, end: int) -> None:
         self._directory = directory
@@ -229,7 +201,7 @@ class _Tail:
         return self._older + self.written
 
     def end_of(self, number: int) -> int:
-        """Up to where a segment may be read."""
+        """The offset up to which a segment may be read."""
         with self._syncing:
             if number == self.number:
                 return self.durable
@@ -249,12 +221,7 @@ class _Tail:
 
 
 class InboxSource:
-    """Reads an inbox: two partitions, ``http:predictions`` and ``http:labels``.
-
-    Args:
-        inbox: Where posts arrive; closed with the source.
-        positions: The positions to read from, by partition.
-    """
+    """Reads an inbox, and closes it: partitions ``http:predictions`` and ``http:labels``."""
 
     lag_unit: LagUnit = "bytes"
 
@@ -388,16 +355,8 @@ class _Reader:
 
 
 def check_inbox(directory: Path, positions: Mapping[str, Position]) -> None:
-    """Verify each post that lies in an inbox, and that those which are not counted do.
-
-    Args:
-        directory: The inbox; nothing is written to it.
-        positions: Of the store that it belongs to, by partition.
-
-    Raises:
-        StoreError: A segment is damaged or missing.
-        FileNotFoundError: A run has deleted a segment in the meantime.
-    """
+    """Raise StoreError where a post in an inbox, or a segment that is not counted, is damaged."""
+    # A run may delete a segment in the meantime: FileNotFoundError.
     for kind in _KINDS:
         position = positions.get(f"http:{kind}")
         there = segments(directory, kind) if directory.is_dir() else []
@@ -454,17 +413,17 @@ class Frame(NamedTuple):
     time: int
     """Microseconds since 1970 when it arrived."""
     start: int
-    """Where its body begins."""
+    """The offset of its body."""
     body: bytes
 
     @property
     def end(self) -> int:
-        """Where the next frame begins."""
+        """The offset of the next frame."""
         return self.start + len(self.body)
 
 
 def segment_path(directory: Path, kind: str, number: int) -> Path:
-    """Where a segment lies."""
+    """The path of a segment."""
     return directory / f"{kind}-{number:010d}.jsonl"
 
 
@@ -479,11 +438,7 @@ def segments(directory: Path, kind: str) -> list[int]:
 
 
 def frame_bytes(time: int, body: bytes, start: int) -> bytes:
-    """A frame as it is written at an offset of a segment.
-
-    >>> frame_bytes(5, b"{}\\n", 0)
-    b'5 3 dda1b006 1339f1d1\\n{}\\n'
-    """
+    """A frame as it is written at an offset of a segment."""
     header = b"%d %d %08x" % (time, len(body), zlib.crc32(body))
     return b"%s %08x\n%s" % (header, _header_sum(header, start), body)
 
@@ -521,11 +476,7 @@ def read_frames(file: BinaryIO, start: int, stop: int) -> Iterator[Frame]:
 
 
 def sound_end(path: Path) -> int:
-    """Where the last whole frame of a segment ends.
-
-    Raises:
-        StoreError: What follows it is not what a crash leaves.
-    """
+    """The offset after the last whole frame; StoreError where no crash leaves what follows."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         end = 0
@@ -539,11 +490,9 @@ def sound_end(path: Path) -> int:
 
 
 def _is_torn(tail: bytes, start: int) -> bool:
-    """Whether this is the beginning of a frame, as a crash leaves it.
-
-    Each acknowledged post is whole on disk, and one flipped bit in it matches none of these
-    cases: so it is not mistaken for a post that was never acknowledged.
-    """
+    """Whether this is the beginning of a frame, as a crash leaves it."""
+    # Each acknowledged post is whole on disk, and one flipped bit in it matches none of these
+    # cases: so it is not mistaken for a post that was never acknowledged.
     if not tail.strip(b"\0"):
         return True  # a power cut: the file's new length without its content
     header = _header(tail, start)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streameval.service.config.source_settings import KafkaSettings
+from streameval.service.sources.interleaving import interleaved
 from streameval.service.sources.raw import Opening, Source
-from streameval.service.sources.turns import PredictionsFirst
 
 if TYPE_CHECKING:
     from streameval.service.sources.kafka_group import HeldUnits, KafkaGroup
@@ -26,16 +26,12 @@ def open_group(
 
 def open_kafka(settings: KafkaSettings, opening: Opening) -> list[Source]:
     """One source; two topics are read by a consumer each."""
-    from streameval.service.sources.kafka_consumer import KafkaSource
+    from streameval.service.sources.kafka_consumer import sources_by_topic
 
-    opened: list[Source] = []
-    try:
-        for one in settings.by_topic():
-            opened.append(
-                KafkaSource(one, opening.positions, secret=opening.resolve, stamps=opening.stamps)
+    return [
+        interleaved(
+            sources_by_topic(
+                settings, opening.positions, secret=opening.resolve, stamps=opening.stamps
             )
-    except BaseException:
-        for source in opened:
-            source.close()
-        raise
-    return opened if len(opened) == 1 else [PredictionsFirst(*opened)]
+        )
+    ]

@@ -3,6 +3,18 @@
 Positions are kept in the store with the counts up to them, and committed to a
 consumer group, where one is named, for information only. So a crash, a rebalance
 or a lost commit can neither skip a message nor count one twice.
+
+Failures and their handling:
+
+- A topic does not exist, or no broker answers: the source waits, and its status reports it.
+- A broker restarts: reading continues at the same offset.
+- Partitions are added: they are found within ten seconds, and read from their beginning.
+  With ``start = "latest"`` only what is there when a store's first run opens the topic
+  begins at its end, and these positions are returned as batches without messages.
+- A position is out of the broker's range, because retention has passed it or the broker lost its
+  data: ``out_of_range`` decides. ``stop`` raises SourceError; ``earliest`` and ``latest`` continue
+  there, and report what was missed.
+- A message without a value is bad; all others are decoded.
 """
 
 from __future__ import annotations
@@ -17,44 +29,21 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import ConfigError, MissingExtraError, SourceError
+from streameval.errors import SourceError
 from streameval.events.values import IntArray
 from streameval.records.chunk import RecordError
 from streameval.service.config.source_settings import KafkaSettings, Kind
-from streameval.service.sources.kafka_properties import KafkaProperties
-from streameval.service.sources.raw import (
-    LagUnit,
-    PartitionStatus,
-    Position,
-    RawBatch,
+from streameval.service.sources.kafka_client import (
+    OFFSET_BEGINNING,
+    KafkaClient,
+    KafkaError,
+    KafkaException,
+    KafkaProperties,
+    Message,
+    TopicPartition,
+    partition_name,
 )
-
-try:
-    from confluent_kafka import (
-        OFFSET_BEGINNING,
-        OFFSET_END,
-        Consumer,
-        KafkaError,
-        KafkaException,
-        Message,
-        TopicPartition,
-    )
-except ImportError:
-    raise MissingExtraError(
-        "reading from Kafka", package="confluent-kafka", extra="kafka"
-    ) from None
-
-__all__ = [
-    "OFFSET_END",
-    "Consumer",
-    "KafkaError",
-    "KafkaException",
-    "KafkaSource",
-    "TopicPartition",
-    "is_known",
-    "partition_name",
-    "quiet_logger",
-]
+from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 
 _log = logging.getLogger(__name__)
 
@@ -64,10 +53,6 @@ _MOMENT = itemgetter(1)
 _CONSUME = 2_500
 _CONSUME_SECONDS = 0.05
 """librdkafka waits to fill a call's number, so near a topic's end its time is the delay."""
-
-_METADATA_SECONDS = 0.5
-_RANGE_SECONDS = 5.0
-"""How long a broker may take to answer."""
 
 _NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 
@@ -82,30 +67,7 @@ _RECOVERY_SECONDS = 3.0
 
 
 class KafkaSource:
-    """Reads one topic or two, all their partitions or some.
-
-    Failures and their handling:
-
-    - A topic does not exist, or no broker answers: it waits, and :meth:`status` reports it.
-    - A broker restarts: reading continues at the same offset.
-    - Partitions are added: they are found within ten seconds, and read from their beginning.
-      With ``start = "latest"`` only what is there when a store's first run opens the topic
-      begins at its end, and these positions are brought as batches without messages.
-    - A position is out of the broker's range, because retention has passed it
-      or the broker lost its data: ``out_of_range`` decides. ``stop`` raises
-      SourceError; ``earliest`` and ``latest`` continue there, and report what was missed.
-    - A message without a value is bad; all others are decoded.
-
-    Args:
-        settings: Topics and librdkafka's properties.
-        positions: The positions to read from, by partition.
-        clock: Seconds, only ever forward.
-        secret: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
-        stamps: Whether the broker's time stamps are needed.
-
-    Raises:
-        ConfigError: librdkafka does not take a property.
-    """
+    """Reads one topic or two, all their partitions or some."""
 
     lag_unit: LagUnit = "records"
 
@@ -125,8 +87,7 @@ class KafkaSource:
         self._topics = {topic: kind for kind, (topic,) in settings.names().items()}
         chosen = settings.partitions
         self._chosen: set[int] | None = None if chosen is None else set(chosen)
-        self._properties = KafkaProperties(settings.properties, secret)
-        self._scrubbed = self._properties.scrubbed
+        properties = KafkaProperties(settings.properties, secret)
         self._informs_group = "group.id" in settings.properties
         self._trouble = ""
         self._missing: dict[str, str] = dict.fromkeys(self._topics, "has not been looked for yet")
@@ -134,15 +95,10 @@ class KafkaSource:
         self._moves: list[RawBatch] = []
         """Positions to be stored without a message."""
         self._look_at = self._loss_at = clock()
-        try:
-            self._consumer = Consumer(
-                {**self._properties.values, "error_cb": self._on_error}, logger=quiet_logger()
-            )
-        except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigError(f"kafka.properties: {self._scrubbed(str(error))}") from None
+        self._consumer = KafkaClient(properties.values, properties.scrubbed, self._on_error)
 
     def _on_error(self, error: KafkaError) -> None:
-        self._trouble = self._scrubbed(error.str())
+        self._trouble = self._consumer.text(error)
 
     # Partitions
 
@@ -155,14 +111,14 @@ class KafkaSource:
         new: list[Any] = []
         for topic, kind in self._topics.items():
             try:
-                found = self._consumer.list_topics(topic, timeout=_METADATA_SECONDS).topics[topic]
+                found = self._consumer.topic(topic)
             except KafkaException as error:
-                trouble = self._scrubbed(error.args[0].str())
                 if topic in self._missing:
-                    self._missing[topic] = f"no broker answers: {self._trouble or trouble}"
+                    why = self._trouble or self._consumer.text(error)
+                    self._missing[topic] = f"no broker answers: {why}"
                 continue
             if found.error is not None or not found.partitions:
-                words = "" if found.error is None else self._scrubbed(found.error.str())
+                words = "" if found.error is None else self._consumer.text(found.error)
                 self._missing[topic] = f"waiting for the topic to be made: {words}"
                 if found.error is not None and found.error.code() in _NO_TOPIC:
                     self._begin(topic, kind, ())
@@ -182,13 +138,11 @@ class KafkaSource:
             self._consumer.incremental_assign(new)
 
     def _begin(self, topic: str, kind: Kind, there: Iterable[int]) -> bool:
-        """Fix the start of a topic that no run has opened; False if the broker does not report it.
-
-        All its partitions at once, and so that they are stored together: after
-        that a partition without a position is one that has been added. One that
-        is not there yet has nothing before its beginning, and neither has a
-        topic's first partition.
-        """
+        """Fix the start of a topic that no run has opened; False if a broker does not report it."""
+        # All its partitions at once, and so that they are stored together: after
+        # that a partition without a position is one that has been added. One that
+        # is not there yet has nothing before its beginning, and neither has a
+        # topic's first partition.
         if self._settings.start == "earliest" or is_known(topic, self._positions):
             return True
         there = set(there)
@@ -198,10 +152,10 @@ class KafkaSource:
             end = 0
             if number in there:
                 try:
-                    _, end = self._range(topic, number)
+                    _, end = self._consumer.bounds(topic, number)
                 except KafkaException as error:
-                    words = self._scrubbed(error.args[0].str())
-                    self._missing[topic] = f"the broker does not report its end: {words}"
+                    why = self._consumer.text(error)
+                    self._missing[topic] = f"the broker does not report its end: {why}"
                     return False
             ends[partition_name(topic, number)] = {"offset": end}
         self._positions.update(ends)
@@ -217,12 +171,7 @@ class KafkaSource:
         return sorted(self._chosen & set(there))
 
     def add(self, number: int, positions: Mapping[str, Position]) -> None:
-        """Read a partition number of each topic from now on; for a source with ``partitions``.
-
-        Args:
-            number: Not read now.
-            positions: Where, by partition; one without a position is read from its beginning.
-        """
+        """Read a partition number of each topic too, from its position or its beginning."""
         assert self._chosen is not None
         for topic in self._topics:
             name = partition_name(topic, number)
@@ -245,11 +194,7 @@ class KafkaSource:
     # Reading
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
-        """New messages by partition; a batch without messages only moves a position.
-
-        Raises:
-            SourceError: A position is out of range, and ``out_of_range`` is ``stop``.
-        """
+        """New messages by partition; a batch without messages only moves a position."""
         self._look()
         found = self._moved()
         wait = min(timeout, _CONSUME_SECONDS)
@@ -323,7 +268,7 @@ class KafkaSource:
         error = message.error()
         partition = self._partitions.get((message.topic(), message.partition()))
         if partition is None:
-            self._trouble = self._scrubbed(error.str())
+            self._trouble = self._consumer.text(error)
             return
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
@@ -335,7 +280,7 @@ class KafkaSource:
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._out_of_range(partition)
         else:
-            partition.problem = self._scrubbed(error.str())
+            partition.problem = self._consumer.text(error)
 
     def _look_for_loss(self) -> None:
         """Not every broker that has lost its data reports that a position is out of range."""
@@ -348,25 +293,14 @@ class KafkaSource:
                 self._out_of_range(partition)
 
     def _known_end(self, partition: Partition) -> int | None:
-        """The end of the partition at the last fetch; a query would take a round trip."""
-        target = TopicPartition(partition.topic, partition.number)
-        known = self._consumer.get_watermark_offsets(target, cached=True)
-        return None if known is None or known[1] < 0 else int(known[1])
-
-    def _range(self, topic: str, number: int) -> tuple[int, int]:
-        """The first offset there is, and the one after the last."""
-        target = TopicPartition(topic, number)
-        found = self._consumer.get_watermark_offsets(target, timeout=_RANGE_SECONDS)
-        if found is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return int(found[0]), int(found[1])
+        return self._consumer.known_end(partition.topic, partition.number)
 
     def _out_of_range(self, partition: Partition) -> None:
         try:
-            low, high = self._range(partition.topic, partition.number)
+            low, high = self._consumer.bounds(partition.topic, partition.number)
         except KafkaException as error:
             # The next fetch reports the error again.
-            partition.problem = self._scrubbed(error.args[0].str())
+            partition.problem = self._consumer.text(error)
             self._restart(partition)
             return
         if not partition.may_be_recovering(low, high, self._clock()):
@@ -402,20 +336,13 @@ class KafkaSource:
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
         """Commit to the group, where one is named; the positions in the store decide."""
-        if not self._informs_group:
-            return
-        offsets = [
-            TopicPartition(
-                partition.topic, partition.number, int(positions[partition.name]["offset"])
-            )
-            for partition in self._partitions.values()
-            if partition.name in positions
-        ]
-        if offsets:
-            try:
-                self._consumer.commit(offsets=offsets, asynchronous=True)
-            except KafkaException as error:
-                _log.info("the commit to the group failed: %s", self._scrubbed(error.args[0].str()))
+        if self._informs_group:
+            offsets = [
+                TopicPartition(one.topic, one.number, int(positions[one.name]["offset"]))
+                for one in self._partitions.values()
+                if one.name in positions
+            ]
+            self._consumer.commit_for_others(offsets)
 
     def status(self) -> list[PartitionStatus]:
         """Every partition; the lag is in messages, as of the broker's last answer."""
@@ -441,56 +368,47 @@ class KafkaSource:
         self._consumer.close()
 
 
+def sources_by_topic(
+    settings: KafkaSettings, positions: Mapping[str, Position], **options: Any
+) -> list[KafkaSource]:
+    """A source for each topic, predictions before labels; all are open or none is."""
+    opened: list[KafkaSource] = []
+    try:
+        for one in settings.by_topic():
+            opened.append(KafkaSource(one, positions, **options))
+    except BaseException:
+        for source in opened:
+            source.close()
+        raise
+    return opened
+
+
 def _assignment(partition: Partition) -> Any:
     start = OFFSET_BEGINNING if partition.next is None else partition.next
     return TopicPartition(partition.topic, partition.number, start)
 
 
-def quiet_logger() -> logging.Logger:
-    """librdkafka's own log repeats :meth:`KafkaSource.status`, and may hold secrets."""
-    logger = logging.getLogger(f"{__name__}.librdkafka")
-    logger.setLevel(logging.CRITICAL)
-    return logger
-
-
-def partition_name(topic: str, number: int) -> str:
-    """As the store and the pages have it.
-
-    >>> partition_name("clicks", 3)
-    'kafka:clicks/3'
-    """
-    return f"kafka:{topic}/{number}"
-
-
 def is_known(topic: str, positions: Iterable[str]) -> bool:
-    """Whether any run on this store has opened a topic, by the partitions that have a position.
-
-    >>> is_known("clicks", ["kafka:clicks/3"]), is_known("clicks", ["kafka:clicks/b/3"])
-    (True, False)
-    """
+    """Whether any run on this store has opened a topic: one of its partitions has a position."""
     return any(name.rpartition("/")[0] == f"kafka:{topic}" for name in positions)
 
 
 @dataclass(slots=True)
 class Partition:
-    """An assigned partition.
-
-    Attributes:
-        next: The offset next to read; None until the broker has reported its beginning.
-        at_end: Whether all of it has been read.
-        problem: What keeps it from being read for now.
-        missed: What could not be read and was skipped; reported until the run ends.
-        beyond_since: Since when its position has been beyond what the broker has.
-    """
+    """An assigned partition."""
 
     topic: str
     number: int
     kind: Kind
     next: int | None = None
+    """The offset next to read; None until the broker has reported its beginning."""
     at_end: bool = False
     problem: str = ""
+    """What keeps it from being read for now."""
     missed: str = ""
+    """What could not be read and was skipped; reported until the run ends."""
     beyond_since: float | None = None
+    """Since when its position has been beyond what the broker has."""
 
     @property
     def name(self) -> str:
@@ -527,11 +445,9 @@ class Partition:
         return None if end is None or self.next is None else end - self.next
 
     def may_be_recovering(self, low: int, high: int, now: float) -> bool:
-        """Whether the broker's range may only look wrong for a moment.
-
-        A broker that restarts after a crash reports a high watermark that is
-        some seconds old until it has scanned its log.
-        """
+        """Whether the broker's range may only look wrong for a moment."""
+        # A broker that restarts after a crash reports a high watermark that is some seconds old
+        # until it has scanned its log.
         if self.next is None or self.next < low:
             return False
         if self.next <= high:

@@ -1,18 +1,26 @@
 """Kafka topics, read by many workers: a consumer group decides which partitions each of them has.
 
 The group's protocol assigns partition numbers and nothing else. One consumer is the member: it
-subscribes to the first topic, and fetches nothing. What is assigned to it is read by the
-consumers of :class:`KafkaSource`, partition ``n`` of every topic together, from the position in
-the store. So two topics that are joined cannot be assigned apart, which the cooperative
-strategy would do with a subscription to both, and what is committed to the group
-decides nothing.
+subscribes to the first topic, and fetches nothing. What is assigned to it is read by the consumers
+of a KafkaSource for each topic, partition ``n`` of every topic together, from the position in the
+store. So two topics that are joined cannot be assigned apart, which the cooperative strategy would
+do with a subscription to both, and what is committed to the group decides nothing.
+
+Failures and their handling, besides those of :mod:`streameval.service.sources.kafka_consumer`:
+
+- The number of partitions of two topics differs when it begins: SourceError. While it runs:
+  the numbers that are new wait until both topics have them.
+- The group takes partitions away: they are written, closed and no longer read, before
+  another worker gets them. After a session has expired they are closed without a write.
+- A broker is not there: the group's session may expire; the member joins again.
+- Another worker has the same ``group.instance.id``, another evaluation the same group, or
+  access is denied: SourceError.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import logging
 import os
 import socket
 import tempfile
@@ -24,28 +32,23 @@ import msgspec
 
 from streameval.errors import ConfigError, SourceError
 from streameval.service.config.source_settings import COOPERATIVE, STRATEGY, KafkaSettings
-from streameval.service.sources.kafka_consumer import (
+from streameval.service.sources.interleaving import interleaved
+from streameval.service.sources.kafka_client import (
     OFFSET_END,
-    Consumer,
+    KafkaClient,
     KafkaError,
     KafkaException,
-    KafkaSource,
+    KafkaProperties,
     TopicPartition,
     partition_name,
-    quiet_logger,
 )
-from streameval.service.sources.kafka_properties import KafkaProperties
-from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
-from streameval.service.sources.turns import PredictionsFirst
-
-_log = logging.getLogger(__name__)
+from streameval.service.sources.kafka_consumer import sources_by_topic
+from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 
 _INSTANCE = "group.instance.id"
 
 _ANSWER_SECONDS = 2.0
 """How long a broker may take to answer."""
-
-_METADATA_SECONDS = 0.5
 
 _LOOK_SECONDS = 10.0
 """Between two looks at the numbers of partitions; before the first answer, a second."""
@@ -66,35 +69,11 @@ class HeldUnits(Protocol):
         """Claim a number; returns the positions to read from, or None to be called again later."""
 
     def release(self, numbers: Collection[int], *, write: bool) -> None:
-        """Close those that are open; ``write``: after a checkpoint, where they still belong
-        to this worker."""
+        """Close the open ones; with ``write`` after a checkpoint, if this worker still has them."""
 
 
 class KafkaGroup:
-    """A source whose partitions a consumer group assigns, while it is read.
-
-    Failures and their handling, besides those of :class:`KafkaSource`:
-
-    - The number of partitions of two topics differs when it begins: SourceError. While it runs:
-      the numbers that are new wait until both topics have them.
-    - The group takes partitions away: they are written, closed and no longer read, before
-      another worker gets them. After a session has expired they are closed without a write.
-    - A broker is not there: the group's session may expire; it joins again.
-    - Another worker has the same ``group.instance.id``, another evaluation the same group, or
-      access is denied: SourceError.
-
-    Args:
-        settings: Topics and librdkafka's properties.
-        units: Opened and closed as the group assigns their numbers.
-        owner: The name of the evaluation. It is committed with the positions, so that another
-            evaluation with this group is refused.
-        clock: Seconds; it never goes backwards.
-        secret: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
-        stamps: Whether the broker's time stamps are needed.
-
-    Raises:
-        ConfigError: librdkafka does not take a property.
-    """
+    """A source whose partitions a consumer group assigns, while it is read."""
 
     lag_unit: LagUnit = "records"
 
@@ -110,11 +89,11 @@ class KafkaGroup:
     ) -> None:
         self._units = units
         self._owner = owner
+        """Name of the evaluation, committed with positions: another one is refused this group."""
         self._clock = clock
         self._topics = [topic for (topic,) in settings.names().values()]
         self._topic = self._topics[0]
         given = KafkaProperties(settings.properties, secret)
-        self._scrubbed = given.scrubbed
         self._group = str(given.values["group.id"])
         self._assigned: set[int] = set()
         self._read: set[int] = set()
@@ -133,12 +112,11 @@ class KafkaGroup:
             # It fetches nothing.
             "queued.max.messages.kbytes": 1024,
             "enable.partition.eof": False,
-            "error_cb": self._on_error,
         }
         self.name = str(values.get(_INSTANCE) or f"{socket.gethostname()}-{os.getpid()}")
-        self._place = _Place(self._group)
+        self._number = _WorkerNumber(self._group)
         if _INSTANCE not in values:
-            self.name = values[_INSTANCE] = self._place.taken()
+            self.name = values[_INSTANCE] = f"{socket.gethostname()}-{self._number.acquire()}"
         elif not values[_INSTANCE]:
             del values[_INSTANCE]
         # The group is the member's affair alone.
@@ -146,22 +124,13 @@ class KafkaGroup:
             key: value for key, value in settings.properties.items() if not key.startswith("group.")
         }
         alone = msgspec.structs.replace(settings, properties=own, partitions=[])
-        self._sources: list[KafkaSource] = []
+        self._sources = sources_by_topic(alone, {}, clock=clock, secret=secret, stamps=stamps)
         try:
-            for one in alone.by_topic():
-                self._sources.append(
-                    KafkaSource(one, {}, clock=clock, secret=secret, stamps=stamps)
-                )
-            self._member = Consumer(values, logger=quiet_logger())
-        except (KafkaException, ValueError, TypeError) as error:
-            self._close_sources()
-            raise ConfigError(f"kafka.properties: {self._scrubbed(str(error))}") from None
+            self._member = KafkaClient(values, given.scrubbed, self._note)
         except ConfigError:
             self._close_sources()
             raise
-        self._data: Source = self._sources[0]
-        if len(self._sources) == 2:
-            self._data = PredictionsFirst(*self._sources)
+        self._data = interleaved(self._sources)
         self._member.subscribe(
             [self._topic],
             on_assign=self._on_assign,
@@ -187,12 +156,9 @@ class KafkaGroup:
         self._units.release(numbers, write=write)
         member.incremental_unassign(taken)
 
-    def _on_error(self, error: KafkaError) -> None:
-        self._note(error)
-
     def _note(self, error: Any) -> None:
         """Keep an error of the member: as the end of the run, or as its trouble for now."""
-        text = self._scrubbed(error.str())
+        text = self._member.text(error)
         missing = _NOT_PERMITTED.get(error.code())
         if missing is not None:
             missing = missing.format(group=self._group, topics=" and ".join(self._topics))
@@ -226,9 +192,9 @@ class KafkaGroup:
         counts: dict[str, int] = {}
         for topic in self._topics:
             try:
-                found = self._member.list_topics(topic, timeout=_METADATA_SECONDS).topics[topic]
+                found = self._member.topic(topic)
             except KafkaException as error:
-                self._problem = f"no broker answers: {self._scrubbed(error.args[0].str())}"
+                self._problem = f"no broker answers: {self._member.text(error)}"
                 return
             if found.error is not None or not found.partitions:
                 self._problem = f"waiting for the topic {topic} to be made"
@@ -261,11 +227,7 @@ class KafkaGroup:
     # Reading
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
-        """New messages of the partitions that are assigned now, by partition.
-
-        Raises:
-            SourceError: It cannot continue.
-        """
+        """New messages of the partitions that are assigned now, by partition."""
         self._poll()
         self._look()
         if self._partitions and self._assigned - self._read:
@@ -293,8 +255,7 @@ class KafkaGroup:
             self._poll()
 
     def drop(self, number: int) -> None:
-        """Stop reading a number whose unit was closed; it is opened again after a while, if it
-        is still assigned."""
+        """Stop reading a number whose unit was closed; a while later it may be opened again."""
         self._retry_at[number] = self._clock() + _RETRY_SECONDS
         self._stop_reading({number})
 
@@ -319,11 +280,7 @@ class KafkaGroup:
             for topic in self._topics
             if (name := partition_name(topic, number)) in positions
         ]
-        if offsets:
-            try:
-                self._member.commit(offsets=offsets, asynchronous=True)
-            except KafkaException as error:
-                _log.info("the commit to the group failed: %s", self._scrubbed(error.args[0].str()))
+        self._member.commit_for_others(offsets)
 
     def status(self) -> list[PartitionStatus]:
         """The partitions that are read, and what keeps others from it."""
@@ -343,7 +300,7 @@ class KafkaGroup:
             self._member.close()
         finally:
             self._close_sources()
-            self._place.close()
+            self._number.release()
 
     def _close_sources(self) -> None:
         for source in self._sources:
@@ -351,11 +308,7 @@ class KafkaGroup:
 
 
 def _unequal(counts: Mapping[str, int]) -> str:
-    """Two topics that cannot be shared out, in words.
-
-    >>> _unequal({"clicks": 12, "labels": 8})[:55]
-    'the topic clicks has 12 partitions and labels has 8; wi'
-    """
+    """Two topics that cannot be shared out, in words."""
     first, second = counts.items()
     fewer = min(counts, key=counts.__getitem__)
     return (
@@ -365,24 +318,23 @@ def _unequal(counts: Mapping[str, int]) -> str:
     )
 
 
-class _Place:
-    """The smallest number that no other worker of a group has on this machine.
+class _WorkerNumber:
+    """The smallest number that no other worker of a group has on this machine."""
 
-    It is held by a lock of the operating system, so a worker that is started after another
-    was killed has the name of that one, and with it its place in the group.
-    """
+    # A lock of the operating system holds it, so a worker that is started after another was killed
+    # has the name of that worker, and with it its partitions in the group.
 
     def __init__(self, group: str) -> None:
         name = f"streameval-{os.getuid()}-{hashlib.sha256(group.encode()).hexdigest()[:16]}"
         self._path = os.path.join(tempfile.gettempdir(), name)
         self._file: IO[bytes] | None = None
 
-    def taken(self) -> str:
-        """The name of the machine, and the number."""
+    def acquire(self) -> int:
+        """Lock the smallest free number."""
         number = 0
         while self._file is None:
             try:
-                file = open(f"{self._path}-{number}", "ab")  # noqa: SIM115 - held until close()
+                file = open(f"{self._path}-{number}", "ab")  # noqa: SIM115 - held until release()
             except OSError:
                 break  # no directory to write to, as in a container, which has a name of its own
             try:
@@ -391,9 +343,9 @@ class _Place:
             except OSError:
                 file.close()
                 number += 1
-        return f"{socket.gethostname()}-{number}"
+        return number
 
-    def close(self) -> None:
+    def release(self) -> None:
         """Give the number back."""
         if self._file is not None:
             self._file.close()

@@ -171,7 +171,7 @@ def check_rows(connection: Connection, *names: str) -> bool:
         return False
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
     known = []
-    # The schema first: the other queries, that of _tables included, depend on it.
+    # The schema first: all other queries, also the query of _tables, depend on it.
     for table in chain(_UNWATCHED, _tables(connection)):
         known.append(table.name)
         if not names or table.name in names:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,10 +22,8 @@ ONE_UNIT = "0"
 RESTORE = "restore a backup, or begin a new store"
 
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+_Value = TypeVar("_Value")
 
-SET_COUNTER = (
-    "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
 SET_META = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 
 
@@ -62,14 +60,9 @@ class Connection(Protocol):
         """Execute a statement once for each row of values."""
 
 
-def is_sqlite(connection: object) -> bool:
-    """Whether a store is a SQLite file."""
-    return isinstance(connection, sqlite3.Connection)
-
-
 def has_table(connection: Connection, name: str) -> bool:
     """Whether a store has a table of this name."""
-    if is_sqlite(connection):
+    if isinstance(connection, sqlite3.Connection):
         query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
     else:
         query = "SELECT count(*) FROM pg_class WHERE oid = to_regclass(?)"
@@ -83,12 +76,32 @@ def streamed(connection: Connection, query: str, values: Values = ()) -> Iterato
     yield from stream(query, values)
 
 
-def decoded(text: str | bytes, kind: Any, what: str) -> Any:
+def decoded(text: str | bytes, kind: type[_Value], what: str) -> _Value:
     """A JSON value out of a store; the error about a damaged one begins with ``what``."""
     try:
         return msgspec.json.decode(text, type=kind)
     except ValueError as error:
         raise StoreError(f"{what} damaged in the store: {error}; {RESTORE}") from None
+
+
+class KeyedValues:
+    """Writes counters and properties of the unit that a store shows; inside a transaction."""
+
+    __slots__ = ()
+
+    connection: Connection
+
+    def set_counters(self, values: Mapping[str, int]) -> None:
+        """Write counters."""
+        self.connection.executemany(
+            "INSERT INTO counters VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            list(values.items()),
+        )
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Write a property."""
+        self.connection.execute(SET_META, (key, value))
 
 
 @contextmanager

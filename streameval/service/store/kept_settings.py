@@ -150,8 +150,7 @@ class GroupSettings(msgspec.Struct):
 def _group_settings(text: str | None) -> GroupSettings:
     if text is None:
         return GroupSettings()
-    found: GroupSettings = decoded(text, GroupSettings, "the settings of the group are")
-    return found
+    return decoded(text, GroupSettings, "the settings of the group are")
 
 
 def join_group(

@@ -1,7 +1,7 @@
 """The store on PostgreSQL: many workers share one evaluation, each writes the units it owns.
 
 A *unit* is what one worker owns: a partition number of the topics, or "0" in a run of a single
-process. All tables are those of the SQLite store with a column ``unit`` more; a view over each,
+process. Each table of the SQLite store is here, with a column ``unit`` more; a view over each,
 by the name that it has in SQLite, shows the rows of the session's unit. So the statements of a
 run are the same for both stores, and a thousand partitions need no more tables than one.
 
@@ -19,7 +19,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -28,9 +28,8 @@ from streameval.errors import FencedError, MissingExtraError, StoreError, shown
 from streameval.service.config.address import StoreAddress, no_store_address, parse_address
 from streameval.service.store.dialect import (
     ONE_UNIT,
-    SET_COUNTER,
-    SET_META,
     Connection,
+    KeyedValues,
     Values,
     closed_on_error,
 )
@@ -42,12 +41,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Call: TypeAlias = "Callable[[psycopg.Connection[Any]], _T]"
 
-
 _PATIENCE_SECONDS = 30.0
-"""How long a lost server is waited for."""
+"""The longest wait for a lost server."""
 
 _HOLDER_SECONDS = 5.0
-"""How long the end of a holder's session is waited for: that of a killed process ends at once."""
+"""The longest wait for the end of a holder's session; a killed process ends it at once."""
 
 _SESSION = {
     # A worker that stands still inside a transaction must not hold its locks for ever.
@@ -262,7 +260,7 @@ class _Session:
         return self.raw.closed or state.startswith(_LOST) or state in _LOST_STATES
 
 
-class PostgresStore:
+class PostgresStore(KeyedValues):
     """A store on PostgreSQL, with the members of :class:`~streameval.service.store.store.Store`."""
 
     def __init__(self, session: _Session, unit: str) -> None:
@@ -284,7 +282,7 @@ class PostgresStore:
         self.repeats = True
         """Whether a transaction is repeated after a lost connection; it is kept until then."""
 
-    def read_connection(self) -> Tables:
+    def read_connection(self) -> Connection:
         """This unit through another connection: as :meth:`Store.read_connection`."""
         if self._reader is None:
             session = self.session
@@ -455,14 +453,6 @@ class PostgresStore:
         """The counters by name."""
         return dict(self.connection.execute("SELECT name, value FROM counters").fetchall())
 
-    def set_counters(self, values: Mapping[str, int]) -> None:
-        """Write counters; inside a transaction."""
-        self.connection.executemany(SET_COUNTER, list(values.items()))
-
-    def set_meta(self, key: str, value: str) -> None:
-        """Write a property of the unit; inside a transaction."""
-        self.connection.execute(SET_META, (key, value))
-
     def meta(self) -> dict[str, str]:
         """The properties of the unit: its settings and more."""
         return dict(self.connection.execute("SELECT key, value FROM meta").fetchall())
@@ -486,15 +476,17 @@ class PostgresStore:
 
     def property_of(self, unit: str, key: str) -> str | None:
         """A property of any unit, also of one that no worker claims; None where it has none."""
-        query = "SELECT value FROM unit_meta WHERE unit = %s AND key = %s"
-        row = self.executed(lambda raw: raw.execute(query, (unit, key)).fetchone())
+        row = self._row("SELECT value FROM unit_meta WHERE unit = %s AND key = %s", unit, key)
         return None if row is None else str(row[0])
 
     def is_held(self) -> bool:
         """Whether another process that is alive has claimed a unit."""
-        query = f"SELECT EXISTS (SELECT {_HOLDERS})"
-        row = self.executed(lambda raw: raw.execute(query).fetchone())
+        row = self._row(f"SELECT EXISTS (SELECT {_HOLDERS})")
         return row is not None and bool(row[0])
+
+    def _row(self, query: str, *values: object) -> Any:
+        """The first row of a query in PostgreSQL's own SQL; None if it has none."""
+        return self.executed(lambda raw: raw.execute(query, values).fetchone())
 
     def close(self) -> None:
         """Leave the unit to others, and close the connection unless other stores use it."""
@@ -560,8 +552,7 @@ class PostgresStore:
             "SELECT count(*), count(*) FILTER (WHERE relname = 'streameval_schema') "
             "FROM pg_class WHERE relnamespace = to_regnamespace(%s)"
         )
-        row = self.executed(lambda raw: raw.execute(query, (schema,)).fetchone())
-        relations, ours = row or (0, 0)
+        relations, ours = self._row(query, schema) or (0, 0)
         if not relations:
             return None
         if not ours:
@@ -569,9 +560,7 @@ class PostgresStore:
                 f"{self.path}: the schema {schema} is not a store of streameval, and was left "
                 "alone; name another with ?schema="
             )
-        row = self.executed(
-            lambda raw: raw.execute("SELECT version FROM streameval_schema").fetchone()
-        )
+        row = self._row("SELECT version FROM streameval_schema")
         if row is None:
             raise self._damaged("its schema's version is missing")
         if row[0] > len(MIGRATIONS):
@@ -627,8 +616,7 @@ class PostgresStore:
     def _claimed(self, worker: str | None) -> str | None:
         """Claim the unit; returns the holder where it is held and not to be taken."""
         if worker is None:
-            query = f"SELECT c.worker {_HOLDER}"
-            row = self.executed(lambda raw: raw.execute(query, (self.unit,)).fetchone())
+            row = self._row(f"SELECT c.worker {_HOLDER}", self.unit)
             if row is not None:
                 return str(row[0])
         else:

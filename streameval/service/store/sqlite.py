@@ -24,9 +24,8 @@ from streameval.service.store.checksums import (
 from streameval.service.store.dialect import (
     ONE_UNIT,
     RESTORE,
-    SET_COUNTER,
-    SET_META,
     Connection,
+    KeyedValues,
     closed_on_error,
 )
 from streameval.service.store.lock import StoreLock, commits_noted
@@ -56,10 +55,12 @@ _REMEDIES = {
 }
 
 
-class SqliteStore:
+class SqliteStore(KeyedValues):
     """An open SQLite store; one thread after another may use it."""
 
     __slots__ = ("_lock", "_reader", "connection", "path")
+
+    connection: sqlite3.Connection
 
     def __init__(self, path: str, connection: sqlite3.Connection, lock: StoreLock | None) -> None:
         self.path = path
@@ -107,14 +108,6 @@ class SqliteStore:
         """The counters by name."""
         with translating_errors(self.path, "cannot be read"):
             return dict(self.connection.execute("SELECT name, value FROM counters"))
-
-    def set_counters(self, values: Mapping[str, int]) -> None:
-        """Write counters; inside a transaction."""
-        self.connection.executemany(SET_COUNTER, list(values.items()))
-
-    def set_meta(self, key: str, value: str) -> None:
-        """Write a property of the store; inside a transaction."""
-        self.connection.execute(SET_META, (key, value))
 
     def meta(self) -> dict[str, str]:
         """The properties of the store: its schema's version, its settings and more."""

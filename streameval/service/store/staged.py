@@ -12,8 +12,8 @@ _Changes = TypeVar("_Changes")
 class Staged(Protocol[_Changes]):
     """A part of a run that a checkpoint stages, writes in its transaction, and commits.
 
-    One thread calls :meth:`stage` and :meth:`committed`, and goes on with what the next checkpoint
-    will write; another one may call :meth:`write` in between.
+    One thread calls :meth:`stage` and :meth:`committed`, and collects changes for the next
+    checkpoint; another thread may call :meth:`write` in between.
     """
 
     def stage(self) -> _Changes:

@@ -1,10 +1,10 @@
 """The time from which on each part of a store holds events, and what follows for an event.
 
 A part that begins later (a window, a slice, the counts of labels, the sums of scores)
-holds the events from one moment on, and no earlier event is ever added to it. With
-a join that moment is an *event time*, later than that of every record read before: so
-the event alone decides, also when its label is corrected a day later. Without a join no
-event is ever taken back, and events that are read after the change count.
+holds the events from one moment on, and no earlier event is ever added to it. With a join
+that moment is an *event time*, later than the time of every record read before: so the
+event alone decides, also when its label is corrected a day later. Without a join no
+event is ever reverted, and events that are read after the change count.
 """
 
 from __future__ import annotations

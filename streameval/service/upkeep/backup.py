@@ -139,16 +139,15 @@ def _copy(store: str, target: str) -> None:
                         held[path.name] = stack.enter_context(path.open("rb"))
 
         hold()
-        opened = read_sqlite(store)
-        stack.callback(opened.close)
+        opened = stack.enter_context(closing(read_sqlite(store)))
         with (
             translating_errors(store, "cannot be copied"),
             closing(sqlite3.connect(target)) as connection,
         ):
             opened.connection.backup(connection)
             connection.execute("PRAGMA journal_mode = DELETE")
-        # Posts after the store: no segment that it has counted in part may be missing. Those
-        # that it has counted completely are not copied.
+        # Posts after the store: no segment that it has counted in part may be missing. A segment
+        # that it has counted completely is not copied.
         hold()
         first = _first_segments(target)
         for name, file in held.items():

@@ -168,7 +168,7 @@ class _Books:
         before = max(0, self.events - join["joined"] - join["corrected"])
         both = join["joined"] - self.delays
         most = join["predictions"] + join["duplicate_predictions"] + join["labels"] - both
-        # A record of both whose prediction was a duplicate is not told from two records.
+        # A record of both whose prediction was a duplicate looks like two records.
         repeated = min(
             join["duplicate_predictions"],
             join["duplicate_labels"] + join["corrected"] + join["too_late"] + join["orphans"],

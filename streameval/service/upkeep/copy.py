@@ -30,10 +30,7 @@ _ROWS = 64
 
 def copy_store(source: str, target: str, *, overwrite: bool = False) -> Checked:
     """Copy a store to another place, also while a run writes to it."""
-    with ExitStack() as stack:
-        store = read_store(source)
-        stack.callback(store.close)
-        connection = stack.enter_context(store.reading())
+    with closing(read_store(source)) as store, store.reading() as connection:
         units = store.units()
         for _ in each_unit(store):
             checked_unit(store, connection)
@@ -44,10 +41,7 @@ def copy_store(source: str, target: str, *, overwrite: bool = False) -> Checked:
 def back_up_units(source: str, directory: str) -> Checked:
     """Copy each unit of a PostgreSQL store, as of one moment, into a file of its own."""
     found = []
-    with ExitStack() as stack:
-        store = read_store(source)
-        stack.callback(store.close)
-        connection = stack.enter_context(store.reading())
+    with closing(read_store(source)) as store, store.reading() as connection:
         for unit in each_unit(store):
             path = os.path.join(directory, _file_of_unit(unit))
             checked_unit(store, connection)
@@ -67,8 +61,7 @@ def restore_units(directory: str, target: str, *, overwrite: bool = False) -> Ch
         sources: dict[str, tuple[Store, Connection]] = {}
         for unit, path in backed_up_units(directory).items():
             check_store(path)
-            store = read_store(path)
-            stack.callback(store.close)
+            store = stack.enter_context(closing(read_store(path)))
             sources[unit] = (store, stack.enter_context(store.reading()))
         _copy_units(sources, directory, target, overwrite)
     return check_store(target)
@@ -107,9 +100,7 @@ def _copy_units(
         sibling: Store | None = None
         for unit in [*sources, *(_other_units(target, sources) if whole else ())]:
             opened = open_store(target, {}, unit=unit, sibling=sibling, replaced=overwrite)
-            stack.callback(opened.close)
-            targets[unit] = opened
-            sibling = opened
+            targets[unit] = sibling = stack.enter_context(closing(opened))
             if opened.meta().keys() - {_OF_THE_FILE} and not (overwrite and whole):
                 remedy = "; --overwrite replaces it" if whole else "; name another"
                 raise StoreError(f"{opened.path}: exists already and holds a store{remedy}")
@@ -120,7 +111,7 @@ def _copy_units(
                 if whole:
                     for table in TABLES:
                         connection.execute(f"DELETE FROM {table}")
-                    # Those of rows that were missing.
+                    # The checksums of rows that were missing.
                     connection.execute("DELETE FROM unit_checksums WHERE unit = ?", (unit,))
                 if unit in sources:
                     store, origin = sources[unit]
@@ -137,8 +128,7 @@ def _other_units(target: str, known: Mapping[str, object]) -> list[str]:
         store = read_store(target)
     except StoreError:
         return []
-    with ExitStack() as stack:
-        stack.callback(store.close)
+    with closing(store):
         return [unit for unit in store.units() if unit not in known]
 
 

@@ -15,6 +15,7 @@ from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import OTHER
 from streameval.events.time import duration_text, iso_time
 from streameval.metrics.registry import find
+from streameval.service.alerts.rules import stored_book
 from streameval.service.config.evaluators import (
     KEPT,
     RetentionOptions,
@@ -98,10 +99,7 @@ def stored_retention(meta: Mapping[str, str]) -> dict[str, RetentionOptions]:
     # A store of an older release says nothing of it: its windows keep all scores and no sums.
     text = meta.get(f"config.{KEPT}")
     if text is not None:
-        found: dict[str, RetentionOptions] = decoded(
-            text, dict[str, RetentionOptions], f"{KEPT} is"
-        )
-        return found
+        return decoded(text, dict[str, RetentionOptions], f"{KEPT} is")
     windows = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
     return dict.fromkeys(windows, RetentionOptions())
 
@@ -136,7 +134,7 @@ def view_of(
     now: int,
 ) -> UnitView:
     """How a unit is shown under the settings of others: as if it were converted now."""
-    # None are those of a unit that was claimed a moment ago, and holds nothing.
+    # A unit that was claimed a moment ago has no properties, and holds nothing.
     if stored_fingerprint(found) in ({}, stored_fingerprint(shown)):
         return UnitView(read_valid_from(connection))
     wanted = settings()
@@ -151,19 +149,14 @@ def _as_it_is(evaluation: Evaluation) -> Evaluation:
     return evaluation
 
 
-_SET_ONLY = dict.fromkeys(
-    ("evaluator.models", "evaluator.paired_scores", "evaluator.probabilities")
-).keys()
-"""Settings that a store has only where they are no default."""
+_SET_ONLY = ("evaluator.models", "evaluator.paired_scores", "evaluator.probabilities")
+"""Settings that a store has only if they are no default."""
+
 _FIXED = (
     *_SET_ONLY,
-    "evaluator.task",
-    "evaluator.positive",
-    "join",
-    "fields.weight",
-    "fields.y_pred",
+    *("evaluator.task", "evaluator.positive", "join", "fields.weight", "fields.y_pred"),
 )
-
+"""Settings that cannot change."""
 
 _RENAME = "give the window another name, "
 
@@ -182,9 +175,9 @@ class _Comparison:
         was = {key[7:]: value for key, value in stored_fingerprint(self._meta).items()}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
         # Settings that an older release did not write are unchanged, and these the default.
-        unwritten = {**got, **dict.fromkeys(_SET_ONLY & got.keys(), "null")}
-        self._was = {
-            key: decoded(text, Any, f"{key} is") for key, text in {**unwritten, **was}.items()
+        unwritten = {key: "null" if key in _SET_ONLY else value for key, value in got.items()}
+        self._was: dict[str, Any] = {
+            key: decoded(text, object, f"{key} is") for key, text in {**unwritten, **was}.items()
         }
         self._was[KEPT] = msgspec.to_builtins(self._stored)
         go_on = [self._stored[one.name] for one in settings.window if one.name in self._stored]
@@ -222,7 +215,7 @@ class _Comparison:
         self._coarsened = self._bounded and any(
             state_set.get("index", {}).get("level")
             for evaluator in self._merged.values()
-            # Those of slices are parts of these.
+            # The states of slices are parts of these.
             for state_set in state_sets(evaluator.to_state()["window"])
         )
         self._compare_kept()
@@ -321,8 +314,8 @@ class _Comparison:
                 self._require_same(f"{where}.{key}", was, getattr(window, key), _RENAME)
 
     def _compare_alerts(self) -> None:
-        row = self._connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
-        book = {} if row is None else decoded(row[0], dict[str, Any], "the book of alerts is")
+        text = stored_book(self._connection)
+        book = {} if text is None else decoded(text, dict[str, Any], "the book of alerts is")
         known = set(book.get("alerts", ()))
         wanted = {alert.name for alert in self._settings.alert}
         self.migration.lines += [f"alert {name!r} begins now" for name in sorted(wanted - known)]

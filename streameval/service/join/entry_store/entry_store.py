@@ -56,7 +56,7 @@ class _Generation:
         self.oldest = _NEVER
         """No entry's newest time is before this one."""
         self.written: list[Appended] = []
-        """Where the entries are that were appended to the segments."""
+        """The segments of the entries that were appended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,9 +75,8 @@ class LabelledRows(NamedTuple):
     """Records of labels that compiled code has joined, and their predictions."""
 
     rows: BoolArray
-    """Which of the records these are."""
+    """The records that were joined; the other columns are of their predictions."""
     times: IntArray
-    """The predictions' times, as all that follows."""
     partitions: IntArray
     newest: IntArray
     columns: list[Column]
@@ -85,30 +84,16 @@ class LabelledRows(NamedTuple):
 
 
 class EntryStore:
-    """The entries of a join, by id.
+    """The entries of a join, by id; raises StoreError where a segment is damaged, also later."""
 
-    A checkpoint is :meth:`cut`, :meth:`write` and :meth:`wrote`, and one at a time.
-    :meth:`write` alone may be called by another thread than all other methods.
-
-    Args:
-        connection: Of the store; its segments are read at once, and looked up later.
-        spread_us: Entries whose times are further apart do not share a segment.
-        hot: Most entries that are held in memory besides those that are not written yet.
-        columns: Of the payloads that :meth:`predict` takes, by name.
-
-    Raises:
-        StoreError: A segment is damaged; also later, when entries are looked up.
-
-    Cost:
-        Some 0.3 µs an entry in memory; see SegmentStore for those on disk.
-    """
+    # Some 0.3 µs an entry in memory.
 
     def __init__(
         self,
         connection: Connection,
-        spread_us: int = 2**62,
-        hot: int = 0,
-        columns: Sequence[str] = (),
+        spread_us: int = 2**62,  # entries whose times are further apart do not share a segment
+        hot: int = 0,  # most entries in memory besides those that are not written yet
+        columns: Sequence[str] = (),  # of the payloads
     ) -> None:
         self._hot = hot
         self._columns = columns
@@ -124,11 +109,7 @@ class EntryStore:
             connection.execute(statement)
 
     def check(self) -> int:
-        """Decode every entry on disk; returns how many versions of entries there are.
-
-        Raises:
-            StoreError: One is damaged.
-        """
+        """Decode every entry on disk, and count their versions; raises StoreError."""
         self._disk.check()
         return len(self._disk)
 
@@ -186,12 +167,8 @@ class EntryStore:
         self._young.oldest = min(self._young.oldest, oldest)
 
     def add(self, keys: Sequence[str], entries: Sequence[Entry], oldest: int) -> dict[int, Entry]:
-        """Insert the entries of unknown keys.
-
-        Returns:
-            The known entries of the others, by index. Where a key is repeated, the first
-            one may be inserted, and is then the known entry of the second.
-        """
+        """Insert the entries of unknown keys; returns the known entries of the others, by index."""
+        # If a key is repeated, its first entry may be inserted, and is known for its second one.
         young = self._young.entries
         got = young.add(keys, entries)
         self._young.oldest = min(self._young.oldest, oldest)
@@ -216,16 +193,11 @@ class EntryStore:
         keys: list[str],
         times: IntArray,
         partition: int,
-        payload: list[Column],
+        payload: list[Column],  # as payload_columns returns it
         labels: list[Any] | None = None,
     ) -> BoolArray | None:
-        """Insert the predictions of unknown ids; with ``labels``, complete records.
-
-        ``payload`` is that of :func:`payload_columns`.
-
-        Returns:
-            Which were inserted; :meth:`add` takes the others. None where it takes all.
-        """
+        """Insert predictions, or complete records, of unknown ids; returns which were inserted."""
+        # The others, or all where this returns None, are left to add().
         young, old = self._young.entries, self._old.entries
         if isinstance(young, PortableKeyTable) or isinstance(old, PortableKeyTable):
             return None
@@ -240,11 +212,9 @@ class EntryStore:
     def label(
         self, keys: list[str], labels: list[Any], times: IntArray, wait: int
     ) -> LabelledRows | None:
-        """Label predictions in memory that have no label, where the label is in time.
-
-        Of the records of an id only those before the first one that is left, so that the others
-        can be added afterwards, one by one. None where all are left.
-        """
+        """Label predictions in memory that have no label, if the label is in time; None: none."""
+        # Of an id only the records before the first one that is left, so that those that follow
+        # can be added afterwards, one by one.
         young, old = self._young.entries, self._old.entries
         if isinstance(young, PortableKeyTable) or isinstance(old, PortableKeyTable):
             return None
@@ -257,11 +227,7 @@ class EntryStore:
     # Writing
 
     def stage(self, before: int | None = None) -> EntryChanges:
-        """Take the changes since the last call.
-
-        Args:
-            before: Forget entries older than this moment, and the segments that hold no others.
-        """
+        """Take the changes since the last call; entries older than ``before`` are forgotten."""
         young = self._young
         versions = Versions(*young.entries.versions())
         forgotten: list[int] = []
@@ -302,25 +268,10 @@ KeyTable: TypeAlias = "PortableKeyTable | NativeKeyTable"
 
 
 class PortableKeyTable:
-    """Values by key in a dict, and which of them have changed. Nothing is removed.
+    """Values by key in a dict, and which of them have changed. Nothing is removed."""
 
-    Cost:
-        In a table larger than the processor's cache some 0.4 µs a key. The compiled one
-        (``native/native_key_table.pyx``) has the same methods, and prefetches the memory
-        of a whole batch.
-
-    >>> table = PortableKeyTable()
-    >>> one, other = (Unlabelled(time, 1, (0.5,), None, time) for time in (10, 20))
-    >>> table.add(["a", "b"], [one, one]) == [one, one]
-    True
-    >>> table.add(["b", "c"], [other, other]) == [one, other]
-    True
-    >>> table.put(["a"], [other])
-    >>> table.find(["a", "x"]) == [other, None], table.get("b") == one, len(table)
-    (True, True, 3)
-    >>> table.versions().keys, table.versions().keys
-    (['a', 'b', 'c'], [])
-    """
+    # In a table larger than the processor's cache some 0.4 µs a key. The compiled one
+    # (native/native_key_table.pyx) has the same methods, and prefetches the memory of a batch.
 
     __slots__ = ("_changed", "_values")
 

@@ -49,8 +49,7 @@ _INDEX_BITS = MOST_ENTRIES.bit_length() - 1
 _MOST_CACHED_BYTES = 64 * 1024 * 1024
 
 _RATIO = 4
-"""A run is merged with the one before it unless that is so many times larger."""
-
+"""A run is merged with the one before it unless that is this many times larger."""
 
 ENCODE: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
 
@@ -64,7 +63,7 @@ class Versions(NamedTuple):
     data: bytes
     """Of all of them, one after another."""
     ends: IntArray
-    """Where each ends in ``data``."""
+    """The end of each in ``data``."""
 
     @classmethod
     def of(cls, keys: list[str], entries: Sequence[Entry]) -> Versions:
@@ -92,29 +91,19 @@ class Appended(NamedTuple):
     """Segments that were written."""
 
     run: KeyRun
-    """Where each entry lies."""
+    """The location of each entry."""
     newest: dict[int, int]
     """Number of a segment -> the newest time of its entries."""
 
 
 class SegmentStore:
-    """The segments of a store, and where each entry lies in them.
+    """The segments of a store, and where each entry lies in them; StoreError for a damaged one."""
 
-    :meth:`append` and :meth:`delete` may be called by another thread than all other methods:
-    they change the store, and nothing that is found depends on them.
-
-    Args:
-        connection: Of the store; its ``join_segments`` are read at once, and looked up later.
-        spread_us: Entries whose times are further apart do not share a segment.
-
-    Raises:
-        StoreError: A segment is damaged.
-
-    Cost:
-        Memory: 16 bytes a version of an entry that can be found, and 64 MB of segments that
-        were read last. A batch of keys is looked for in O(log n) each, and one read of
-        each segment that holds one of them.
-    """
+    # append() and delete() may be called by another thread than all other methods: they change the
+    # store, and nothing that is found depends on them.
+    #
+    # Memory: 16 bytes a version of an entry that can be found, and 64 MB of segments that were read
+    # last. A batch of keys is found in O(log n) each, and one read of each segment that has one.
 
     def __init__(self, connection: Connection, spread_us: int = 2**62) -> None:
         self._connection = connection
@@ -163,11 +152,7 @@ class SegmentStore:
         return len(self._runs)
 
     def find(self, keys: Sequence[str]) -> dict[int, Entry]:
-        """The newest version of the entry of each key in the index, by the key's position.
-
-        Raises:
-            StoreError: A segment is damaged.
-        """
+        """The newest version of the entry of each key in the index, by the key's position."""
         found: dict[int, Entry] = {}
         if not self._newest or not len(self._runs):
             return found
@@ -226,10 +211,7 @@ class SegmentStore:
         return segment
 
     def append(self, connection: Connection, versions: Versions) -> Appended:
-        """Write versions of entries, inside the caller's transaction.
-
-        :meth:`added` follows when it is committed, and :meth:`index` makes them findable.
-        """
+        """Write versions of entries, inside a transaction; :meth:`index` makes them findable."""
         # By time: entries that become old together are dropped together.
         versions, order = versions.sorted()
         newest, data, ends = versions.newest, versions.data, versions.ends
@@ -287,19 +269,9 @@ class SegmentStore:
 
 
 def cuts(sizes: IntArray, newest: IntArray, spread_us: int) -> list[tuple[int, int]]:
-    """The (start, stop) of each segment of a sequence of entries.
-
-    A segment is dropped when its newest entry is old. An entry far ahead would delay that for
-    its neighbours, so entries further apart than ``spread_us`` do not share a segment.
-
-    Args:
-        sizes: Bytes of each entry.
-        newest: The newest time of each, ascending.
-        spread_us: Microseconds.
-
-    >>> cuts(np.array([60_000, 10_000, 10, 10]), np.array([0, 1, 2, 99]), 50)
-    [(0, 1), (1, 3), (3, 4)]
-    """
+    """The (start, stop) of each segment of entries of these sizes and newest times, ascending."""
+    # A segment is dropped when its newest entry is old. An entry far ahead would delay that for
+    # its neighbours, so entries further apart do not share a segment.
     ends = np.cumsum(sizes)
     jumps = [*(np.flatnonzero(np.diff(newest) > spread_us) + 1).tolist(), len(sizes)]
     found = []
@@ -406,15 +378,7 @@ class KeyRun(NamedTuple):
 
 
 class KeyRuns:
-    """Locations of entries by their keys' hashes; a key may have several.
-
-    >>> runs = KeyRuns()
-    >>> runs.add(KeyRun.of(key_hashes(["a", "b"]), np.array([10, 20])))
-    >>> runs.add(KeyRun.of(key_hashes(["a"]), np.array([30])))
-    >>> indices, locations = runs.find(key_hashes(["c", "a"]))
-    >>> indices.tolist(), locations.tolist()
-    ([1, 1], [30, 10])
-    """
+    """Locations of entries by their keys' hashes; a key may have several."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[KeyRun, Callable[[IntArray], IntArray]]] = []
@@ -440,13 +404,8 @@ class KeyRuns:
             self._runs.append((run, partial(_first, run.hashes)))
 
     def find(self, hashes: IntArray) -> tuple[IntArray, IntArray]:
-        """The entries that match each of ``hashes``.
-
-        Returns:
-            Indices into ``hashes``, ascending, and a location for each; of one
-            index the largest location is first. Hashes of different keys may be
-            equal: compare the keys.
-        """
+        """Indices of hashes that have entries, ascending, and the location of each entry."""
+        # Of one index the largest location is first. Different keys may have the same hash.
         indices: list[IntArray] = []
         found: list[IntArray] = []
         for run, first in self._runs:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -32,7 +31,7 @@ from streameval.metrics.registry import find
 from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
 from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import (
+from streameval.service.publish.snapshot import (
     Checkpoint,
     ClassRow,
     Confusion,
@@ -54,15 +53,11 @@ from streameval.service.snapshot import (
     Window,
     finite,
 )
-from streameval.service.sources.raw import PartitionStatus, Source
-from streameval.service.store.positions import ReadPartition
 from streameval.service.store.valid_from import ValidFrom, note_valid_from
 from streameval.tasks.registry import TASKS
 from streameval.uncertainty.differences import sides
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
-
-log = logging.getLogger(__name__)
 
 _LEVEL = 0.95
 """The level of differences of models in a run whose intervals are off."""
@@ -93,55 +88,6 @@ _FORCED_SECONDS = 0.1
 """What resampling an interval may take where all parts of a snapshot are recomputed."""
 
 _T = TypeVar("_T")
-
-
-class PartitionRows:
-    """Builds a snapshot's partitions, and logs each problem of a partition once."""
-
-    def __init__(self) -> None:
-        self._problems: dict[str, str] = {}
-
-    def rows(
-        self, partitions: Mapping[str, ReadPartition], sources: Sequence[Source] | None
-    ) -> list[Partition]:
-        """Every partition that was ever read or can be read, by name."""
-        statuses = {
-            row.partition: (row, one.lag_unit) for one in sources or () for row in one.status()
-        }
-        self.log(status for status, _ in statuses.values())
-        # A name that ends with a colon holds other data of a source, and is no partition.
-        read = {name: one for name, one in partitions.items() if not name.endswith(":")}
-        lag = None if sources is None else 0
-        rows = []
-        for name in sorted(read.keys() | statuses.keys()):
-            known = read.get(name)
-            # A partition that no source reads any longer has nothing left to read.
-            status, unit = statuses.get(name, (PartitionStatus(name, None, lag), None))
-            newest = None if known is None else known.newest
-            rows.append(
-                Partition(
-                    partition=name,
-                    position=None if known is None else known.position,
-                    lag=status.lag,
-                    lag_unit=unit,
-                    problem=status.problem,
-                    missed=status.missed,
-                    records=0 if known is None else known.records,
-                    newest=None if newest is None else iso_time(newest),
-                )
-            )
-        return rows
-
-    def log(self, statuses: Iterable[PartitionStatus]) -> None:
-        """Log the problems that are new, and those that have ended."""
-        for status in statuses:
-            if status.problem == self._problems.get(status.partition, ""):
-                continue
-            self._problems[status.partition] = status.problem
-            if status.problem:
-                log.warning("%s: %s", status.partition, status.problem)
-            else:
-                log.info("%s: is being read again", status.partition)
 
 
 class CachedPart(Generic[_T]):
@@ -233,19 +179,14 @@ class SnapshotBuilder:
             if kind_of_settings(window).name == "panes":
                 self._panes[name] = CachedPart(partial(self._make_panes, name))
         # Half of the time is for the totals, which readers wait for; they are made first.
-        totals: list[CachedPart[Any]] = [*self._totals.values()]
-        others: list[CachedPart[Any]] = [*self._panes.values(), *self._slices.values()]
-        resampled: list[CachedPart[Any]] = [*self._resampled.values()]
-        compared: list[CachedPart[Any]] = [*self._compared.values()]
+        groups: list[tuple[list[CachedPart[Any]], float, float]] = [
+            ([*self._totals.values()], _SHARE / 2, math.inf),
+            ([*self._panes.values(), *self._slices.values()], _SHARE / 2, math.inf),
+            ([*self._resampled.values()], _RESAMPLED_SHARE, _FORCED_SECONDS),
+            ([*self._compared.values()], _COMPARED_SHARE, -1.0),
+        ]
         self._parts = [
-            (part, share / len(parts), forced)
-            for parts, share, forced in (
-                (totals, _SHARE / 2, math.inf),
-                (others, _SHARE / 2, math.inf),
-                (resampled, _RESAMPLED_SHARE, _FORCED_SECONDS),
-                (compared, _COMPARED_SHARE, -1.0),
-            )
-            for part in parts
+            (part, share / len(parts), forced) for parts, share, forced in groups for part in parts
         ]
         """Parts in the order in which they are made, the share of the time of each, and the most
         seconds that it may take at least where all are to be made."""

@@ -1,8 +1,13 @@
-"""The order in which predictions and labels are read: labels do not run ahead of a backlog."""
+"""The order in which predictions and labels are read: labels do not run ahead of a backlog.
+
+A label that waits for its prediction costs more than a prediction that waits for its label.
+So while predictions have a backlog, labels are read when enough predictions were read for as
+many labels as the last time; without a backlog, all labels are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
 
@@ -16,13 +21,8 @@ _MOST_EXPECTED = 40_000
 """Predictions are read in advance for at most so many labels."""
 
 
-class LabelTurns:
-    """Decides when labels are read.
-
-    A label that waits for its prediction costs more than a prediction that waits for its label.
-    So while predictions have a backlog, labels are read when enough predictions were read for as
-    many labels as the last time; without a backlog, all labels are read.
-    """
+class Interleaving:
+    """Decides when labels are read."""
 
     def __init__(self) -> None:
         self._ahead = 0
@@ -49,25 +49,20 @@ def _records(batches: list[RawBatch]) -> int:
     return sum(batch.records for batch in batches)
 
 
-class PredictionsFirst:
-    """Reads a source of predictions and one of labels in turn, as :class:`LabelTurns` decides.
+class PairedSource:
+    """Reads a source of predictions and one of labels, both of one kind, interleaved."""
 
-    One consumer of both topics would return what the broker sends first, often all of one
-    before any of the other.
-
-    Args:
-        predictions: Read first.
-        labels: Read in its turn.
-    """
+    # One consumer of both topics would return what the broker sends first, often all of one
+    # before any of the other.
 
     def __init__(self, predictions: Source, labels: Source) -> None:
         self._predictions = predictions
         self._labels = labels
-        self._turns = LabelTurns()
+        self._interleaving = Interleaving()
 
     @property
     def lag_unit(self) -> LagUnit:
-        """That of the predictions' source; both are of one kind."""
+        """The unit of both."""
         return self._predictions.lag_unit
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
@@ -79,7 +74,7 @@ class PredictionsFirst:
 
     def _read(self, most: int, timeout: float) -> list[RawBatch]:
         found = self._predictions.read(most, timeout)
-        return self._turns.with_labels(found, lambda: self._labels.read(most, timeout))
+        return self._interleaving.with_labels(found, lambda: self._labels.read(most, timeout))
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
         """Pass the positions to both."""
@@ -101,3 +96,8 @@ class PredictionsFirst:
     def finished(self) -> bool:
         """Whether both have finished."""
         return self._predictions.finished and self._labels.finished
+
+
+def interleaved(sources: Sequence[Source]) -> Source:
+    """One source of all records: one is given, or two of predictions and of labels."""
+    return sources[0] if len(sources) == 1 else PairedSource(*sources)

@@ -1,8 +1,8 @@
 """Serves a store that other processes write: reads what is new, merges, publishes.
 
-Nothing is written, so any number of processes may follow one store. What is published equals
-what the process that counts publishes at the same checkpoint, but for what the store does not
-hold: how much is left to read, the share of late records, how long a checkpoint took.
+Nothing is written, so any number of processes may read one store. A snapshot equals the one that
+the process that counts publishes at the same checkpoint, except for what the store does not hold:
+how much is left to read, the share of late records, how long a checkpoint took.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from streameval.errors import ConfigError, StoreError
 from streameval.evaluator.comparison import Evaluation
-from streameval.events.time import iso_time, wall_time
-from streameval.service.alerts.shared import AlertReader, SharedAlerts, is_group
+from streameval.events.time import wall_time
+from streameval.service.alerts.shared import AlertReader, SharedAlerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.evaluators import (
     evaluation_of,
@@ -32,20 +30,17 @@ from streameval.service.config.evaluators import (
 from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.join.counts import JoinSpans, SavedJoin, merged_join, saved_with_spans
-from streameval.service.probes import probes
 from streameval.service.progress import Progress
-from streameval.service.signals import on_signals
-from streameval.service.snapshot import Checkpoint, Publisher
-from streameval.service.snapshot_builder import PartitionRows, SnapshotBuilder
+from streameval.service.publish.assembly import Assembler, UnitSummary
+from streameval.service.publish.builder import SnapshotBuilder
+from streameval.service.publish.snapshot import AlertState, Publisher, Snapshot
+from streameval.service.run.probes import probes
+from streameval.service.run.signals import on_signals
 from streameval.service.store.dialect import Connection
 from streameval.service.store.fingerprints import check_same_run
-from streameval.service.store.kept_settings import (
-    SETTINGS,
-    newest_first,
-    unconverted_text,
-)
-from streameval.service.store.positions import ReadPartition, read_positions
-from streameval.service.store.quarantine import merged, published
+from streameval.service.store.kept_settings import SETTINGS, newest_first, unconverted_text
+from streameval.service.store.positions import read_positions
+from streameval.service.store.quarantine import published
 from streameval.service.store.state_rows import merge_rows, read_rows
 from streameval.service.store.store import CHECKPOINT_AT, Store, each_unit, file_of, read_store
 from streameval.service.store.valid_from import VALID_FROM, ValidFrom, latest_valid_from
@@ -60,7 +55,7 @@ log = logging.getLogger("streameval.serve")
 
 
 @dataclass(slots=True)
-class _Part:
+class _Share:
     """A partition's share of a window, and the rows that it was merged from."""
 
     numbers: list[int]
@@ -73,21 +68,15 @@ class MergedStates:
     New rows are merged into what is there. Where rows that were merged are gone, because the
     process that writes has replaced several by one, that partition's share of the window is read
     again, and the window is merged anew from the shares of all partitions. States are exact, so
-    the result has the bytes of one that read all rows at once.
-
-    Args:
-        settings: Of the run.
-
-    Cost:
-        Memory for the states twice: by window, and by window and partition. A read takes the time
-        of merging the new rows; after a replacement, of all rows of one partition.
+    the result has the bytes of one that read all rows at once. The states are in memory twice: by
+    window, and by window and partition.
     """
 
     def __init__(self, settings: RunSettings) -> None:
         self._settings = settings
         self._windows = {window.name: window for window in settings.window}
         self.evaluators = open_evaluators(settings)
-        self._parts: dict[tuple[str, str, str], _Part] = {}
+        self._shares: dict[tuple[str, str, str], _Share] = {}
 
     def read(
         self,
@@ -97,16 +86,10 @@ class MergedStates:
         *,
         again: bool = False,
     ) -> bool:
-        """Read what is new in one unit of a store; whether there was anything.
+        """Read the new rows of the selected unit of a store; returns whether there were any.
 
-        Args:
-            unit: Its name.
-            connection: Of the store, with this unit selected.
-            steps: The conversions of its windows, where it has other settings.
-            again: Its settings have changed: nothing that was merged of it holds.
-
-        Raises:
-            StoreError: A row is damaged or of other settings.
+        ``steps`` converts its windows, where the unit has other settings. ``again``: its settings
+        have changed, so its shares are read anew.
         """
         found: dict[tuple[str, str], list[int]] = {}
         query = 'SELECT partition, "window", number FROM states ORDER BY partition, number'
@@ -115,33 +98,33 @@ class MergedStates:
                 found.setdefault((partition, window), []).append(number)
         anew: set[str] = set()
         if again:
-            gone = [key for key in self._parts if key[0] == unit]
+            gone = [key for key in self._shares if key[0] == unit]
             anew = {window for _, _, window in gone}
             for key in gone:
-                del self._parts[key]
+                del self._shares[key]
         changed = bool(anew)
         for (partition, window), numbers in found.items():
-            part = self._parts.get((unit, partition, window))
-            if part is not None and part.numbers == numbers:
+            share = self._shares.get((unit, partition, window))
+            if share is not None and share.numbers == numbers:
                 continue
             changed = True
             if steps is not None or (
-                part is not None and part.numbers != numbers[: len(part.numbers)]
+                share is not None and share.numbers != numbers[: len(share.numbers)]
             ):
                 anew.add(window)
-                part = None
-            known = [] if part is None else part.numbers
+                share = None
+            known = [] if share is None else share.numbers
             rows = list(read_rows(connection, partition, window, numbers[len(known)]))
             if steps is None:
-                share = self._new(window) if part is None else part.evaluator
-                merge_rows({window: share}, rows)
+                evaluator = self._new(window) if share is None else share.evaluator
+                merge_rows({window: evaluator}, rows)
             else:
                 stored: dict[str, Evaluation] = {}
                 merge_rows(stored, rows)
-                share = steps[window](stored[window])
+                evaluator = steps[window](stored[window])
             if window not in anew:
                 merge_rows(self.evaluators, rows)
-            self._parts[unit, partition, window] = _Part(numbers, share)
+            self._shares[unit, partition, window] = _Share(numbers, evaluator)
         for window in anew:
             self._merge(window)
         return changed
@@ -152,39 +135,29 @@ class MergedStates:
     def _merge(self, window: str) -> None:
         """Merge a window from the shares of its partitions."""
         whole = self._new(window)
-        for (_, _, name), part in self._parts.items():
+        for (_, _, name), share in self._shares.items():
             if name == window:
-                whole.merge(part.evaluator)  # type: ignore[arg-type]
+                whole.merge(share.evaluator)  # type: ignore[arg-type]
         self.evaluators[window] = whole
 
 
-class _Unit(NamedTuple):
-    """What is read of a unit of a store beside its states."""
+class _StoredUnit(NamedTuple):
+    """What is read of a unit of a store besides its states."""
 
     commits: tuple[int, int]
     join: tuple[JoinSpans, SavedJoin] | None
-    partitions: dict[str, ReadPartition]
-    quarantine: dict[str, Any]
-    counters: dict[str, int]
+    summary: UnitSummary
     meta: dict[str, str]
     view: UnitView
 
 
-class Follower:
-    """Publishes the merged content of a store that other processes write.
+class StoreReader:
+    """Publishes the merged units of a store that other processes write, after each :meth:`read`.
 
-    Args:
-        path: Of the store.
-        settings_of: From the store's properties to the settings of its run.
-        publisher: Receives a snapshot after each :meth:`read`.
-        judges: Judge the alerts of a store that workers share, while no other process does;
-            the settings have to have the webhook.
-        now: Microseconds since 1970.
-        clock: Seconds; it never goes backwards.
-
-    Raises:
-        StoreError: There is no such store, or it cannot be read.
-        ConfigError: It was counted under other settings.
+    ``settings_of`` maps the store's properties to the settings of its run. With ``judges`` it
+    judges the alerts of a store that workers share, while no other process does; the settings need
+    the webhook. Raises StoreError where there is no such store, and ConfigError where it was
+    counted under other settings.
     """
 
     def __init__(
@@ -201,11 +174,9 @@ class Follower:
         self._judges = judges
         self._shared: SharedAlerts | None = None
         self._settings_of = settings_of
-        self._publisher = publisher
         self._now = now
         self._clock = clock
-        self._published = 0
-        self._table = PartitionRows()
+        self._assembler = Assembler(publisher, now)
         self._store: Store | None = None
         self._open()
 
@@ -229,17 +200,17 @@ class Follower:
         self._unit, settings = self._chosen(store.path, metas)
         self.settings = settings
         self._set_up_from = self._deciding(metas)
-        self._units: dict[str, _Unit] = {}
+        self._units: dict[str, _StoredUnit] = {}
         self._unconverted: list[str] = []
         self._states = MergedStates(settings)
-        self._snapshots = SnapshotBuilder(
+        self._assembler.snapshots = SnapshotBuilder(
             settings, self._states.evaluators, ValidFrom(), self._clock
         )
         self._alerts = AlertReader(settings, self._states.evaluators, self._clock)
         if self._shared is not None:
             self._shared.close()
             self._shared = None
-        if self._judges and settings.alert and is_group(settings):
+        if self._judges and settings.alert and settings.is_group:
             self._shared = SharedAlerts(
                 self._path,
                 settings,
@@ -266,8 +237,12 @@ class Follower:
         raise refused
 
     def _deciding(self, metas: Mapping[str, Mapping[str, str]]) -> list[dict[str, str]]:
-        """What a follower is set up from: the newest settings, and those that it shows."""
-        return [_described(metas[unit]) for unit in (newest_first(metas)[0], self._unit)]
+        """What the reader is set up from: the newest settings, and the settings that it shows."""
+        return [
+            {key: value for key, value in meta.items() if key in (SETTINGS, VALID_FROM)}
+            | stored_fingerprint(meta)
+            for meta in (metas[newest_first(metas)[0]], metas[self._unit])
+        ]
 
     def close(self) -> None:
         """Close the store, and leave the alerts to another process."""
@@ -278,12 +253,7 @@ class Follower:
         self._store = self._shared = None
 
     def read(self) -> None:
-        """Read what is new and publish it.
-
-        Raises:
-            StoreError: The store cannot be read; the last snapshot stays.
-            ConfigError: It is now counted under other settings.
-        """
+        """Read what is new and publish it; after a StoreError the last snapshot stays."""
         store = self._store
         if store is None or file_of(self._path) != self._file:
             store = self._open()
@@ -294,7 +264,12 @@ class Follower:
             # What was merged may be incomplete: the next call begins anew.
             self.close()
             raise
-        self._publish()
+        units = self._units.values()
+        self._assembler.publish(
+            [unit.summary for unit in units],
+            merged_join(unit.join for unit in units if unit.join is not None),
+            self._alert_states,
+        )
 
     def _read(self, store: Store) -> None:
         commits = store.commits()
@@ -322,17 +297,20 @@ class Follower:
                 lambda: self.settings,
                 self._now(),
             )
-            again = known is not None and (
-                stored_fingerprint(known.meta) != stored_fingerprint(meta)
-            )
+            again = known is not None and stored_fingerprint(known.meta) != stored_fingerprint(meta)
             if self._states.read(name, store.connection, view.steps, again=again):
-                self._snapshots.changed()
-            self._units[name] = _Unit(
+                self._assembler.snapshots.changed()
+            counters = store.counters()
+            self._units[name] = _StoredUnit(
                 commits[name],
                 saved_with_spans(store.connection),
-                read_positions(store.connection),
-                published(store.connection),
-                store.counters(),
+                UnitSummary(
+                    read_positions(store.connection),
+                    published(store.connection),
+                    counters.get("checkpoints", 0),
+                    counters.get("events", 0),
+                    counters.get(CHECKPOINT_AT, 0),
+                ),
                 meta,
                 view,
             )
@@ -343,13 +321,13 @@ class Follower:
             self._alerts.read(store.connection)
 
     def _view_units(self) -> None:
-        """Note from when on all units hold their parts, and log those that are not converted."""
-        self._snapshots.valid_from = latest_valid_from(
+        """Note from when on all units hold their parts; log the units that are not converted."""
+        self._assembler.snapshots.valid_from = latest_valid_from(
             unit.view.valid_from for unit in self._units.values()
         )
         waiting = [name for name, unit in self._units.items() if unit.view.steps is not None]
         if waiting:
-            self._snapshots.changed()  # their parts begin later with each event
+            self._assembler.snapshots.changed()  # their parts begin later with each event
         if waiting != self._unconverted:
             log.info(
                 "%s: %s",
@@ -358,45 +336,13 @@ class Follower:
             )
         self._unconverted = waiting
 
-    def _publish(self) -> None:
-        self._published += 1
-        now = self._now()
-        units = self._units.values()
-        join = merged_join(unit.join for unit in units if unit.join is not None)
-        partitions = {name: one for unit in units for name, one in unit.partitions.items()}
-        times = [one.newest for one in partitions.values() if one.newest is not None]
-        until = max(times, default=None) if join is None else join.labelled_until
-        at = max((unit.counters.get(CHECKPOINT_AT, 0) for unit in units), default=0)
-        self._publisher.open_slice = self._snapshots.open_slice
-        snapshot = self._snapshots.build(
-            sequence=self._published,
-            now=now,
-            labelled_until=until,
-            late=None,
-            join=None if join is None else {**join.counts, "late": None},
-            partitions=self._table.rows(partitions, None),
-            quarantine=merged([unit.quarantine for unit in units]),
-            checkpoint=Checkpoint(
-                sum(unit.counters.get("checkpoints", 0) for unit in units),
-                iso_time(at or now),
-                sum(unit.counters.get("events", 0) for unit in units),
-                None,
-            ),
-        )
-        alerts = None if self._shared is None else self._shared.judge(snapshot)
-        if alerts is None:
-            alerts = self._alerts.states(snapshot, now)
-        self._publisher.publish(msgspec.structs.replace(snapshot, alerts=alerts))
+    def _alert_states(self, snapshot: Snapshot) -> list[AlertState]:
+        states = None if self._shared is None else self._shared.judge(snapshot)
+        return self._alerts.states(snapshot, self._now()) if states is None else states
 
 
 def _opened_webhook(settings: RunSettings) -> Webhook | None:
     return None if settings.webhook is None else Webhook(settings.webhook)
-
-
-def _described(meta: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a store from which a follower is set up."""
-    kept = {key: value for key, value in meta.items() if key in (SETTINGS, VALID_FROM)}
-    return kept | stored_fingerprint(meta)
 
 
 def serve_store(
@@ -407,17 +353,9 @@ def serve_store(
     started: Callable[[str], None] = lambda url: None,
     stopping: threading.Event | None = None,
 ) -> None:
-    """Serve a store until a signal; any number of processes may serve one.
+    """Serve a store until a signal, or until ``stopping`` is set; many processes may serve one.
 
-    Args:
-        path: Of the store.
-        settings_of: From the store's properties to the settings of its run.
-        judges: As of :class:`Follower`.
-        started: Called once with the server's address, when the first numbers are published.
-        stopping: Ends it when set, as SIGTERM and Ctrl-C do in the main thread.
-
-    Raises:
-        ConfigError, StoreError, MissingExtraError: It cannot be served.
+    ``started`` is called once with the server's address, when the first numbers are published.
     """
     # Imported only when it is used: the server is an extra.
     from streameval.service.http.server import Server
@@ -427,18 +365,18 @@ def serve_store(
     with ExitStack() as stack:
         stack.enter_context(on_signals(stop.set, lambda: None))
         publisher = Publisher()
-        follower = Follower(path, settings_of, publisher, judges=judges)
-        stack.callback(follower.close)
-        serve = follower.settings.serve
+        reader = StoreReader(path, settings_of, publisher, judges=judges)
+        stack.callback(reader.close)
+        serve = reader.settings.serve
         every = serve.read_every.seconds
         token = None if serve.token is None else secret(serve.token, "serve.token")
         stack.enter_context(probes(serve, progress))
-        follower.read()
+        reader.read()
         server = Server(
             serve, None, publisher, None, token=token, progress=progress, following=True
         )
         stack.callback(server.stop)
-        log.info("serving %s at %s", follower.name, server.url)
+        log.info("serving %s at %s", reader.name, server.url)
         started(server.url)
         problem = ""
         while True:
@@ -446,12 +384,12 @@ def serve_store(
             if stop.wait(every):
                 return
             try:
-                follower.read()
+                reader.read()
             except StoreError as error:
                 if str(error) != problem:
                     problem = str(error)
                     log.error("the numbers stay as they are: %s", problem)
             else:
                 if problem:
-                    log.info("%s is read again", follower.name)
+                    log.info("%s is read again", reader.name)
                 problem = ""

@@ -12,7 +12,7 @@ from typing import Any
 from streameval.errors import ConfigError
 from streameval.service.config.address import Address
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.health import Liveness
+from streameval.service.http.health import is_alive
 from streameval.service.progress import Progress
 
 _REQUEST_SECONDS = 5.0
@@ -25,29 +25,20 @@ def probes(settings: ServeSettings, progress: Progress) -> Iterator[str | None]:
 
     Alive (200, else 503): the loop has made a step within ``serve.live_age``, or has not begun.
     Ready: it has begun, so the store is restored. Nothing else is answered, so no token is
-    needed at any address.
-
-    Args:
-        settings: The table ``serve`` of the settings; without ``probes`` nothing is served.
-        progress: Of the loop.
-
-    Yields:
-        The address, with the port that the system chose; None where nothing is served.
-
-    Raises:
-        ConfigError: The address is in use.
+    needed at any address. Yields the address, with the port that the system chose; None where the
+    settings have no ``probes``. Raises ConfigError where the address is in use.
     """
     if settings.probes is None:
         yield None
         return
-    liveness = Liveness(settings, progress)
     address = settings.probes
 
     class Handler(BaseHTTPRequestHandler):
         timeout = _REQUEST_SECONDS
 
         def do_GET(self) -> None:
-            answers = {"/livez": liveness.alive, "/readyz": liveness.alive and progress.restored}
+            alive = is_alive(settings, progress)
+            answers = {"/livez": alive, "/readyz": alive and progress.restored}
             found = answers.get(self.path)
             self.send_response(404 if found is None else 200 if found else 503)
             self.send_header("content-length", "0")

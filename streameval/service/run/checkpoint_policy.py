@@ -24,34 +24,24 @@ the clock."""
 
 
 class CheckpointPolicy:
-    """Decides when a checkpoint is due, and which one has nothing to write.
-
-    Args:
-        every: Seconds between two checkpoints.
-        events: A number of records that makes one due earlier.
-        now: Seconds of a clock that never goes backwards, as all times here.
-
-    >>> policy = CheckpointPolicy(every=1.0, events=10, now=0.0)
-    >>> policy.count(5)
-    >>> policy.due_in(0.25, changed=lambda: True)
-    0.75
-    >>> policy.began(1.0)
-    >>> policy.count(5)
-    >>> policy.wrote(3.0)  # which took two seconds: the next one waits for eight
-    >>> policy.due_in(4.0, changed=lambda: True)
-    7.0
-    """
+    """Decides when a checkpoint is due; all times are seconds of a monotonic clock."""
 
     __slots__ = ("_at_once", "_begun", "_written_at", "events", "every", "records", "seconds")
 
     def __init__(self, every: float, events: int, now: float) -> None:
         self.every = every
+        """Seconds between two checkpoints."""
         self.events = events
+        """A number of records that makes a checkpoint due earlier."""
         self.records = 0
         """Records since the begin of the last checkpoint that wrote."""
         self.seconds = 0.0
         """Duration of the last checkpoint that wrote."""
         self._at_once = False
+        self.start(now)
+
+    def start(self, now: float) -> None:
+        """Count the time from now on."""
         self._begun = now
         """The begin of the last checkpoint, whether it wrote or was skipped."""
         self._written_at = now
@@ -71,13 +61,7 @@ class CheckpointPolicy:
         return self._at_once or self.records >= _EVENTS_AT_MOST * self.events
 
     def due_in(self, now: float, changed: Callable[[], bool], *, idle: bool = False) -> float:
-        """Seconds until the next checkpoint is due; 0 where it is.
-
-        Args:
-            now: The time.
-            changed: Whether there is anything to write; called only where that decides.
-            idle: Whether there was nothing to read a moment ago.
-        """
+        """Seconds until the next checkpoint is due; ``changed`` is called only where it decides."""
         if self.is_full:
             return 0.0
         since = now - self._written_at

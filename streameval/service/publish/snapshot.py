@@ -7,7 +7,6 @@ dashboard's types are generated from them (``python -m tests.support.write_schem
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from typing import Annotated, Any, Literal, Protocol, TypeAlias
@@ -19,8 +18,6 @@ from streameval.service.sources.raw import LagUnit, Position
 from streameval.tasks.registry import task_names
 from streameval.uncertainty.differences import Side
 from streameval.windows.kinds import KINDS
-
-log = logging.getLogger(__name__)
 
 
 def note(text: str | None = None, *, served: bool = False, **schema: Any) -> Meta:

@@ -1,36 +1,37 @@
-"""What one owner of partitions keeps: states, join, positions and quarantine of one store.
+"""Unit: the states, join, positions, quarantine and alerts that one store holds of a run.
 
 A run of one process has one unit, which holds all its partitions. A worker of a group has one for
 each partition number that the group has assigned to it. Everything in a unit changes in one
 transaction, so a unit that is dropped from memory and opened again continues exactly where its
-store stands, whatever became of its last transaction.
+store stands, whether its last transaction was executed or not.
 
 One thread reads and joins; at a checkpoint it stages what has changed since the last one
-(:meth:`Unit.stage`). Another thread may count that and write it (:meth:`Unit.write`), while the
-first goes on with what the next checkpoint will write. Nothing is changed by both.
+(:meth:`Unit.stage`). Another thread may count and write these changes (:meth:`Unit.write`), while
+the first goes on with the next checkpoint's. Nothing is changed by both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from streameval.events.time import wall_time
+from streameval.service.alerts.rules import Alerts
 from streameval.service.config.evaluators import kept_metrics, open_evaluators, with_stored_defaults
 from streameval.service.config.settings import RunSettings
-from streameval.service.counting import CollectedEvents, Counting
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LabelKind
-from streameval.service.join.label_join import JoinChanges, LabelJoin
+from streameval.service.join.label_join import LabelJoin
 from streameval.service.join.pairing import JoinedEvents
 from streameval.service.lateness import LateShare
+from streameval.service.run.counting import CollectedEvents, Counting
 from streameval.service.sources.raw import Decoded, Position, RawBatch
-from streameval.service.store.dialect import Connection
 from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.positions import Positions, ReadPartition
 from streameval.service.store.quarantine import Quarantine, QuarantineChanges
+from streameval.service.store.staged import Staged
 from streameval.service.store.state_rows import StateRows, read_rows
 from streameval.service.store.store import CHECKPOINT_AT, Store
 from streameval.service.store.valid_from import read_valid_from
@@ -50,28 +51,19 @@ class UnitChanges(NamedTuple):
     complete: CollectedEvents
     """Records that needed no join."""
     joined: JoinedEvents | None
-    join: JoinChanges | None
     positions: dict[str, ReadPartition]
     quarantine: QuarantineChanges
+    parts: list[tuple[Staged[Any], Any]]
+    """Each part of the unit that is staged, and its changes."""
     label_kind: LabelKind | None
 
 
 class Unit:
-    """The part of a run that one store (or one unit of a shared store) holds.
+    """Counts the records of some partitions, and keeps all of them in one store.
 
-    Restored from the store when it is made. After an error in a checkpoint its memory is
-    no longer that of the store: it is dropped, and another one made.
-
-    Args:
-        settings: The run's.
-        store: Open for writing; :meth:`close` closes it.
-        decoder: For the records of this unit alone: it keeps the kind of their labels.
-        join: Joins predictions and labels, loaded from the store; None where records are complete.
-        now: Microseconds since 1970.
-
-    Raises:
-        ConfigError: A window or metric is invalid.
-        StoreError: The store is damaged, or of other settings.
+    Raises ConfigError for an invalid window or metric, and StoreError where the store is damaged
+    or of other settings. After an error in a checkpoint the memory is no longer that of the store:
+    the unit is dropped, and another one made.
     """
 
     def __init__(
@@ -83,9 +75,13 @@ class Unit:
         join: LabelJoin | None = None,
         now: Callable[[], int] = wall_time,
     ) -> None:
+        # The decoder is of this unit alone: it keeps the kind of the unit's labels.
+        self.settings = settings
         self.store = store
         self.join = join
-        self._decoder = decoder
+        self.decoder = decoder
+        self.alerts: Alerts | None = None
+        """Written with the unit, where its process judges them."""
         self._now = now
         with store.reading() as connection:
             self.valid_from = read_valid_from(connection)
@@ -114,39 +110,33 @@ class Unit:
     @property
     def changed(self) -> bool:
         """Whether there is anything to write besides what records change."""
-        return self.quarantine.pending or self.positions.changed
+        return (
+            self.quarantine.pending
+            or self.positions.changed
+            or (self.alerts is not None and self.alerts.changed)
+        )
 
     def configure(self, settings: RunSettings) -> None:
-        """Replace the settings that may change during a run: metrics shown, and quarantine.
-
-        What a window keeps is as it was, where the settings leave it open.
-
-        Raises:
-            MetricError: A metric whose states are not kept; nothing has changed.
-            StoreError: The settings cannot be written for readers of the store.
-        """
+        """Replace the metrics shown and the settings of the quarantine; what windows keep stays."""
         settings = with_stored_defaults(settings, stored_retention(self.store.meta()))
         for evaluator in self.counting.evaluators.values():
             evaluator.show(kept_metrics(settings))
+        self.settings = settings
         self.quarantine.settings = settings.quarantine
         keep_settings(self.store, settings)
 
     def replay(self) -> int:
-        """Take the records of the quarantine that are marked for it; returns their number."""
+        """Collect the quarantined records that are marked for it; returns their number."""
         records = 0
         for batch in self.quarantine.to_replay():
             self._collect(batch)
             records += batch.records
         return records
 
-    def take(self, batch: RawBatch) -> bool:
-        """Decode and collect a batch.
-
-        Returns:
-            Whether it is the first position of a partition, without a record: it is to be
-            stored at once, so that a file that is rotated before the next checkpoint is found
-            again.
-        """
+    def collect(self, batch: RawBatch) -> bool:
+        """Decode and collect a batch; returns whether it is to be written at once."""
+        # The first position of a partition, without a record: a file that is rotated before the
+        # next checkpoint is found again by it.
         is_first = not batch.records and batch.partition not in self.positions.partitions
         newest = self._collect(batch)
         self.positions.advance(batch.partition, batch.next, batch.records, newest)
@@ -154,7 +144,7 @@ class Unit:
 
     def _collect(self, batch: RawBatch) -> int | None:
         """Decode and collect a batch; returns its newest event time."""
-        decoded = self._decoder.decode(batch)
+        decoded = self.decoder.decode(batch)
         self.quarantine.note_batch(batch, decoded.bad)
         if self.join is not None:
             self.join.add(decoded)
@@ -163,54 +153,40 @@ class Unit:
         return _newest(decoded)
 
     def stage(self, partitions: Iterable[str]) -> UnitChanges:
-        """Take what has changed since the last call; :meth:`write` and :meth:`committed` follow.
-
-        Args:
-            partitions: Those that can be read; nothing expires before each has been.
-        """
-        join = self.join
-        if join is not None:
+        """The changes since the last call; nothing expires before each partition was read."""
+        joined = None
+        parts: list[tuple[Staged[Any], Any]] = []
+        if self.join is not None:
             # Partitions that were not read at all may hold old records.
-            join.expect(partitions)
+            self.join.expect(partitions)
+            joined = self.join.drain()
+            parts.append((self.join, self.join.stage()))
+        positions, quarantine = self.positions.stage(), self.quarantine.stage()
+        parts += [(self.positions, positions), (self.quarantine, quarantine)]
+        if self.alerts is not None:
+            parts.append((self.alerts, self.alerts.stage()))
         complete, self._collected = self._collected, CollectedEvents()
         return UnitChanges(
             self.checkpoints + 1,
             self._now(),
             complete,
-            None if join is None else join.take(),
-            None if join is None else join.stage(),
-            self.positions.stage(),
-            self.quarantine.stage(),
-            self._decoder.label_kind,
+            joined,
+            positions,
+            quarantine,
+            parts,
+            self.decoder.label_kind,
         )
 
-    def write(
-        self,
-        changes: UnitChanges,
-        enough: Callable[[], bool],
-        also: Callable[[Connection], None] = lambda connection: None,
-    ) -> dict[str, Position]:
-        """Count what was taken, and write everything in one transaction.
+    def write(self, changes: UnitChanges, enough: Callable[[], bool]) -> dict[str, Position]:
+        """Count and write changes in one transaction; returns the positions that are durable now.
 
-        Args:
-            changes: What :meth:`stage` has returned.
-            enough: Postpones further merging of stored rows.
-            also: Writes what else belongs into the transaction.
-
-        Returns:
-            The positions that have changed, which are durable now.
-
-        Raises:
-            StoreError: Nothing of it was written, or it is unknown whether all of it was.
+        ``enough`` postpones further merging of stored rows. After a StoreError nothing was
+        written, or it is unknown whether all of it was.
         """
         with self.store.transaction() as connection:
-            counted = self._count(changes)
-            if self.join is not None and changes.join is not None:
-                self.join.write(connection, changes.join)
-            also(connection)
-            self.positions.write(connection, changes.positions)
-            self.quarantine.write(connection, changes.quarantine)
-            self.events += counted
+            self.events += self._count(changes)
+            for part, staged in changes.parts:
+                part.write(connection, staged)
             self._replayed += len(changes.quarantine.replayed)
             self.store.set_counters(
                 {
@@ -224,15 +200,13 @@ class Unit:
                 self._label_kind = changes.label_kind
                 self.store.set_meta(_LABEL_KIND, str(self._label_kind))
             self._rows.compact(enough)
-        self.checkpoints = changes.number
         return {name: one.position for name, one in changes.positions.items()}
 
     def committed(self, changes: UnitChanges) -> None:
-        """Note, in the thread that reads, that changes are committed."""
-        if self.join is not None and changes.join is not None:
-            self.join.committed(changes.join)
-        self.positions.committed(changes.positions)
-        self.quarantine.committed(changes.quarantine)
+        """Note, in the thread that reads, that changes are durable."""
+        self.checkpoints = changes.number
+        for part, staged in changes.parts:
+            part.committed(staged)
 
     def _count(self, changes: UnitChanges) -> int:
         events, joined = changes.complete, changes.joined
@@ -255,7 +229,7 @@ class Unit:
         return shares
 
     def close(self) -> None:
-        """Close the store; what no checkpoint has written is dropped."""
+        """Close the store; changes that no checkpoint has written are lost."""
         self.store.close()
 
 

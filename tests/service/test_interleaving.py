@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.service.sources.interleaving import PairedSource
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
-from streameval.service.sources.turns import PredictionsFirst
 
 
 class Sizes:
@@ -52,11 +52,9 @@ class Sizes:
         return not self.sizes
 
 
-def pair(
-    predictions: Sequence[int], labels: Sequence[int]
-) -> tuple[PredictionsFirst, Sizes, Sizes]:
+def pair(predictions: Sequence[int], labels: Sequence[int]) -> tuple[PairedSource, Sizes, Sizes]:
     first, second = Sizes("predictions", predictions), Sizes("labels", labels)
-    return PredictionsFirst(first, second), first, second
+    return PairedSource(first, second), first, second
 
 
 def test_labels_that_ran_ahead_wait_for_a_backlog_of_predictions() -> None:

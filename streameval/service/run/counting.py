@@ -78,14 +78,10 @@ class CollectedEvents:
 
 
 class Counting:
-    """Counts events in every window at once.
+    """Counts events in every window at once; ``fields`` is needed to write a rejected event.
 
-    Args:
-        evaluators: Empty ones, by the window's name.
-        fields: Where a record has its fields, to write a refused event as one.
-        in_order: Events are added in the order of their partition, which decides
-            lateness; False for the events of a join.
-        valid_from: The times from which on parts of the windows hold events.
+    ``in_order``: events are added in the order of their partition, which decides lateness; False
+    for the events of a join.
     """
 
     def __init__(
@@ -127,14 +123,7 @@ class Counting:
     def checkpoint(
         self, rows: StateRows, number: int, events: CollectedEvents
     ) -> tuple[int, list[RejectedEvent]]:
-        """Count collected events and write them, inside the transaction of a checkpoint.
-
-        Returns:
-            How many events were counted, and those that were rejected.
-
-        Raises:
-            StoreError: A window has no room for more.
-        """
+        """Count and write events in a transaction; returns their number and the rejected ones."""
         counted = 0
         rejected: list[RejectedEvent] = []
         back: dict[str, list[Event]] = {}
@@ -284,10 +273,7 @@ def _weights_not_whole(events: EventColumns) -> dict[int, InputError]:
 
 
 def _as_record(event: Mapping[str, Any], fields: FieldSettings) -> bytes:
-    """The event as a JSON record with the fields where the settings have them.
-
-    For an event that was joined of two records, which are not kept.
-    """
+    """A joined event as one JSON record: the two records that it was joined of are not kept."""
     record: dict[str, Any] = {}
     paths = fields.paths
     for name, value in event.items():

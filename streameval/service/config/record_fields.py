@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streameval.records.chunk import FieldRequest, Kind
+from streameval.records.chunk import FieldRequest
+from streameval.records.chunk import Kind as FieldKind
 from streameval.records.json_records import JsonDecoder
 from streameval.service.config.evaluators import slice_fields
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings
-from streameval.service.sources.raw import Kind as BatchKind
+from streameval.service.config.source_settings import Kind
 
-_MARKS: Mapping[str, Kind] = {"y_pred": "label", "score": "number", "proba": "probabilities"}
-"""The fields of which one makes a record a prediction."""
+_MARKS: Mapping[str, FieldKind] = {"y_pred": "label", "score": "number", "proba": "probabilities"}
+"""The fields that make a record a prediction, one of them or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,36 +23,35 @@ class RecordFields:
     prediction: tuple[FieldRequest, ...]
     """With the id where labels are records of their own."""
     marks: tuple[FieldRequest, ...]
-    """Those of which one makes a record a prediction: ``y_pred``, ``score``, ``proba``."""
+    """The fields that make a record a prediction: ``y_pred``, ``score``, ``proba``."""
     truths: tuple[FieldRequest, ...]
     """The true label in the record of a prediction, or nothing."""
     label: tuple[FieldRequest, ...]
-    """Of a label that is a record of its own; empty without a join."""
+    """The fields of a label that is a record of its own; empty without a join."""
 
     @property
     def label_truths(self) -> tuple[FieldRequest, ...]:
-        """Those that make a record a label."""
+        """The fields that make a record a label."""
         return tuple(field for field in self.label if field.column == "y_true")
 
     @property
     def complete(self) -> tuple[FieldRequest, ...]:
-        """Of a record that is a prediction with its label."""
+        """The fields of a record that is a prediction with its label."""
         return (*self.prediction, *self.truths)
 
-    def of(self, kind: BatchKind) -> tuple[FieldRequest, ...]:
+    def of(self, kind: Kind) -> tuple[FieldRequest, ...]:
         """All that a batch's records may have, each field once."""
         if kind == "labels" and self.label:
             return self.label
         apart = self.label if kind == "records" else ()
-        every = (*self.prediction, *self.truths, *apart)
-        return tuple(dict.fromkeys(reversed(every)))
+        return tuple(dict.fromkeys(reversed((*self.complete, *apart))))
 
 
 def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: bool) -> RecordFields:
     """The fields of each kind of record by the settings; raises InputError."""
 
     def field(
-        column: str, path: str | None, kind: Kind, unit: str | None = None
+        column: str, path: str | None, kind: FieldKind, unit: str | None = None
     ) -> list[FieldRequest]:
         return [] if path is None else [FieldRequest(path, kind, column, unit)]
 

@@ -1,0 +1,1 @@
+"""Snapshots: what a run publishes after each checkpoint."""

@@ -1,0 +1,1 @@
+"""A run: its loop, its units and workers, and what surrounds them."""

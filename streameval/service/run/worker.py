@@ -1,0 +1,264 @@
+"""Workers: they count what a loop reads in units, and write each unit in its own transaction.
+
+A :class:`Runner` is a run of one process: a worker with one unit, which holds every partition, and
+whose numbers it publishes. A ``GroupWorker`` is one of many processes that share an evaluation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from streameval.errors import FencedError, StoreError
+from streameval.events.time import wall_time
+from streameval.service.alerts.rules import Alerts
+from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.settings import RunSettings
+from streameval.service.join.counts import MergedJoin
+from streameval.service.lateness import LateLog
+from streameval.service.publish.assembly import Assembler, UnitSummary
+from streameval.service.publish.builder import SnapshotBuilder
+from streameval.service.publish.snapshot import Publisher
+from streameval.service.run.checkpoint_policy import QUIET_SECONDS
+from streameval.service.run.loop import ReadLoop, Write
+from streameval.service.run.unit import Unit, UnitChanges
+from streameval.service.sources.raw import Position, RawBatch, Source
+from streameval.service.store.positions import ReadPartition
+from streameval.service.store.staged import write_now
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What a checkpoint writes of one unit."""
+
+    number: int
+    unit: Unit
+    changes: UnitChanges
+    error: StoreError | None = None
+
+
+class Worker(ABC):
+    """Holds units, by number; stages, writes and commits them at the checkpoints of its loop."""
+
+    def __init__(self, settings: RunSettings, loop: ReadLoop) -> None:
+        self._settings = settings
+        self.loop = loop
+        self._units: dict[int, Unit] = {}
+        self._written_at: dict[int, float] = {}
+        self._late: dict[int, LateLog] = {}
+        self._writing: list[_Writing] = []
+        """What the checkpoint that is under way writes."""
+
+    def _hold(self, number: int, unit: Unit, late: LateLog) -> None:
+        self._units[number] = unit
+        self._written_at[number] = self.loop.clock()
+        self._late.setdefault(number, late)
+
+    @abstractmethod
+    def _partitions(self, number: int) -> Iterable[str]:
+        """The partitions of a unit that can be read."""
+
+    @abstractmethod
+    def _fail(self, number: int, error: StoreError) -> None:
+        """Close a unit whose memory is no longer that of the store, or raise the error."""
+
+    @abstractmethod
+    def collect(self, batch: RawBatch) -> bool:
+        """Collect a batch; returns whether a checkpoint is due at once."""
+
+    @abstractmethod
+    def publish(self, *, force: bool = False) -> None:
+        """Make visible what was written."""
+
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """Replace the settings that may change during a run; called by the loop's thread.
+
+        Raises MetricError for a metric whose states are not kept; nothing has changed then.
+        """
+        # Each unit fills in what its windows keep, also one that is opened later.
+        settings = msgspec.structs.replace(settings, window=self._settings.window)
+        for number, unit in list(self._units.items()):
+            if self._units.get(number) is unit:  # not closed with another
+                try:
+                    unit.configure(settings)
+                except StoreError as error:
+                    self._fail(number, error)
+        self._settings = settings
+        self.loop.configure(settings)
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to write besides the records that were collected."""
+        return any(unit.changed for unit in self._units.values())
+
+    def stage(self, enough: Callable[[], bool]) -> Write:
+        """Stage each unit that has changed; returns what counts and writes them."""
+        now = self.loop.clock()
+        due = [
+            number
+            for number, unit in self._units.items()
+            # Entries of a join expire with the time as well.
+            if unit.changed
+            or (self.loop.keeps_time and now - self._written_at[number] >= QUIET_SECONDS)
+        ]
+        return self._stage(due, enough)
+
+    def _stage(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
+        self._writing = writing = [
+            _Writing(number, unit := self._units[number], unit.stage(self._partitions(number)))
+            for number in numbers
+        ]
+        return lambda: _write(writing, enough)
+
+    def committed(self) -> None:
+        """Note what is written; a unit that could not be written fails."""
+        writing, self._writing = self._writing, []
+        for one in writing:
+            if self._units.get(one.number) is not one.unit:
+                continue  # closed with another
+            if one.error is not None:
+                self._fail(one.number, one.error)
+                continue
+            one.unit.committed(one.changes)
+            self._written_at[one.number] = self.loop.clock()
+            self._late[one.number].log(one.unit.late)
+
+
+def _write(writing: Iterable[_Writing], enough: Callable[[], bool]) -> Mapping[str, Position]:
+    """Write each unit, in a transaction of its own; returns the positions that are durable then."""
+    positions: dict[str, Position] = {}
+    for one in writing:
+        try:
+            positions |= one.unit.write(one.changes, enough)
+        except StoreError as error:
+            one.error = error
+            if not isinstance(error, FencedError):
+                break  # :meth:`Worker.committed` closes the others too, or ends the worker
+    return positions
+
+
+class Runner(Worker):
+    """Counts everything in one unit, and publishes it after each checkpoint.
+
+    One thread calls it; any number of threads may read what it publishes. Without a publisher it
+    builds no snapshots, and judges no alerts.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        publisher: Publisher | None,
+        loop: ReadLoop,
+        *,
+        webhook: Webhook | None = None,
+        now: Callable[[], int] = wall_time,
+    ) -> None:
+        super().__init__(unit.settings, loop)
+        self._hold(0, unit, LateLog())
+        self._unit = unit
+        self._publisher = publisher
+        self._now = now
+        evaluators = unit.counting.evaluators
+        with unit.store.reading() as connection:
+            self._alerts = Alerts(unit.settings, connection, webhook, evaluators, now, loop.clock)
+        unit.alerts = self._alerts
+        self._assembler = Assembler(publisher or Publisher(), now)
+        self._open_snapshots()
+        self._checkpoint_at = now()
+        """When all that had been read was in the store."""
+        self._shown = self._now_shown()
+
+    def _open_snapshots(self) -> None:
+        unit = self._unit
+        self._assembler.snapshots = SnapshotBuilder(
+            self._settings, unit.counting.evaluators, unit.valid_from, self.loop.clock
+        )
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """The position next to read of each partition."""
+        return self._unit.positions.next_to_read
+
+    @property
+    def events(self) -> int:
+        """Events counted, over all runs on this store."""
+        return self._unit.events
+
+    def stop(self) -> None:
+        """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
+        self.loop.stop()
+
+    def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
+        """Read sources, opened at :attr:`positions`, as :meth:`ReadLoop.run` does."""
+        self.loop.policy.count(self._unit.replay())
+        self.loop.run(self, sources, until_end=until_end)
+        if self._alerts.changed:
+            with self._unit.store.transaction() as connection:
+                write_now(self._alerts, connection)
+
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """As :meth:`Worker.configure`; alerts are posted to this webhook from now on."""
+        super().configure(settings, webhook)
+        self._alerts.configure(settings, webhook)
+        self._open_snapshots()
+        self.publish(force=True)
+
+    def collect(self, batch: RawBatch) -> bool:
+        """Collect a batch; returns whether a checkpoint is due at once."""
+        return self._unit.collect(batch)
+
+    def _partitions(self, number: int) -> Iterable[str]:
+        return [status.partition for source in self.loop.sources for status in source.status()]
+
+    def _fail(self, number: int, error: StoreError) -> None:
+        raise error
+
+    def _stage(self, numbers: Iterable[int], enough: Callable[[], bool]) -> Write:
+        write = super()._stage(numbers, enough)
+        self._shown = self._now_shown()
+        return write
+
+    def committed(self) -> None:
+        """Note that what was staged is written."""
+        super().committed()
+        self._checkpoint_at = self._now()
+        self._assembler.snapshots.changed()
+
+    def _now_shown(self) -> tuple[MergedJoin | None, dict[str, ReadPartition]]:
+        """What is published of the join and the partitions, as of a checkpoint."""
+        join, settings = self._unit.join, self._settings.join
+        found = None
+        if join is not None and settings is not None and self._publisher is not None:
+            until = None if join.watermark is None else join.watermark - settings.wait.us
+            found = MergedJoin(join.coverage(), until)
+        return found, dict(self._unit.positions.partitions)
+
+    def publish(self, *, force: bool = False) -> None:
+        """Publish a snapshot, and judge the alerts."""
+        if not force:
+            self._checkpoint_at = self._now()
+        if self._publisher is None:
+            return
+        unit = self._unit
+        if not self.loop.policy.records:
+            # Nothing was read since the last checkpoint, but time has passed.
+            self._shown = self._now_shown()
+        join, partitions = self._shown
+        with unit.store.reading():
+            quarantine = unit.quarantine.published()
+        self._assembler.publish(
+            [
+                UnitSummary(
+                    partitions, quarantine, unit.checkpoints, unit.events, self._checkpoint_at
+                )
+            ],
+            join,
+            self._alerts.judge,
+            sources=self.loop.sources,
+            late=unit.counting.late,
+            seconds=self.loop.policy.seconds,
+            force=force,
+        )
