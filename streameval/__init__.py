@@ -12,11 +12,10 @@ the states current; windows, slices and shards only choose which state is asked.
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as of typing, which takes longer to load than the rest
 if TYPE_CHECKING:
+    from typing import Any
+
     from streameval import metrics
     from streameval.errors import (
         InputError,
@@ -90,6 +89,9 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names.s
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+    from importlib.util import find_spec
+
     if name in _HOMES:
         value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
         globals()[name] = value

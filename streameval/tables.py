@@ -88,7 +88,7 @@ class Table:
         return f"<tr>{inner}</tr>"
 
 
-def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
+def data_frame(columns: Mapping[str, Any]) -> Any:
     """The columns as a data frame of pandas or polars, whichever is loaded, else installed.
 
     Raises:

@@ -82,7 +82,8 @@ class Tabular:
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         """The columns of :meth:`to_frame`."""
-        raise NotImplementedError
+        header, rows = self._cells()
+        return {name: [row[n] for row in rows] for n, name in enumerate(header)}
 
     def to_frame(self) -> Any:
         """A data frame of pandas or polars, whichever is loaded, with all digits.

@@ -302,7 +302,7 @@ def _table_of_columns(
 
 def _kind_of(predictions: Any) -> str:
     """What predictions are, by their type: ``"score"``, ``"proba"`` or ``"y_pred"``."""
-    shape = getattr(predictions, "shape", ())
+    shape: Any = getattr(predictions, "shape", ())
     several = isinstance(predictions, Mapping) or (len(shape) == 2 and shape[1] > 1)
     if several or (
         isinstance(predictions, (list, tuple))
