@@ -22,7 +22,7 @@ OLDEST := .venv-oldest
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: docs test-oldest man wheel mutants coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-all test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: docs typed test-oldest man wheel mutants coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-all test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -156,11 +156,13 @@ scripts: $(VENV)/.stamp-scripts  ## types and linter of the dashboard's scripts
 	$(NODE) $(MODULES)/typescript/bin/tsc --project tests/scripts_check/tsconfig.json
 	$(NODE) $(MODULES)/eslint/bin/eslint.js --config tests/scripts_check/eslint.config.js --max-warnings 0 streameval/service/http/static
 
+TYPED := build/typed
+
 # What users' editors say: Pyright over a program, README and the tutorials.
 typed: $(VENV)/.stamp-scripts  ## types of what is public, as users' type checkers see them
-	$(BIN)/python -m tests.support.write_page_code build/typed
+	$(BIN)/python -m tests.support.write_page_code $(TYPED)
 	$(NODE) $(MODULES)/pyright/index.js --project tests/scripts_check/pyrightconfig.json --pythonpath $(BIN)/python
-	$(BIN)/mypy --strict --follow-imports=silent tests/support/typed_consumer.py tests/support/typed_calls.py build/typed/readme.py
+	$(BIN)/mypy --strict --follow-imports=silent tests/support/typed_consumer.py tests/support/typed_calls.py $(TYPED)/readme.py
 
 static: $(VENV)/.stamp-check-test scripts typed  ## linters and types
 	@touch $(VENV)/.stamp-test  # what the tests need is among what was installed

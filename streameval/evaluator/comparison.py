@@ -56,7 +56,7 @@ _REFUSED = {
 _WORDS = {"y_pred": "labels", "score": "scores", "proba": "probabilities"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Difference:
     """The difference of a metric of two models on the same events.
 
@@ -95,6 +95,9 @@ class Difference:
         if self.reason:
             told = f" ({self.reason})"
         return f"{self.metric} of {self.a} less {self.b}: {self.value:.4g}{told}"
+
+    def __repr__(self) -> str:
+        return f"<Difference: {self}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: what is not a number is None."""
@@ -1057,7 +1060,7 @@ Evaluation: TypeAlias = Evaluator | Comparison
 """What evaluates a stream: one model's predictions, or those of several."""
 
 
-explains_attributes(Comparison)
+explains_attributes(Comparison, 'comparison["champion"]')
 
 
 def evaluation_from_bytes(data: bytes) -> Evaluation:

@@ -574,7 +574,7 @@ def _without(items: list[Any], others: list[Any]) -> list[Any]:
     return [item for item in items if repr(item) not in known]
 
 
-explains_attributes(Evaluator)
+explains_attributes(Evaluator, "ev")
 
 
 def _unpickled(data: bytes, provenance: Any) -> Evaluator:

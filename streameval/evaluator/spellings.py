@@ -100,7 +100,7 @@ def explains_keywords(function: _Function) -> _Function:
     return explained  # type: ignore[return-value]
 
 
-_REPORT = 'ev.report() has all metrics, {name}["accuracy"] is one'
+_REPORT = 'ev.report() has all metrics, ev["accuracy"] is one'
 _UPDATE = "update(y_true, y_pred) counts one event, update_many(...) columns of them"
 _ATTRIBUTES: Mapping[str, str] = {
     **dict.fromkeys(("compute", "get", "result", "results", "score", "value_at"), _REPORT),
@@ -137,19 +137,20 @@ class ForeignAttribute:
         self._name, self._remedy = name, remedy
 
     def __get__(self, instance: object, owner: type) -> Never:
-        kind, name = owner.__name__, "ev" if owner.__name__ == "Evaluator" else owner.__name__
-        name = name.lower() if name != "ev" else name
-        remedy = self._remedy.replace("ev.", f"{name}.").replace("{name}", name)
-        raise AttributeError(f"{kind!r} object has no attribute {self._name!r}; {remedy}")
+        text = f"{owner.__name__!r} object has no attribute {self._name!r}"
+        raise AttributeError(f"{text}; {self._remedy}")
 
 
-def explains_attributes(kind: type) -> type:
-    """Give a class the foreign attributes that it has not; hasattr() stays False for each."""
-    of_metrics = {name: f'it is {{name}}["{own}"]' for name, own in hinted_names().items()}
+def explains_attributes(kind: type, example: str) -> None:
+    """Give a class the foreign attributes that it has not; hasattr() stays False for each.
+
+    The remedies are about `example`, an expression of which every metric is read.
+    """
+    of_metrics = {name: f'it is ev["{own}"]' for name, own in hinted_names().items()}
     for name, remedy in {**of_metrics, **_ATTRIBUTES}.items():
         if name.isidentifier() and not any(name in base.__dict__ for base in type.mro(kind)):
+            remedy = re.sub(r"\bev(?=[.\[])", example, remedy)
             setattr(kind, name, ForeignAttribute(name, remedy))
-    return kind
 
 
 def module_remedy(name: str, public: Iterable[str]) -> str:

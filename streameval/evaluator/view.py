@@ -1001,14 +1001,21 @@ class View(Readings, metaclass=PublicClass):
         return View(cast(Window, _Unchanging(merged)), self._context)
 
 
-explains_attributes(View)
+explains_attributes(View, "view")
 
 
 class SliceViews(dict[SliceKey, View]):
     """The view of each slice by its key, with a table of the main metrics of all of them."""
 
     def __missing__(self, key: object) -> View:
-        near = next((one for one in self if str(key) in (slice_name(one), *dict(one))), None)
+        near = next(
+            (
+                one
+                for one in self
+                if str(key) in (slice_name(one), *dict(one), *map(str, dict(one).values()))
+            ),
+            None,
+        )
         one = near or next(iter(self), (("country", "PT"),))
         raise KeyError(f"no slice is called {shown(key)}; a key is a tuple of pairs, as {one}")
 

@@ -210,10 +210,11 @@ _COLUMNS = ("y_true", "y_pred", "score", "weight", "time")
 
 def _has_columns(data: Any, given: Mapping[str, Any]) -> bool:
     """Whether columns are given in place of their names."""
-    if any(not isinstance(given[name], (str, type(None))) for name in _COLUMNS):
-        return True
     # An array of probabilities may be beside a table, too.
-    return not _is_table(data) and not isinstance(given["proba"], (str, type(None), Mapping))
+    return not _is_table(data) or any(
+        hasattr(type(given[name]), "__len__") and not isinstance(given[name], str)
+        for name in _COLUMNS
+    )
 
 
 def _is_table(data: Any) -> bool:
@@ -281,6 +282,13 @@ def _table_of_columns(
         columns |= {f"proba {label}": column for label, column in proba.items()}
     elif proba is not None and _plain(proba):
         named["proba"], columns["proba"] = "proba", proba
+    if len(columns) == 1 and proba is None:
+        raise InputError(
+            "predictions",
+            expected="predictions beside the true labels",
+            got="none",
+            remedy="pass them: se.evaluate(y, s), or score=, y_pred= or proba=",
+        )
     by = given["by"]
     if by is not None and not isinstance(by, Mapping):
         raise InputError(
@@ -382,9 +390,6 @@ def _of_table(data: Any, spec: Spec, block: Any) -> tuple[Spec, Iterator[Chunk]]
             expected="a data frame, a pyarrow table, data set or reader, a DuckDB relation, a "
             "mapping name -> array, a path, or a list of paths",
             got=shown(data) if type(data).__module__ == "builtins" else f"a {_class_name(data)}",
-            remedy=""
-            if _is_table(data)
-            else "pass the predictions beside the true labels: se.evaluate(y, score=s)",
         )
     spec = spec.with_columns(table.names, _DATA)
     return spec, _with_block(read_table(table, _DATA, _wanted(spec, block)), block)
