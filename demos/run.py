@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -52,7 +54,6 @@ def replay_flights() -> Path:
     if path.exists():
         console.print(f"{path.name} is left from an earlier run")
         return path
-    console.print("Each of 327,346 flights is predicted at departure, and learnt from afterwards.")
     start = time.monotonic()
     with Progress(console=bars) as progress:
         task = progress.add_task("flights", total=FLIGHTS)
@@ -79,28 +80,39 @@ def replay_quick(name: str, stream: Callable[[], Iterator[dict[str, Any]]]) -> P
     return path
 
 
-def streameval(command: str, *arguments: str | Path) -> None:
+_STREAMEVAL = (sys.executable, "-m", "streameval.cli")
+
+
+def streameval(command: str, *arguments: str | Path, pipe: str = "") -> None:
     """Run the command line, and print the command as one line to copy."""
     words = [
         os.path.relpath(word) if isinstance(word, Path) else word for word in (command, *arguments)
     ]
-    line = f"$ streameval {shlex.join(words)}"
+    line = f"$ streameval {shlex.join(words)}{pipe and ' | '}{pipe}"
     console.print()
     console.print(line, style="bold", markup=False, soft_wrap=True)
     start = time.monotonic()
-    subprocess.run([sys.executable, "-m", "streameval.cli", *words], check=True)
+    done = subprocess.run(
+        [*_STREAMEVAL, *words], check=True, stdout=subprocess.PIPE if pipe else None
+    )
+    if pipe:
+        subprocess.run(shlex.split(pipe), input=done.stdout, check=True)
     console.print(f"({time.monotonic() - start:.1f} s)", style="dim")
 
 
-def heading(text: str) -> None:
-    """A line across the page."""
+def heading(text: str, shows: str) -> None:
+    """A line across the page, and what the scene below it shows."""
     console.print()
     console.rule(text)
+    console.print(shows, soft_wrap=True)
 
 
 def print_the_worst(weeks: se.Evaluator) -> None:
     """Print where the model is worst, from the saved state."""
-    heading("Where the model is worst")
+    heading(
+        "Where the model is worst",
+        "In Python: the same saved state, asked for the worst carriers, airports and weeks.",
+    )
     table = Table("", "", "f1", "flights", box=None, pad_edge=False)
     table.columns[2].justify = table.columns[3].justify = "right"
     for name in ("carrier", "origin"):
@@ -117,7 +129,7 @@ def print_the_worst(weeks: se.Evaluator) -> None:
 
 def print_files(files: dict[str, str], seconds: float) -> None:
     """Print the files of the demo and their contents."""
-    heading("What was written")
+    heading("What was written", "All files of this demo; the states can be merged and reported on.")
     table = Table("", "", "", box=None, pad_edge=False, show_header=False)
     table.columns[1].justify = "right"
     for name, words in files.items():
@@ -127,45 +139,103 @@ def print_files(files: dict[str, str], seconds: float) -> None:
     console.print(f"\nDone in {seconds:.0f} s.")
 
 
+NEXT = """\
+What to do next
+  streameval demo                     the dashboard, live, over a year of flights
+  streameval evaluate YOUR.csv --y-true LABEL --score SCORE
+                                      the same tables of your own file
+  docs/start.md                       five minutes of each way in; `make docs` builds the site"""
+
+
+def offer_dashboard() -> None:
+    """At a terminal, offer the live dashboard, and keep it up until Enter."""
+    if os.environ.get("CI") or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    console.print()
+    if input("Open the live dashboard now? [y/N] ").strip().lower() not in ("y", "yes"):
+        return
+    run = subprocess.Popen(
+        [*_STREAMEVAL, "demo"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    try:
+        input("Starting. Open the address below in a browser; Enter ends it.\n")
+    except (EOFError, KeyboardInterrupt):
+        pass
+    finally:
+        run.send_signal(signal.SIGINT)
+        run.wait()
+
+
 def main() -> None:
     """The whole demo."""
     start = time.monotonic()
     OUT.mkdir(exist_ok=True)
 
-    heading("1,250 web pages, phishing or not")
+    heading(
+        "1,250 web pages, phishing or not",
+        "One command: every usual metric of a file, the table of classes, and the confusion.",
+    )
     phishing = replay_quick("phishing", streams.phishing)
     streameval("evaluate", phishing, "--y-true", "phishing", "--score", "score")
 
-    heading("2,310 image patches of seven classes")
+    heading(
+        "2,310 image patches of seven classes",
+        "Several classes with probabilities, and 95 % confidence intervals.",
+    )
     segments = replay_quick("image_segments", streams.image_segments)
-    streameval("evaluate", segments, "--y-true", "label", "--proba", "proba")
+    streameval(
+        "evaluate", segments, "--y-true", "label", "--proba", "proba",
+        "--metrics", "accuracy,f1_macro,log_loss,roc_auc_ovr", "--intervals", "0.95",
+    )  # fmt: skip
 
-    heading("A year of flights out of New York: late or not?")
+    heading(
+        "A year of flights out of New York: late or not?",
+        "An online model predicts each flight before it learns from it; the state is saved.",
+    )
     path = replay_flights()
     fields = ("--y-true", "late", "--score", "score")
     streameval("evaluate", path, *fields, "--save", OUT / "flights.state")
 
-    heading("The same by week, by carrier and by airport")
-    options = ("--window", "panes:53w/1w", "--slice", "carrier,origin", "--series", "f1")
-    outputs = ("--plot", OUT / "weeks.png", "--save", OUT / "weeks.state")
+    heading(
+        "The same by week, by carrier and by airport",
+        "Panes of event time and slices, in one pass; the state is saved.",
+    )
+    options = ("--window", "panes:53w/1w", "--slice", "carrier,origin")
     streameval(
         "evaluate", path, *fields, "--time", "departed", *options,
-        "--min-support", str(ENOUGH), "--worst", "5", *outputs,
+        "--metrics", "f1,roc_auc,brier_score", "--min-support", str(ENOUGH), "--worst", "5",
+        "--save", OUT / "weeks.state",
     )  # fmt: skip
-    console.print("\nThe saved state has other metrics too, without the file:")
+
+    heading(
+        "The same numbers tomorrow",
+        "The saved state has every carrier's AUC too, without the file.",
+    )
     streameval(
         "report", OUT / "weeks.state", "--metrics", "roc_auc,brier_score",
         "--slice", "carrier", "--by", "roc_auc", "--min-support", str(ENOUGH), "--worst", "3",
     )  # fmt: skip
 
-    heading("The end of the year: half the weight for each week of age")
+    heading(
+        "The end of the year",
+        "A fading window: an event weighs half for each week of age.",
+    )
     streameval(
         "evaluate", path, *fields, "--time", "departed", "--window", "fading:7d",
         "--slice", "carrier", "--metrics", "f1,roc_auc", "--min-support", "100", "--worst", "3",
     )  # fmt: skip
 
-    heading("A month of it live: posted over HTTP, labelled hours later, counted exactly once")
-    streameval("demo", "--days", "31", "--speed", "max")
+    heading(
+        "A month of it live",
+        "A service: predictions posted over HTTP, labelled hours later, counted exactly once.",
+    )
+    live = OUT / "live"
+    shutil.rmtree(live, ignore_errors=True)
+    streameval("demo", "--days", "31", "--speed", "max", "--directory", live, pipe="tail -17")
+    streameval(
+        "store", "report", live / "flights.db", "--window", "7d", "--metrics", "f1,roc_auc",
+        pipe="head -4",
+    )  # fmt: skip
 
     weeks = se.load(OUT / "weeks.state")
     draw(weeks, OUT / "flights.png")
@@ -177,11 +247,14 @@ def main() -> None:
             "predictions.jsonl": "predictions for flights",
             "flights.state": "all flights, for `streameval report`",
             "weeks.state": "the same by week, carrier and airport",
-            "weeks.png": "F1 of each week",
             "flights.png": "the picture of the README",
+            "live/flights.db": "the store of the live month",
         },
         time.monotonic() - start,
     )
+    console.print()
+    console.print(NEXT, markup=False, highlight=False, soft_wrap=True)
+    offer_dashboard()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,10 @@ from mkdocs.structure.files import File
 
 from benchmarks.growth import pictures
 from docsite import figures, reference
+from docsite.copying import with_commands
 from docsite.measured import measured
 from docsite.reference import ROOT, urls
+from docsite.searching import weigh
 
 _ROOT_PAGES = {
     "CHANGELOG.md": "changelog.md",
@@ -29,6 +31,9 @@ _PICTURE = re.compile(r"<!-- picture (\S+) -->")
 
 _CELL = re.compile(r"(`[^`]*`)|(\w)\[(\w)\]\[(\w)\]")
 """Code, or a cell of a matrix, as C[i][j], which is no link."""
+
+_SESSION = re.compile(r"^```python\n>>> ", re.MULTILINE)
+"""The begin of a session of Python, whose prompts the highlighter has to know."""
 
 _LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?(\))")
 
@@ -94,6 +99,8 @@ def _from_root(text: str, source: str) -> str:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links out of docs/ lead to the page that the site has of a file, or to the repository."""
     here = page.file.src_uri
+    weigh(here, page.meta)
+    markdown = _SESSION.sub("```pycon\n>>> ", markdown)
     markdown = markdown.replace("<!-- measured -->", measured())
     for head, rows in reference.key_tables().items():
         markdown = markdown.replace(f"<!-- keys {head or 'run'} -->", rows)
@@ -113,6 +120,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return f"{found[1]}{path}{found[3] or ''}{found[4]}"
 
     return _LINK.sub(moved, markdown)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """The copy button copies what can be run."""
+    return with_commands(html)
 
 
 def _in_repository(path: str) -> str:

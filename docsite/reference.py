@@ -12,7 +12,7 @@ import inspect
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,9 @@ def pages() -> Pages:
         **metric_pages(),
         "reference/commands.md": commands_page(),
         "reference/configuration.md": configuration_page(),
+        "reference/configuration-file.md": configuration_file_page(),
         "reference/http.md": http_page(),
+        "reference/http-answers.md": http_answers_page(),
         "reference/prometheus.md": prometheus_page(),
     }
 
@@ -60,10 +62,13 @@ def pages() -> Pages:
 # Python
 
 
+_ADAPTERS = ("spark", "dask", "beam", "mlflow", "tensorboard", "torchmetrics")
+
+
 def public_modules() -> list[str]:
     """The modules whose names are public, besides ``streameval`` itself."""
     found = ["streameval.metrics", "streameval.plots", "streameval.integrations.river"]
-    found += [f"streameval.integrations.{name}" for name in ("spark", "dask", "beam")]
+    found += [f"streameval.integrations.{name}" for name in _ADAPTERS]
     return found
 
 
@@ -92,9 +97,19 @@ _INHERITING = {"streameval.Comparison", "streameval.Evaluator"}
 """Classes that share methods with one that has no page of its own."""
 
 
+_READING = {
+    "bounds", "classification_report", "confusion", "curve", "interval", "one_vs_rest", "report",
+    "series", "slice_report", "thresholds", "value",
+}  # fmt: skip
+"""Members of an Evaluator that have a page of their own: with all of them one would be too long."""
+
+
 def _identifier(name: str, level: int = 2) -> str:
     methods = _METHODS.get(name.rpartition(".")[2])
     found = f"::: {name}\n    options:\n      heading_level: {level}\n"
+    if name == "streameval.Evaluator":
+        hidden = "|".join(sorted(_READING))
+        found += f'      filters: ["!^_", "!^({hidden})$"]\n'
     if name.startswith("streameval.plots.") or name in _INHERITING:
         found += "      inherited_members: true\n"
     if name in _INHERITING:
@@ -106,25 +121,24 @@ def _identifier(name: str, level: int = 2) -> str:
 
 
 def python_pages() -> Pages:
-    """A page for each public class, one for functions, one for errors, one for each module."""
+    """A page for each public class and function, one for errors, one for each module."""
     found: Pages = {}
-    functions, errors, index = [], [], []
+    errors, index = [], []
     for name in streameval.__all__:
         value = getattr(streameval, name)
         full = f"streameval.{name}"
         if inspect.isclass(value) and issubclass(value, Exception):
             errors.append(full)
             index.append((full, value, "errors.md"))
-        elif inspect.isclass(value):
+        elif callable(value):
             found[f"reference/python/{name}.md"] = f"---\ntitle: {name}\n---\n\n" + _identifier(
                 full, 1
             )
             index.append((full, value, f"{name}.md"))
-        elif callable(value):
-            functions.append(full)
-            index.append((full, value, "functions.md"))
-    found["reference/python/functions.md"] = "# Functions\n\n" + "".join(
-        map(_identifier, functions)
+    found["reference/python/Evaluator-reading.md"] = (
+        "# Reading an Evaluator\n\nMethods and attributes of [`Evaluator`](Evaluator.md) that "
+        "give numbers.\n\n"
+        + "".join(_identifier(f"streameval.Evaluator.{name}") for name in sorted(_READING))
     )
     found["reference/python/errors.md"] = "# Errors\n\n" + "".join(map(_identifier, errors))
     rows = [
@@ -138,38 +152,74 @@ def python_pages() -> Pages:
         short = module.rpartition(".")[2]
         if module == "streameval.metrics":
             modules.append(["[`streameval.metrics`](metrics.md)", "Metrics as functions of states"])
-            found["reference/python/metrics.md"] = _metrics_module()
+            found |= _metrics_module()
             continue
-        parts = "".join(_pictured(f"{module}.{name}") for name in names_of(module))
-        found[f"reference/python/{short}.md"] = f"# {module}\n\n{parts}"
+        pages = {short: f"# {module}\n\n"}
+        for name in names_of(module):
+            if name.endswith("Display") and name != "Display":
+                pages[name] = f"---\ntitle: {name}\n---\n\n{_pictured(f'{module}.{name}', 1)}"
+            else:
+                pages[short] += _identifier(f"{module}.{name}")
+        found |= {f"reference/python/{page}.md": text for page, text in pages.items()}
         modules.append([f"[`{module}`]({short}.md)", f"{len(names_of(module))} names"])
     found["reference/python/index.md"] = text + table(["module", "holds"], modules)
     return found
 
 
-def _pictured(name: str) -> str:
-    """What is public, after its picture where it is a display."""
-    found = _identifier(name)
+def _pictured(name: str, level: int) -> str:
+    """A display with its picture."""
+    found = _identifier(name, level)
     for key, display in DISPLAYS.items():
         if name == f"streameval.plots.{display.__name__}":
             return found + f"![{key}](../../figures/displays/{key}.svg){{ .shown }}\n\n"
     return found
 
 
-def _metrics_module() -> str:
+_CURVES = ("binormal", "calibration", "curves", "score_profiles")
+"""The modules of streameval.metrics whose names are on the page of curves."""
+
+
+def _metrics_module() -> Pages:
+    """The page of streameval.metrics, and that of its curves; metrics are on their own pages."""
     names = [name for name in metrics.__all__ if callable(getattr(metrics, name))]
     tables = [name for name in metrics.__all__ if name not in names]
+    of_rows = set(metric_functions())
+    curves = [
+        name
+        for name in names
+        if getattr(metrics, name).__module__.rpartition(".")[2] in _CURVES and name not in of_rows
+    ]
+    others = [name for name in names if name not in of_rows and name not in curves]
     intro = (
         "# streameval.metrics\n\nMetrics, curves and cut-points as functions of states, and the "
         "tables that hold them by name: "
         + ", ".join(f"`{name}`" for name in tables)
-        + ". What each number means is in [Metrics](../metrics/index.md).\n\n"
+        + ". The function of each metric is on its page in [Metrics](../metrics/index.md), and "
+        "[curves](metrics-curves.md) have a page too.\n\n"
         "The first argument is the state: `counts` of labels, an `index` of scores in any unit, "
         "`sums` of losses or of bins, `scores` of every label by true class. `undefined=` is a "
         "number in place of an undefined value, which is otherwise `nan` with a reason. s are all "
         "events, P positive and N negative ones.\n\n"
     )
-    return intro + "".join(_identifier(f"streameval.metrics.{name}") for name in names)
+
+    def listed(found: Iterable[str]) -> str:
+        return "".join(_identifier(f"streameval.metrics.{name}") for name in found)
+
+    return {
+        "reference/python/metrics.md": intro + listed(others),
+        "reference/python/metrics-curves.md": "# streameval.metrics: curves\n\nCurves as "
+        "functions of a state, and what they return.\n\n" + listed(curves),
+    }
+
+
+def metric_functions() -> dict[str, str]:
+    """Each public function that computes a metric -> the page of that metric."""
+    return {
+        name: base
+        for base, group in metric_groups().items()
+        for name in (_function(metric).__name__ for metric in group)
+        if name in metrics.__all__
+    }
 
 
 def _summary(text: str | None) -> str:
@@ -202,11 +252,21 @@ def metric_groups() -> dict[str, list[Metric]]:
     return groups
 
 
+DEFINITIONS = ("definitions.md", "definitions-scores.md")
+"""The pages with the formula of every metric."""
+
+
+def _definitions_page(name: str) -> str:
+    """The text of a page of definitions, with its links as the page of a metric has them."""
+    text = (DOCS / name).read_text("utf-8")
+    return re.sub(r"\]\(([\w.-]*)#", lambda found: f"](../../{found[1] or name}#", text)
+
+
 def definitions() -> dict[str, dict[str, str]]:
-    """What the tables of docs/definitions.md say of each metric, by the heads of their columns."""
+    """What the pages of definitions say of each metric, by the heads of their tables' columns."""
     found: dict[str, dict[str, str]] = {}
     header: list[str] = []
-    for line in (DOCS / "definitions.md").read_text("utf-8").splitlines():
+    for line in "\n".join(map(_definitions_page, DEFINITIONS)).splitlines():
         cells = [part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]]
         if cells[:1] == ["name"]:
             header = cells
@@ -256,11 +316,11 @@ def _metric_page(base: str, group: list[Metric], known: Mapping[str, Mapping[str
         meaning = f"**{first.rule.title}**: {first.definition}"
     parts = [f"# {base}\n\n{meaning}.\n"]
     if formula:
-        parts.append(f"Formula\n: {_one_below(formula)}\n")
+        parts.append(f"Formula\n: {formula}\n")
     if undefined:
         parts.append(f"No value when\n: {undefined}\n")
     source = (first.rule.source if first.rule else "") or _section(text, "Source")
-    source = source or _one_below(defined.get("source", ""))
+    source = source or defined.get("source", "")
     if source:
         parts.append(f"Source\n: {source.replace('``', '`')}\n")
     if any(metric.params for metric in group):
@@ -288,20 +348,13 @@ def _metric_page(base: str, group: list[Metric], known: Mapping[str, Mapping[str
     )
     parts.append(
         f"An interval is of the family *{first.family}*: {FAMILIES[first.family]}; see "
-        "[Intervals](../../definitions.md#intervals).\n"
+        "[how intervals are computed](../../interval-formulas.md).\n"
     )
-    public = _function(first).__name__
-    if public in metrics.__all__:
-        parts.append(
-            f"As a function of a state: [`streameval.metrics.{public}`]"
-            f"(../python/metrics.md#streameval.metrics.{public}).\n"
-        )
+    functions = [name for name, page in metric_functions().items() if page == base]
+    if functions:
+        parts.append("## As a function of a state\n")
+        parts += [_identifier(f"streameval.metrics.{name}", 3) for name in functions]
     return "\n".join(parts)
-
-
-def _one_below(text: str) -> str:
-    """Markdown of docs/definitions.md for a page of a metric."""
-    return text.replace("](#", "](../../definitions.md#")
 
 
 def _function(metric: Metric) -> Any:
@@ -384,16 +437,23 @@ def key_tables() -> Pages:
 
 
 def configuration_page() -> str:
-    """Every key by tables, and the file that ``streameval init`` writes."""
+    """Every key by tables."""
     parts = [
         "# Keys of the configuration\n\n[A long run](../run.md) explains how they work together. "
         "`streameval init --schema` prints the same as a JSON schema, and `streameval init` writes "
-        "the file at the end of this page.\n"
+        "[a file to start from](configuration-file.md).\n"
     ]
     for head, rows in key_tables().items():
         parts.append(f"## {f'[{head}]' if head else 'The whole run'}\n\n{rows}")
-    parts.append(f"## The file to start from\n\n```toml\n{template()}```\n")
     return "\n".join(parts)
+
+
+def configuration_file_page() -> str:
+    """The file that ``streameval init`` writes."""
+    return (
+        "# The file to start from\n\n`streameval init run.toml` writes it; [its keys]"
+        f"(configuration.md) are explained one by one.\n\n```toml\n{template()}```\n"
+    )
 
 
 # HTTP
@@ -405,7 +465,7 @@ def schema() -> dict[str, Any]:
 
 
 def http_page() -> str:
-    """Every endpoint with its parameters and answers, and the fields of each answer."""
+    """Every endpoint with its parameters and answers."""
     data = schema()
     parts = [
         "# Endpoints\n\nMade from what a run serves at `/openapi.json`. "
@@ -429,9 +489,15 @@ def http_page() -> str:
                 [status, _answer(answer, data)] for status, answer in one["responses"].items()
             ]
             parts.append(table(["status", "answer"], answers))
-    parts.append("## Fields of the answers\n")
+    return "\n".join(parts)
+
+
+def http_answers_page() -> str:
+    """The fields of each answer."""
+    parts = ["# Fields of the answers\n\nThe JSON of [the endpoints](http.md).\n"]
+    data = schema()
     for name, one in data["components"]["schemas"].items():
-        parts.append(f"### {name}\n\n{one.get('description', '')}\n")
+        parts.append(f"## {name}\n\n{one.get('description', '')}\n")
         rows = [
             [code(field), _type(kind), kind.get("description", "")]
             for field, kind in one.get("properties", {}).items()
@@ -446,7 +512,7 @@ def _answer(answer: dict[str, Any], data: dict[str, Any]) -> str:
         answer = data["components"]["responses"][answer["$ref"].rpartition("/")[2]]
     kinds = [one.get("schema", {}) for one in answer.get("content", {}).values()]
     names = [f"[{_type(kind)}]" for kind in kinds if "$ref" in kind]
-    linked = [f"{name}(#{name[1:-1].lower()})" for name in names]
+    linked = [f"{name}(http-answers.md#{name[1:-1].lower()})" for name in names]
     return str(answer.get("description", "")) + (f" {', '.join(linked)}" if linked else "")
 
 

@@ -178,8 +178,7 @@ class OptionError(InputError):
         return cls(field, "conflicts with", other, remedy=remedy)
 
     def __reduce__(self) -> tuple[object, ...]:
-        keywords = {"remedy": self.remedy}
-        return partial(OptionError, **keywords), (self.field, self.relation, self.other)
+        return partial(OptionError, remedy=self.remedy), (self.field, self.relation, self.other)
 
     def at(self, position: int | None) -> InputError:
         """The error itself: it is about options and not about an item of an array."""
@@ -223,5 +222,5 @@ class MissingExtraError(StreamevalError, ImportError):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        keywords = {"package": self.package, "extra": self.extra}
-        return partial(MissingExtraError, **keywords), (self.feature,)
+        rebuild = partial(MissingExtraError, package=self.package, extra=self.extra)
+        return rebuild, (self.feature,)

@@ -117,6 +117,21 @@ def postgres() -> Iterator[Any]:
 
 
 @pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Any:
+    """A function that runs a command line in this process."""
+    from tests.support.command_runs import in_process
+
+    return in_process(capfd)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory, in which the test runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def forced_switches() -> Iterator[None]:
     """Switch threads after a few Python steps instead of 5 ms."""
     before = sys.getswitchinterval()

@@ -34,7 +34,7 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import EventColumns, joined, plain_values
 from streameval.records.input_files import InputFile
 from streameval.records.record_counter import BadRecordError, RecordCounter
-from streameval.records.spec import Spec
+from streameval.records.spec import KINDS, Spec
 from streameval.uncertainty.bootstrap import REPLICATES
 from streameval.uncertainty.interval import checked_level
 
@@ -149,21 +149,11 @@ class _Join:
         self._on = on
         self._sources = sources
         first, *others = models
-        self._wanted = [
-            [*replace(spec, models={first: models[first]}).field_requests(), _id(on)],
-            *[
-                [
-                    *(
-                        FieldRequest(
-                            path, "number" if name == "score" else "label", f"{name}:{model}"
-                        )
-                        for name, path in models[model].items()
-                    ),
-                    _id(on),
-                ]
-                for model in others
-            ],
-        ]
+        self._wanted = [[*replace(spec, models={first: models[first]}).field_requests(), _id(on)]]
+        for model in others:
+            fields = models[model].items()
+            of_model = [FieldRequest(path, KINDS[name], f"{name}:{model}") for name, path in fields]
+            self._wanted.append([*of_model, _id(on)])
         # Errors say of which file a field of one name is.
         self.spec = replace(
             spec,

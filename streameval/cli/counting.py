@@ -21,18 +21,18 @@ from streameval.cli.options import (
     TimeUnit,
     complete_window,
     label_texts,
-    named_shard,
     of_field,
     of_file,
     of_task,
     of_window,
     parse_slices,
     parse_window,
+    positions,
     rare,
 )
 from streameval.cli.output import check_target, say_bad_records, say_reasons
 from streameval.cli.streams import BAD_INPUT, FAILURE, TOO_MANY_BAD, say
-from streameval.errors import OptionError, StateError
+from streameval.errors import InputError, OptionError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.chunk import Chunk, FieldRequest
@@ -45,7 +45,7 @@ from streameval.records.record_counter import BadRecordError, RecordCounter
 from streameval.records.rules import check_spec
 from streameval.records.spec import MAX_SLICES, Spec
 from streameval.records.wording import COMMAND
-from streameval.state_files.provenance import Shard
+from streameval.state_files.provenance import Shard, checked_shard
 from streameval.windows.kinds import KINDS
 
 _MAX_BAD = 0.01
@@ -174,7 +174,19 @@ class Counting:
 
     def named(self) -> Shard | None:
         """The shard that is saved, if it is named; a file that cannot be written is an error."""
-        named = named_shard(self.shard, self.epoch, self.sequence, save=self.save)
+        named = None
+        if self.shard is None:
+            for option, value in (("--epoch", self.epoch), ("--sequence", self.sequence)):
+                if value is not None:
+                    raise OptionError.requires(option, "--shard", remedy="add --shard NAME")
+        elif self.save is None:
+            raise OptionError.requires("--shard", "--save", remedy="add --save STATE")
+        else:
+            try:
+                sequence = None if self.sequence is None else positions(self.sequence)
+                named = checked_shard(self.shard, self.epoch or 0, sequence)
+            except InputError as error:
+                raise error.of(f"--{error.field}", remedy="") from None
         if self.save is not None:
             check_target(self.save)
         return named

@@ -53,7 +53,7 @@ def demo(
     """
     seconds = None if stop_after is None else duration(stop_after, "--for") / 1_000_000
     rate = _rate(speed)
-    flights, session, posting = _parts()
+    flights, posting = _parts()
     with ExitStack() as stack:
         # The run is another process and would outlive this one.
         stack.enter_context(_terminated_as_interrupted())
@@ -63,7 +63,7 @@ def demo(
             home = Path(directory)
         say("reading the flights of 2013 out of New York")
         departures = flights.departures(days)
-        run = stack.enter_context(session.DemoRun(home, port))
+        run = stack.enter_context(posting.DemoRun(home, port))
         say(f"the run is at work in {run.config.parent}")
         say(f"dashboard: {run.url}  (Ctrl-C ends)")
         messages = flights.messages(departures)
@@ -103,7 +103,7 @@ def _rate(speed: str) -> float | None:
 
 def _parts() -> list[Any]:
     """The demo's modules; they need packages that come with an extra."""
-    names = ("flights", "session", "replay")
+    names = ("flights", "replay")
     try:
         return [importlib.import_module(f"streameval.demo.{name}") for name in names]
     except ImportError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from streameval.cli.output import Format
-from streameval.errors import InputError, OptionError, did_you_mean, shown
+from streameval.errors import InputError, did_you_mean, shown
 from streameval.evaluator.slices import Slicer
 from streameval.metrics.cut_points import CUT_POINTS
 from streameval.metrics.registry import METRICS, find
@@ -47,6 +47,17 @@ TimeUnit = StrEnum("TimeUnit", ["S", "MS", "US", "NS"])
 _SEQUENCE = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 
 
+GROUPS = FIELDS, TASK, RESULT, WINDOWS, FILES, RARE = (
+    "Fields of a record",
+    "The task",
+    "The result",
+    "Windows and slices",
+    "The files",
+    "Rarely needed",
+)
+"""The headings of options, in the order of the help."""
+
+
 def option(text: str, *names: str, panel: str, **more: Any) -> Any:
     """An option of a command, in whose help it stands under a heading."""
     return typer.Option(*names, help=text, rich_help_panel=panel, **more)
@@ -62,22 +73,12 @@ def _fields(panel: str, metavar: str | None = None) -> Callable[..., Any]:
     return made
 
 
-of_field = _fields("Fields of a record", "FIELD")
-of_task = _fields("The task")
-of_result = _fields("The result")
-of_window = _fields("Windows and slices")
-of_file = _fields("The files")
-rare = _fields("Rarely needed")
-
-GROUPS = (
-    "Fields of a record",
-    "The task",
-    "The result",
-    "Windows and slices",
-    "The files",
-    "Rarely needed",
-)
-"""The headings of options, in the order of the help."""
+of_field = _fields(FIELDS, "FIELD")
+of_task = _fields(TASK)
+of_result = _fields(RESULT)
+of_window = _fields(WINDOWS)
+of_file = _fields(FILES)
+rare = _fields(RARE)
 
 
 def _beginning(names: Iterable[str], end: str = "") -> Callable[[str], list[str]]:
@@ -132,13 +133,13 @@ ReportFileOption: TypeAlias = Annotated[
     option(
         "Write one page with every table and picture.",
         "--report",
-        panel="The result",
+        panel=RESULT,
         metavar="FILE.html",
     ),
 ]
 AnytimeOption: TypeAlias = Annotated[
     bool,
-    option("Intervals that hold however often they are read.", "--anytime", panel="Rarely needed"),
+    option("Intervals that hold however often they are read.", "--anytime", panel=RARE),
 ]
 ByOption: TypeAlias = Annotated[
     str | None,
@@ -146,7 +147,7 @@ ByOption: TypeAlias = Annotated[
         "Metric to order slices by; f1 or f1_macro by default.",
         metavar="METRIC",
         autocompletion=complete_metric,
-        panel="Windows and slices",
+        panel=WINDOWS,
     ),
 ]
 PictureFormat = StrEnum("PictureFormat", ["PNG", "SVG", "PDF", "HTML"])
@@ -157,11 +158,11 @@ MetricsOption: TypeAlias = Annotated[
         "Metrics to report, as f1,fbeta:beta=2; or all.",
         metavar="NAME,NAME",
         autocompletion=complete_metrics,
-        panel="The result",
+        panel=RESULT,
     ),
 ]
 LevelOption: TypeAlias = Annotated[
-    float, option("Level of the intervals of the differences.", metavar="LEVEL", panel="The result")
+    float, option("Level of the intervals of the differences.", metavar="LEVEL", panel=RESULT)
 ]
 FormatOption: TypeAlias = Annotated[
     Format,
@@ -169,30 +170,13 @@ FormatOption: TypeAlias = Annotated[
         "Format of the result; table by default.",
         "--format",
         show_default=False,
-        panel="The result",
+        panel=RESULT,
     ),
 ]
 SaveOption: TypeAlias = Annotated[
     str | None,
-    option("Write the state, for merge, report and diff.", metavar="STATE", panel="The result"),
+    option("Write the state, for merge, report and diff.", metavar="STATE", panel=RESULT),
 ]
-
-
-def named_shard(
-    shard: str | None, epoch: int | None, sequence: str | None, *, save: str | None
-) -> Shard | None:
-    """The shard that options name, or None."""
-    if shard is None:
-        for option, value in (("--epoch", epoch), ("--sequence", sequence)):
-            if value is not None:
-                raise OptionError.requires(option, "--shard", remedy="add --shard NAME")
-        return None
-    if save is None:
-        raise OptionError.requires("--shard", "--save", remedy="add --save STATE")
-    try:
-        return checked_shard(shard, epoch or 0, None if sequence is None else positions(sequence))
-    except InputError as error:
-        raise error.of(f"--{error.field}", remedy="") from None
 
 
 def positions(text: str) -> tuple[int, int]:

@@ -1,17 +1,26 @@
-"""Post recorded streams to a run, at a chosen multiple of their own speed."""
+"""The run of the demo, and the streams that are posted to it at a multiple of their speed."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from streameval.demo.flights import Message
 from streameval.errors import SourceError
+
+_PORT = 8642
+_START_SECONDS = 30
+_STOP_SECONDS = 30
 
 _POST_RECORDS = 500
 _TICK_SECONDS = 0.2
@@ -118,3 +127,150 @@ def _post(pending: list[Message], poster: Poster, progress: Progress) -> None:
             setattr(progress, kind, getattr(progress, kind) + len(records))
     progress.moment = pending[-1].moment
     pending.clear()
+
+
+CONFIG = """\
+# Flights out of New York: predicted at departure, labelled hours later.
+store = "flights.db"
+
+[evaluator]
+task = "binary"            # late or not
+positive = true
+slices = ["carrier", "origin"]
+
+[fields]
+id = "id"
+score = "score"
+y_true = "late"
+time = "departed"
+
+[fields.label]
+time = "landed"
+
+[http]                     # POST /v1/predictions and /v1/labels
+
+[join]
+wait = "24h"               # a diverted flight never gets a label
+
+[[window]]
+name = "all"
+
+[[window]]
+name = "7d"
+length = "7d"
+pane = "1d"
+retain = "60d"
+
+[[alert]]
+name = "misses-too-many"
+metric = "recall"
+window = "7d"
+below = 0.6
+min_support = 2000
+for = "2s"
+"""
+
+
+class DemoRun:
+    """``streameval run`` in a process of its own, on port 8642 or a free one by default."""
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.config = directory / "streameval.toml"
+        if not self.config.exists():
+            self.config.write_text(CONFIG, encoding="utf-8")
+        self.store = directory / "flights.db"
+        self._clock = clock
+        self._sleep = sleep
+        self.port = port or _free_port(*(() if port == 0 else (_PORT,)))
+        self.url = f"http://127.0.0.1:{self.port}/"
+        listen = f"127.0.0.1:{self.port}"
+        self._log = directory / "run.log"
+        # Its log would break the progress bar; errors quote the last line of the file.
+        log = self._log.open("wb")
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "streameval.cli", "run", self.config.name),
+                *("--listen", listen),
+            ],
+            cwd=directory,
+            stderr=log,
+        )
+        log.close()
+        self.poster = Poster("127.0.0.1", self.port, sleep=sleep)
+        try:
+            self._wait_until(self._accepts_connections, _START_SECONDS, "does not start")
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _accepts_connections(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _wait_until(self, ready: Callable[[], bool], seconds: float, failure: str) -> None:
+        until = self._clock() + seconds
+        while not ready():
+            if self._process.poll() is not None or self._clock() > until:
+                log = self._log.read_text(encoding="utf-8", errors="replace").strip()
+                last = log.splitlines()[-1] if log else "it logged nothing"
+                raise SourceError(f"the run {failure}: {last}")
+            self._sleep(0.05)
+
+    def wait_counted(self, progress: Progress) -> None:
+        """Wait until all posts have been read and counted."""
+
+        def counted() -> bool:
+            read = all(part["lag"] == 0 for part in self.partitions())
+            return read and self.joined()["predictions"] >= progress.predictions
+
+        self._wait_until(counted, 120, "does not catch up")
+
+    def partitions(self) -> list[dict[str, Any]]:
+        """The position and lag of each partition."""
+        found: list[dict[str, Any]] = self.poster.get("/api/partitions")["partitions"]
+        return found
+
+    def joined(self) -> dict[str, Any]:
+        """The counts of the label join."""
+        found: dict[str, Any] = self.poster.get("/api/join")["join"]
+        return found
+
+    def stop(self) -> int:
+        """End the run with SIGTERM; it makes a last checkpoint."""
+        self.poster.close()
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        return self._process.wait()
+
+
+def _free_port(*wanted: int) -> int:
+    """The first free port of the wanted ones, or any free one."""
+    for port in (*wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found: int = probe.getsockname()[1]
+            return found
+    raise SourceError("no free port on 127.0.0.1")

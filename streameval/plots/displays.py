@@ -246,9 +246,8 @@ def _one_class(source: Source, label: Label | None) -> Source:
 
 def _threshold_line(source: Source, low: float, high: float) -> list[Mark]:
     """A line at the threshold by which a binary evaluator predicts, where it is in the picture."""
-    view = source.total if isinstance(source, Evaluator) else source
-    within = view.threshold is not None and low <= view.threshold <= high
-    return [VerticalLine(view.threshold)] if within else []
+    threshold = (source.total if isinstance(source, Evaluator) else source).threshold
+    return [] if threshold is None or not low <= threshold <= high else [VerticalLine(threshold)]
 
 
 _THRESHOLD_METRICS = ("precision", "recall", "specificity", "f1", "share")

@@ -41,7 +41,7 @@ def read_parquet(
     with _parquet(file, source) as table:
         schema = table.schema_arrow
         _check_zones(schema, source, fields)
-        paths = [_names(schema, field, source) for field in fields]
+        paths = [_named(schema, field, source)[0] for field in fields]
         groups, first = _row_groups(table.metadata, *within)
         batches = table.iter_batches(
             batch_size=_ROWS,
@@ -77,7 +77,7 @@ def read_arrow(file: Any, source: str, fields: Sequence[FieldRequest]) -> Iterat
     """Chunks as of :func:`read_parquet`, of an Arrow file (Feather, version 2) or stream."""
     with _ipc(file, source) as (open_reader, schema):
         _check_zones(schema, source, fields)
-        names = {_names(schema, field, source)[0] for field in fields}
+        names = {_named(schema, field, source)[0][0] for field in fields}
         indices = [n for n, name in enumerate(schema.names) if name in names]
         yield from _chunks(open_reader(indices), 1, source, fields)
 
@@ -217,10 +217,10 @@ def read_table(table: Table, source: str, fields: Sequence[FieldRequest]) -> Ite
         ) from None
 
 
-def _names(schema: Any, field: FieldRequest, source: str) -> tuple[str, ...]:
-    """The column and the struct fields below it that a path names."""
+def _named(schema: Any, field: FieldRequest, source: str) -> tuple[tuple[str, ...], Any]:
+    """The column and the struct fields below it that a path names, and the type."""
     if field.path in schema.names:
-        return (field.path,)
+        return (field.path,), schema.field(schema.names.index(field.path)).type
     names = split_path(field.path)
     if names[0] in schema.names:
         kind = schema.field(names[0]).type
@@ -230,7 +230,7 @@ def _names(schema: Any, field: FieldRequest, source: str) -> tuple[str, ...]:
                 break
             kind = inner[name]
         else:
-            return names
+            return names, kind
     raise no_column(source, field.path, schema.names, _paths(schema))
 
 
@@ -252,10 +252,7 @@ def _check_zones(schema: Any, source: str, fields: Sequence[FieldRequest]) -> No
     for field in fields:
         if field.kind != "time" or field.utc:
             continue
-        first, *names = _names(schema, field, source)
-        kind = schema.field(first).type
-        for name in names:
-            kind = kind.field(name).type
+        _, kind = _named(schema, field, source)
         if types.is_date(kind) or (types.is_timestamp(kind) and kind.tz is None):
             raise InputError(
                 source,
@@ -271,7 +268,7 @@ def _chunks(
 ) -> Iterator[Chunk]:
     """Chunks of 65,536 rows at most; the number of the first row is ``first``."""
     for batch in batches:
-        paths = {field.path: _names(batch.schema, field, source) for field in fields}
+        paths = {field.path: _named(batch.schema, field, source)[0] for field in fields}
         for start in range(0, batch.num_rows, _ROWS):
             part = batch.slice(start, _ROWS)
             yield _chunk(part, first, source, fields, paths)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -114,14 +114,14 @@ def read_csv(
     indices = {one.column: _index(table, one.path, source) for one in fields}
     while not table.at_end:
         bad = BadRecords()
-        rows = table.read(bad)
-        if len(rows.lines) or bad.count:
+        column, lines = table.read(bad)
+        if len(lines) or bad.count:
             # In a function of its own, which frees the cells before the next are read.
             yield text_chunk(
                 source,
                 fields,
-                {column: rows.cells(index) for column, index in indices.items()},
-                rows.lines,
+                {name: column(index) for name, index in indices.items()},
+                lines,
                 label_types,
                 layout,
                 bad,
@@ -133,7 +133,7 @@ def csv_columns(stream: Readable, source: str, layout: Layout = _NO_LAYOUT) -> l
     return _CsvRows(stream, source, layout).header
 
 
-class TextCells:
+class TextColumn:
     """The cells of one column as a list of texts."""
 
     __slots__ = ("_cells",)
@@ -173,8 +173,8 @@ class TextCells:
         return numbers, _parse_each(numbers, range(len(cells)), self.text)
 
 
-class _NativeCells:
-    """The cells of one column of a compiled table, as :class:`TextCells`."""
+class _NativeColumn:
+    """The cells of one column of a compiled table, as :class:`TextColumn`."""
 
     __slots__ = ("_coded", "_column", "_table")
 
@@ -211,7 +211,7 @@ class _NativeCells:
         return numbers, _parse_each(numbers, others, self.text)
 
 
-Cells: TypeAlias = TextCells | _NativeCells
+CsvColumn: TypeAlias = TextColumn | _NativeColumn
 """The cells of one column."""
 
 
@@ -234,7 +234,7 @@ def _parse_each(
 def text_chunk(
     source: str,
     fields: Sequence[FieldRequest],
-    texts: Mapping[str, Cells],
+    texts: Mapping[str, CsvColumn],
     lines: RecordPlaces,
     label_types: LabelTypes,
     layout: Layout,
@@ -252,7 +252,7 @@ def text_chunk(
     for one in fields:
         cells = texts[one.column]
         if gone and one.kind != "label":
-            cells = TextCells(["" if text in gone else text for text in cells.texts()])
+            cells = TextColumn(["" if text in gone else text for text in cells.texts()])
         errors = BadRecords()
         if one.kind == "label":
             column, wrong = _labels(cells, label_types.of(one.path), layout.missing_labels)
@@ -299,7 +299,7 @@ def _is_number(text: str) -> bool:
 
 
 def _labels(
-    cells: Cells, label_type: LabelType, missing: frozenset[str]
+    cells: CsvColumn, label_type: LabelType, missing: frozenset[str]
 ) -> tuple[Column, list[int]]:
     """The labels, and the positions of cells that are not labels."""
     kept: dict[str, Any] = {}
@@ -324,7 +324,7 @@ def _labels(
         return cells.mapped(kept), wrong
 
 
-def _probabilities(cells: Cells, one: FieldRequest) -> tuple[Column, list[int]]:
+def _probabilities(cells: CsvColumn, one: FieldRequest) -> tuple[Column, list[int]]:
     """The probabilities of JSON texts or numbers, and the positions of cells that are neither."""
     texts = cells.texts()
     if one.kind == "probability" and not {"[", "{"} & set("".join(texts)):
@@ -417,12 +417,8 @@ class _Lines:
         self._put_back.append(text)
 
 
-class _Rows(NamedTuple):
-    """Some rows, column by column."""
-
-    cells: Callable[[int], Cells]
-    """The cells of the column at an index of the header."""
-    lines: RecordPlaces
+_Columns: TypeAlias = Callable[[int], CsvColumn]
+"""Some rows: the column at an index of the header."""
 
 
 class _CsvRows:
@@ -484,7 +480,7 @@ class _CsvRows:
     def _next_line(self) -> int:
         return int(self._reader.line_num) + self._plain_lines + 1
 
-    def read(self, bad: BadRecords) -> _Rows:
+    def read(self, bad: BadRecords) -> tuple[_Columns, RecordPlaces]:
         """The next rows that are as wide as the header, and their lines."""
         # Cut at delimiters three times faster than csv does it, up to the first block that has a
         # quote, a row of another width, or any other exception.
@@ -498,12 +494,12 @@ class _CsvRows:
                 rows, cells = plain
                 first = self._next_line
                 self._plain_lines += rows
-                return _Rows(cells, range(first, self._next_line))
+                return cells, range(first, self._next_line)
             self._plain = False
             self._lines.put_back(text)
         return self._read_csv(bad)
 
-    def _read_csv(self, bad: BadRecords) -> _Rows:
+    def _read_csv(self, bad: BadRecords) -> tuple[_Columns, RecordPlaces]:
         first = self._next_line
         rows: list[list[str]] = []
         error: csv.Error | None = None
@@ -522,7 +518,7 @@ class _CsvRows:
         if error is not None:
             line = first + sum(map(_physical_lines, rows))
             bad.add(self._why(error).at(self._source, line))
-        return _Rows(lambda index: TextCells(list(map(itemgetter(index), good))), lines)
+        return lambda index: TextColumn(list(map(itemgetter(index), good))), lines
 
     def _good_rows(
         self, rows: list[list[str]], first: int, failed: bool, bad: BadRecords
@@ -548,16 +544,16 @@ class _CsvRows:
         return good, np.asarray(lines, dtype=np.int64)
 
 
-def _plain_rows(text: str, width: int, delimiter: str) -> tuple[int, Callable[[int], Cells]] | None:
+def _plain_rows(text: str, width: int, delimiter: str) -> tuple[int, _Columns] | None:
     """How many rows lines without quotes have, and the cells of a column; None: ``csv`` parses."""
     if _cut is not None and delimiter.isascii():
         table = _cut(text, width, delimiter, csv.field_size_limit())
-        return None if table is None else (len(table), partial(_NativeCells, table))
+        return None if table is None else (len(table), partial(_NativeColumn, table))
     cells = _plain_cells(text, width, delimiter)
     if cells is None:
         return None
     step = width + 1
-    return len(cells) // step, lambda index: TextCells(cells[index:-1:step])
+    return len(cells) // step, lambda index: TextColumn(cells[index:-1:step])
 
 
 def _plain_cells(text: str, width: int, delimiter: str = ",") -> list[str] | None:

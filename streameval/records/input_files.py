@@ -25,7 +25,7 @@ from streameval.records.compression import (
     codec_of_name,
     decompressed,
 )
-from streameval.records.csv_table import LabelTypes, TextCells, csv_columns, read_csv, text_chunk
+from streameval.records.csv_table import LabelTypes, TextColumn, csv_columns, read_csv, text_chunk
 from streameval.records.event_columns import EventColumns
 from streameval.records.json_records import jsonl_fields, read_jsonl
 from streameval.records.layout import Format, Layout, Recoded
@@ -91,7 +91,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ByteRange:
     """A range of a file's bytes: the lines, or row groups, that begin within it."""
 
     # A record's line is ``begin`` plus the number of the line inside the span, from 1, which is in
@@ -105,7 +105,7 @@ class Span:
 
 
 def can_be_cut(source: InputFile) -> bool:
-    """Whether parts of the file can be read by themselves: see :class:`Span`."""
+    """Whether parts of the file can be read by themselves: see :class:`ByteRange`."""
     if source.format == "arrow" or source.compression or source.layout.encoding:
         return False
     if source.path == "-" or is_remote(source.path):
@@ -245,7 +245,7 @@ def read_source(
     label_types: LabelTypes,
     stdin: BinaryIO,
     progress: Callable[[int], None] = lambda position: None,
-    span: Span | None = None,
+    span: ByteRange | None = None,
 ) -> Iterator[Chunk]:
     """The chunks of a file or of its span; ``progress`` is called with the position after each."""
     sized = bool(source.size)
@@ -290,7 +290,7 @@ def _with_path(
     """The chunk with the fields of the path, which are read as cells of CSV."""
     events = chunk.events
     more = [one for one in fields if one.path in of_path]
-    texts = {one.column: TextCells([of_path[one.path]] * events.rows) for one in more}
+    texts = {one.column: TextColumn([of_path[one.path]] * events.rows) for one in more}
     bad = BadRecords()
     added = text_chunk(source.name, more, texts, events.places, label_types, source.layout, bad)
     chunk.bad.add_all(added.bad)
@@ -316,7 +316,7 @@ def _chunks(
     file: BinaryIO,
     fields: Sequence[FieldRequest],
     label_types: LabelTypes,
-    span: Span | None,
+    span: ByteRange | None,
 ) -> Iterator[Chunk]:
     if source.format == "parquet":
         within = (0.0, 1.0) if span is None else (span.begin / span.size, span.end / span.size)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -239,13 +239,6 @@ def _label_values(values: list[Any]) -> Column:
     return values
 
 
-class _RecordShape(NamedTuple):
-    """A decoder's type, and a getter of each field on its instances."""
-
-    type: Any
-    getters: list[Callable[[Any], Any]]
-
-
 @lru_cache(256)  # called for every field of a bad record
 def split_path(path: str) -> tuple[str, ...]:
     r"""The names along the path of a field; ``\.`` is a dot of a name."""
@@ -266,8 +259,10 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def _record_shape(fields: Sequence[FieldRequest], optional: bool) -> _RecordShape:
-    """A type with the wanted fields only: other fields are skipped undecoded."""
+def _record_shape(
+    fields: Sequence[FieldRequest], optional: bool
+) -> tuple[Any, list[Callable[[Any], Any]]]:
+    """A type with the wanted fields only, and a getter of each: other fields are not decoded."""
     tree: dict[str, Any] = {}
     for one in fields:
         names = split_path(one.path)
@@ -279,9 +274,7 @@ def _record_shape(fields: Sequence[FieldRequest], optional: bool) -> _RecordShap
         leaf = one.kind, one.shares
         if branch.setdefault(names[-1], leaf) != leaf:
             raise _clash(one)
-    return _RecordShape(
-        _struct(tree, optional), [_getter(tree, split_path(one.path)) for one in fields]
-    )
+    return _struct(tree, optional), [_getter(tree, split_path(one.path)) for one in fields]
 
 
 def _clash(field: FieldRequest) -> InputError:

@@ -32,8 +32,8 @@ from streameval.metrics.registry import find
 from streameval.records.chunk import KEPT, MAX_REASONS, RecordError
 from streameval.records.csv_table import LabelTypes
 from streameval.records.input_files import (
+    ByteRange,
     InputFile,
-    Span,
     can_be_cut,
     column_names,
     lines_of,
@@ -63,7 +63,7 @@ class Piece(NamedTuple):
     """A file, or a part of one."""
 
     source: InputFile
-    span: Span | None
+    span: ByteRange | None
     """None: all of the file."""
 
 
@@ -142,7 +142,7 @@ def _tasks(sources: Sequence[InputFile], workers: int) -> list[list[Piece]]:
         begin = 0
         while not begin or begin < size:
             end = min(size, begin + room) if cut else max(size, 1)
-            span = Span(begin, end, size, columns) if cut else None
+            span = ByteRange(begin, end, size, columns) if cut else None
             tasks[-1].append(Piece(source, span))
             room -= end - begin
             left -= end - begin
@@ -289,7 +289,7 @@ class _Run:
 
     def _in_files(self, records: Sequence[RecordError]) -> list[RecordError]:
         """The first of the records, in order, with the lines of their files."""
-        spans: dict[str, list[Span]] = {}
+        spans: dict[str, list[ByteRange]] = {}
         sources: dict[str, InputFile] = {}
         for source, span in chain.from_iterable(self._tasks):
             sources[source.name] = source

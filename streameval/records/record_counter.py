@@ -124,10 +124,7 @@ class RecordCounter:
         if self._apart is None or part._apart is None:
             self._apart = None
         else:
-            (true, predicted), (more_true, more_predicted) = self._apart, part._apart
-            self._apart = true | more_true, predicted | more_predicted
-            if self._apart[0] & self._apart[1]:
-                self._apart = None
+            self._note_apart(*part._apart)
 
     def flush(self) -> None:
         """Count the pending chunks as one batch."""
@@ -185,8 +182,12 @@ class RecordCounter:
             # More labels are ids, which the evaluator rejects.
             if labels is not None and len(labels) <= MAX_CLASSES:
                 labels.update(distinct_values(column))
-        if self._apart[0] & self._apart[1]:
-            self._apart = None
+        self._note_apart(true, predicted)
+
+    def _note_apart(self, true: set[Any], predicted: set[Any]) -> None:
+        assert self._apart is not None
+        true, predicted = self._apart[0] | true, self._apart[1] | predicted
+        self._apart = None if true & predicted else (true, predicted)
 
     def _check_overlap(self) -> None:
         """Raise InputError where true and predicted labels have none in common."""
@@ -373,22 +374,20 @@ def _open_evaluator(spec: Spec, first: Column | None) -> Evaluator | Comparison:
     """The evaluator for a spec and the first true labels; a comparison if it names models."""
     options = spec.arguments
     if spec.labels is not None:
-        options["labels"] = _labels(spec.labels, first, spec)
+        options["labels"] = _labels("labels", first, spec)
     if spec.binary:
         options["positive"] = positive = _positive(spec, first)
         if spec.negative is not None:
-            options["labels"] = [*_labels((spec.negative,), first, spec), positive]
+            options["labels"] = [*_labels("negative", first, spec), positive]
     if spec.models:
         return Comparison(list(spec.models), spec.kind, **options)
     return Evaluator(spec.kind, **options)
 
 
-def _labels(texts: tuple[Any, ...], first: Column | None, spec: Spec) -> list[Label]:
-    """The labels of ``labels`` or ``positive``, of the records' type."""
-    name = "labels" if texts is spec.labels else "positive"
-    if texts == (spec.negative,):
-        name = "negative"
-    option = spec.wording.where(name)
+def _labels(name: str, first: Column | None, spec: Spec) -> list[Label]:
+    """The labels of the option ``labels``, ``positive`` or ``negative``, of the records' type."""
+    given = getattr(spec, name)
+    texts = given if name == "labels" else (given,)
     if first is None:
         # No record has a label: numbers are assumed to be of 0 and 1.
         sample: Any = "" if likely_type(map(str, texts)) == "str" else 0
@@ -400,22 +399,22 @@ def _labels(texts: tuple[Any, ...], first: Column | None, spec: Spec) -> list[La
         try:
             labels.append(read(text))
         except InputError:
-            raise InputError(
-                option, expected=f"a number like the label {shown(sample)}", got=shown(text)
-            ) from None
+            expected = f"a number like the label {shown(sample)}"
+            where = spec.wording.where(name)
+            raise InputError(where, expected=expected, got=shown(text)) from None
     return labels
 
 
 def _positive(spec: Spec, first: Column | None) -> Label:
     if spec.positive is not None:
-        return _labels((spec.positive,), first, spec)[0]
+        return _labels("positive", first, spec)[0]
     if spec.labels is not None:
-        labels = _labels(spec.labels, first, spec)
+        labels = _labels("labels", first, spec)
     elif first is not None:
         labels = sorted(set(distinct_values(first)), key=lambda label: (str(type(label)), label))
         labels = [label for label in labels if not is_missing(label)]
         if spec.negative is not None:
-            (negative,) = _labels((spec.negative,), first, spec)
+            (negative,) = _labels("negative", first, spec)
             others = [label for label in labels if label != negative]
             if len(others) == 1:
                 return others[0]

@@ -90,16 +90,14 @@ class Spec:
     @property
     def paths(self) -> dict[str, str]:
         """From each argument of an evaluator, as errors name it, to the path of its field."""
-        given = {name: getattr(self, name) for name in KINDS if name != "time"}
-        given["event_time"] = self.time
+        found = {}
+        for column, path in self.fields.items():
+            name, of, model = column.partition(":")
+            argument = "event_time" if name == "time" else name
+            found[f"{argument}[{model!r}]" if of else argument] = path
         if isinstance(self.proba, str) and not self.proba_pairs:
-            given["proba"] = self.proba
-        else:
-            del given["proba"]
-        for model, fields in self.models.items():
-            given |= {f"{name}[{model!r}]": path for name, path in fields.items()}
-        given |= {f"slices[{shown(path)}]": path for path in self.slice_fields}
-        return {argument: path for argument, path in given.items() if path is not None}
+            found["proba"] = self.proba
+        return found | {f"slices[{shown(path)}]": path for path in self.slice_fields}
 
     @property
     def predicted(self) -> list[str]:
@@ -176,7 +174,7 @@ class Spec:
             return list(self.proba.items())
         if isinstance(self.proba, str) or self.proba is None:
             return probability_pairs(self.proba)
-        fields = self.proba_fields
+        fields = list(self.proba)
         # Fields without labels of their own are named as the labels, or in their order.
         if self.labels is None or set(map(str, self.labels)) == set(fields):
             return [(field, field) for field in fields]
@@ -188,13 +186,6 @@ class Spec:
                 got=f"{len(fields)}: {', '.join(fields[:8])}",
             )
         return list(zip(self.labels, fields, strict=True))
-
-    @property
-    def proba_fields(self) -> list[str]:
-        """The fields that hold one label's probabilities each; empty where one holds them all."""
-        if isinstance(self.proba, str) or self.proba is None:
-            return [path for _, path in probability_pairs(self.proba)]
-        return list(self.proba.values() if isinstance(self.proba, Mapping) else self.proba)
 
     @property
     def proba_pattern(self) -> ColumnPattern | None:
@@ -241,10 +232,10 @@ class Spec:
         fields: list[FieldRequest] = []
         for name, kind in KINDS.items():
             path = getattr(self, name)
-            if name == "proba" and self.proba_fields:
+            if name == "proba" and self.proba_pairs:
                 fields += [
                     FieldRequest(column, "number", proba_column(number))
-                    for number, column in enumerate(self.proba_fields)
+                    for number, (_, column) in enumerate(self.proba_pairs)
                 ]
             elif name == "proba" and path is not None:
                 held = self.task_fields.get(name, kind)

@@ -15,7 +15,7 @@ _FEWEST = 20
 
 
 class LateShare:
-    """Exponentially decaying counts: those older than some 1,000 records have half the weight.
+    """Share of late records, decaying: a record 1,000 records ago has about half the weight.
 
     A partition whose last 20 records, at least, were all late counts as 1 at once: it fell behind
     as a whole. It does so until one of its records is in time, or 1,000 others were read.
@@ -59,7 +59,7 @@ class LateShare:
 
 
 class LateLog:
-    """Logs each stage of which most records begin, or cease, to be late, once for each change."""
+    """Logs when most records of a stage begin, or cease, to be late."""
 
     __slots__ = ("_is_late", "_of")
 
@@ -68,7 +68,7 @@ class LateLog:
         self._is_late: set[str] = set()
 
     def log(self, shares: Mapping[str, LateShare]) -> None:
-        """Compare the shares by stage (a window, or the join) with those of the last call."""
+        """Compare the shares by stage (a window, or the join) with the shares of the last call."""
         for stage, share in shares.items():
             if share.is_most == (stage in self._is_late):
                 continue

@@ -37,13 +37,13 @@ from streameval.service.config.settings import (
 )
 from streameval.service.config.source_settings import HttpSettings
 from streameval.service.http.server import Server
-from streameval.service.lateness import LateShare
 from streameval.service.publish.builder import SnapshotBuilder
 from streameval.service.publish.snapshot import Checkpoint
 from streameval.service.store.valid_from import ValidFrom
 from tests.support import published_sample
 from tests.support.chromium import ARGUMENTS, MISSING, find_chromium
 from tests.support.published_sample import HOSTILE, SamplePublisher
+from tests.support.run import snapshot_of
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
@@ -1146,14 +1146,11 @@ class CountedRun:
         at = now.isoformat().replace("+00:00", "Z")
         self.builder.changed()
         self.publisher.publish(
-            self.builder.build(
+            snapshot_of(
+                self.builder,
                 sequence=sequence,
                 now=int(now.timestamp() * 1e6),
                 labelled_until=100 * MINUTE,
-                late={window: LateShare() for window in self.evaluators},
-                join=None,
-                partitions=[],
-                quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
                 checkpoint=Checkpoint(sequence, at, 900, 0.01),
                 force=True,
             )

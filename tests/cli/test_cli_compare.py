@@ -130,43 +130,6 @@ def test_anytime(run: Command, tmp_path: Path) -> None:
     assert "no anytime test" in found["roc_auc"]["differences"][0]["reason"]
 
 
-BAD = {
-    "one model": (["--score", "champion=s1"], "compare: expected two models or more, got champion"),
-    "not a pair": (["--score", "s1"], "--score: expected MODEL=FIELD, got 's1'; write --score"),
-    "twice": (
-        [*SCORES, "--score", "champion=s2"],
-        "--score: expected each model once, got champion twice",
-    ),
-    "not all": (
-        [*SCORES, "--y-pred", "champion=label"],
-        "--y-pred: expected a field of each of champion, challenger, got none of challenger",
-    ),
-    "level": ([*SCORES, "--level", "95"], "level: expected a number between 0 and 1, got 95"),
-    "window": (
-        [*SCORES, "--anytime", "--window", "last:100"],
-        "--anytime conflicts with --window",
-    ),
-    "one file": (
-        [*SCORES, "--on", "id"],
-        "--on: expected a file for each of champion, challenger, got 1 files",
-    ),
-    "scores needed": (
-        ["--y-pred", "a=label", "--y-pred", "b=label", "--positive", "1", "--metrics", "roc_auc"],
-        "roc_auc needs scores: name their field with --score",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_options(run: Command, tmp_path: Path, case: str) -> None:
-    path = written(tmp_path / "a.jsonl", events(10))
-    given, message = BAD[case]
-    result = run("compare", str(path), "--y-true", "label", *given)
-    assert result.code == 2
-    assert result.out == ""
-    assert result.err.startswith(f"streameval: {message}"), result.err
-
-
 def test_a_bad_score_names_its_field_and_place(run: Command, tmp_path: Path) -> None:
     rows = events(5)
     rows[2]["s2"] = None

@@ -265,23 +265,6 @@ def test_scores_of_classes_that_are_no_probabilities(
     assert "probability" in refused.err
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["--y-pred", "p"], "requires --proba; add --proba"),
-        (["--proba", "p"], "requires --labels; add --labels LABEL,LABEL"),
-        (["--score", "p"], "requires a multi-class task; binary scores may be any numbers"),
-    ],
-)
-def test_what_scores_of_classes_require(
-    run: Command, tmp_path: Path, given: list[str], message: str
-) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", [{"y_true": "cat", "p": "cat"}])
-    result = run("evaluate", path, *given, "--no-probabilities")
-    assert (result.code, result.out) == (2, "")
-    assert f"--no-probabilities {message}" in result.err
-
-
 def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
     run: Command, tmp_path: Path
 ) -> None:
@@ -405,6 +388,9 @@ def test_a_probability_of_the_positive_label(
     assert run("evaluate", path, "--score", "p", *binary) == result
 
 
+OBJECTS = ("--y-true", "t", "--proba", "p", "--positive", "yes", "--no-per-class")
+
+
 @pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
 def test_an_object_of_probabilities_in_a_binary_task(
     run: Command, tmp_path: Path, ending: str
@@ -416,9 +402,7 @@ def test_an_object_of_probabilities_in_a_binary_task(
     path = written(tmp_path / f"a{ending}", rows)
     ev = se.Evaluator("binary", positive="yes")
     ev.update_many([row["t"] for row in rows], proba=[row["p"] for row in rows])
-    result = run(
-        "evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", "--no-per-class"
-    )
+    result = run("evaluate", path, *OBJECTS)
     assert result == (0, f"{ev.report()}\n", "")
 
 
@@ -428,24 +412,11 @@ def test_numbers_and_objects_of_probabilities_in_one_file(run: Command, tmp_path
     ev = se.Evaluator("binary", positive="yes")
     ev.update_many([row["t"] for row in rows], proba=shares)
     path = write_jsonl(tmp_path / "a.jsonl", rows)
-    result = run(
-        "evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", "--no-per-class"
-    )
+    result = run("evaluate", path, *OBJECTS)
     assert result == (0, f"{ev.report()}\n", "")
     path = write_jsonl(tmp_path / "b.jsonl", [*rows, {"t": "no", "p": 1.5}, {"t": "no", "p": "x"}])
     skip = ("--on-bad", "skip", "--max-bad", "1")
-    again = run(
-        "evaluate",
-        path,
-        "--y-true",
-        "t",
-        "--proba",
-        "p",
-        "--positive",
-        "yes",
-        "--no-per-class",
-        *skip,
-    )
+    again = run("evaluate", path, *OBJECTS, *skip)
     assert again.out == result.out
     assert f"{path}:5: p: expected a probability" in again.err
     assert f"{path}:6: p: expected the positive label's probability, or an object" in again.err

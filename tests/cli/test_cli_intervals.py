@@ -107,28 +107,6 @@ def test_weights_that_are_not_whole(run: Command, tmp_path: Path) -> None:
     assert "it needs Evaluator(intervals=True)" in shown
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        (
-            ["--intervals", "95"],
-            "--intervals: expected a number between 0 and 1, got 95.0; pass 0.95",
-        ),
-        (["--intervals", "0"], "--intervals: expected a number between 0 and 1, got 0.0"),
-        (["--anytime"], "--anytime requires --intervals; add --intervals 0.95, or another level"),
-        (
-            ["--anytime", "--intervals", "0.9", "--window", "last:5"],
-            "--anytime conflicts with --window; such intervals cover all events since a start",
-        ),
-    ],
-)
-def test_bad_options_are_one_line(run: Command, log: Path, options: list[str], error: str) -> None:
-    result = run("evaluate", log, *FIELDS, *options)
-    assert (result.code, result.out) == (2, "")
-    assert result.err.startswith(f"streameval: {error}")
-    assert result.err.count("\n") == 1
-
-
 def test_anytime_is_refused_for_the_state_of_a_window(
     run: Command, log: Path, tmp_path: Path
 ) -> None:

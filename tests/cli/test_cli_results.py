@@ -123,33 +123,6 @@ def test_a_rule_chooses_the_threshold_of_everything(
     assert se.load(state) == once
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--threshold", "yuden"), "--threshold: expected a number, or a rule: youden"),
-        (("--threshold", "cost:1:2:3"), "--threshold: expected a number, or a rule"),
-        (("--threshold", "cost:-1"), "c_fp"),
-        (("--threshold", "f1", "--y-pred", "label"), "--threshold f1 conflicts with --y-pred"),
-        (("--metrics", "fbeta:gamma=2"), "fbeta takes no parameter 'gamma'"),
-        (("--metrics", "fbeta:2"), "--metrics: expected NAME or NAME:PARAMETER=VALUE"),
-        (("--metrics", "all,f1"), "--metrics: expected all alone"),
-        (("--top-k", "2"), "top_k_accuracy is for multi-class tasks"),
-        (("--plot", "rock.png"), "--plot: expected PICTURE=FILE"),
-        (("--plot", "roc.bmp"), "--plot: expected a file name in .png"),
-        (("--plot", "series.png"), "requires --series"),
-        (("--report", "page.pdf"), "--report: expected a file name in .html"),
-    ],
-)
-def test_what_is_refused_before_anything_is_read(
-    run: Command, path: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    result = run("evaluate", path, *SCORED, *arguments)
-    assert result.code == 2
-    assert result.out == ""
-    assert message in result.err
-    assert len(result.err.splitlines()) == 1
-
-
 def test_a_rule_needs_files_and_a_threshold(run: Command, path: Path, tmp_path: Path) -> None:
     result = run("evaluate", "-", *SCORED, "--threshold", "f1")
     assert result.code == 2

@@ -7,7 +7,6 @@ import os
 import pty
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -21,80 +20,33 @@ from typing import Any
 
 import pytest
 
-import streameval as se
 from streameval.errors import StoreError
 from streameval.service.store.store import read_store
-from streameval.state_files.codec import decompressed
-from tests.support.command_runs import COMMAND, Command, Result, in_process, own_process
-
-CONFIG = """
-[evaluator]
-slices = ["country"]
-
-[[window]]
-name = "all"
-
-[[window]]
-name = "recent"
-length = "1h"
-pane = "5m"
-
-[fields]
-score = "score"
-time = "time"
-
-[files]
-records = ["events.jsonl"]
-
-[checkpoint]
-every = "10ms"
-events = 200
-
-[serve]
-enabled = false
-"""
-
-
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
+from tests.support.command_runs import COMMAND, Command, Result, own_process
+from tests.support.run import (
+    JOINED,
+    POSTED,
+    RUN,
+    Row,
+    configure,
+    dump,
+    events,
+    expected,
+    exported,
+    labels_of,
+    predictions_of,
+    write,
+)
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "run.toml").write_text(CONFIG)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def run_toml(here: Path) -> None:
+    configure()
 
 
-def events(count: int) -> list[dict[str, Any]]:
-    rng = random.Random(3)
-    rows = []
-    for number in range(count):
-        truth = rng.random() < 0.4
-        rows.append(
-            {
-                "y_true": truth,
-                "score": round(min(1.0, max(0.0, rng.gauss(0.6 if truth else 0.4, 0.2))), 3),
-                "time": f"2026-01-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:00Z",
-                "country": rng.choice(["PT", "DE"]),
-            }
-        )
-    return rows
-
-
-def lines(rows: list[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-def expected(rows: list[dict[str, Any]]) -> se.Evaluator:
-    whole = se.Evaluator(slices=("country",), time_unit="us", max_scores=65_536, intervals=True)
-    whole.update_many(
-        [row["y_true"] for row in rows],
-        score=[row["score"] for row in rows],
-        slices={"country": [row["country"] for row in rows]},
-    )
-    return whole
+def stream(count: int) -> list[Row]:
+    """Events, one a second."""
+    return events(count, seconds=1)
 
 
 @contextmanager
@@ -130,16 +82,9 @@ def wait_until(condition: Any) -> None:
     raise AssertionError("it did not come to pass in time")
 
 
-def exported(command: Command, directory: Path) -> dict[str, bytes]:
-    directory.mkdir()
-    done = command("store", "export", "streameval.db", "--to", directory)
-    assert done.code == 0, done.err
-    return {path.name: decompressed(path.read_bytes()) for path in sorted(directory.iterdir())}
-
-
 def test_killed_runs_count_every_event_once(here: Path, command: Command) -> None:
-    rows = events(6000)
-    (here / "events.jsonl").write_text(lines(rows))
+    rows = stream(6000)
+    write("events.jsonl", rows)
     result = command("run", "run.toml", "--until-end", "--store", "whole.db")
     assert result.code == 0, result.err
     rng = random.Random(1)
@@ -165,8 +110,8 @@ def test_killed_runs_count_every_event_once(here: Path, command: Command) -> Non
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_makes_a_checkpoint_and_ends_with_0(here: Path, number: int) -> None:
-    rows = events(500)
-    (here / "events.jsonl").write_text(lines(rows))
+    rows = stream(500)
+    write("events.jsonl", rows)
     # Only the end makes a checkpoint.
     with start("--set", "checkpoint.every=1h", "--set", "checkpoint.events=1000000") as process:
         assert process.stderr is not None
@@ -182,13 +127,11 @@ def test_a_signal_makes_a_checkpoint_and_ends_with_0(here: Path, number: int) ->
 
 
 def test_a_file_is_followed_until_the_run_is_stopped(here: Path) -> None:
-    rows = events(300)
-    file = here / "events.jsonl"
-    file.write_text(lines(rows[:100]))
+    rows = stream(300)
+    write("events.jsonl", rows[:100])
     with start() as process:
         wait_until(lambda: counted() == 100)
-        with file.open("a") as more:
-            more.write(lines(rows[100:]))
+        write("events.jsonl", rows[100:], more=True)
         wait_until(lambda: counted() == 300)
         # The store is this process's; others may look into it.
         second = own_process("run", "run.toml", "--until-end")
@@ -234,19 +177,17 @@ def test_a_bad_configuration_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("serve", "message"),
+    ("token", "message"),
     [
-        ("token = 'env:STREAMEVAL_NONE'", "serve.token: expected the variable STREAMEVAL_NONE in"),
-        ("token = 'hunter2'", "serve.token: expected at least 16 characters, got 7; "),
+        ("env:STREAMEVAL_NONE", "serve.token: expected the variable STREAMEVAL_NONE in"),
+        ("hunter2", "serve.token: expected at least 16 characters, got 7; "),
     ],
 )
 @pytest.mark.parametrize("option", ["--check", "--until-end"])
 def test_an_invalid_secret_is_refused_before_anything_is_made(
-    here: Path, command: Command, serve: str, message: str, option: str
+    here: Path, command: Command, token: str, message: str, option: str
 ) -> None:
-    (here / "run.toml").write_text(
-        CONFIG.replace("enabled = false", f"listen = '127.0.0.1:0'\n{serve}")
-    )
+    configure(serve={"listen": "127.0.0.1:0", "token": token})
     result = command("run", "run.toml", option)
     assert (result.code, result.out) == (2, "")
     assert message in result.err
@@ -262,10 +203,10 @@ def test_a_check_looks_for_the_directory_of_the_store(here: Path, command: Comma
 
 
 def test_a_changed_threshold_holds_for_every_event(here: Path, command: Command) -> None:
-    rows = events(300)
-    (here / "events.jsonl").write_text(lines(rows[:200]))
+    rows = stream(300)
+    write("events.jsonl", rows[:200])
     assert command("run", "run.toml", "--until-end").code == 0
-    (here / "events.jsonl").write_text(lines(rows))
+    write("events.jsonl", rows)
     result = command("run", "run.toml", "--until-end", "--set", "evaluator.threshold=0.7")
     assert result.code == 0, result.err
     assert "evaluator.threshold: 0.7: the counts of labels are derived exactly" in result.err
@@ -278,19 +219,7 @@ def test_a_changed_threshold_holds_for_every_event(here: Path, command: Command)
     assert changed == exported(command, here / "begun")
 
 
-NEW_PARTS = """
-[[window]]
-name = "day"
-length = "24h"
-"""
-
-
-def dump(path: str = "streameval.db") -> list[str]:
-    connection = sqlite3.connect(path)
-    try:
-        return list(connection.iterdump())
-    finally:
-        connection.close()
+DAY = {"name": "day", "length": "24h"}
 
 
 def logged(result: Result) -> str:
@@ -299,18 +228,17 @@ def logged(result: Result) -> str:
 
 
 def test_new_parts_begin_in_an_old_store(here: Path, command: Command) -> None:
-    rows = [{**row, "device": "ab"[n % 2]} for n, row in enumerate(events(300))]
-    (here / "events.jsonl").write_text(lines(rows[:200]))
+    rows = stream(300)
+    write("events.jsonl", rows[:200])
     assert command("run", "run.toml", "--until-end").code == 0
     before = dump()
-    config = CONFIG.replace('["country"]', '["country", "device"]') + NEW_PARTS
-    (here / "run.toml").write_text(config)
+    configure(evaluator={"slices": ["country", "device"]}, window=[*RUN["window"], DAY])
     check = command("run", "run.toml", "--check")
     assert check.code == 0, check.err
     assert "# store streameval.db: window 'day' begins now: it holds what is read" in check.out
     assert "# store streameval.db: slice 'device' begins now: it holds what is read" in check.out
     assert dump() == before
-    (here / "events.jsonl").write_text(lines(rows))
+    write("events.jsonl", rows)
     result = command("run", "run.toml", "--until-end")
     assert result.code == 0, result.err
     assert "window 'day' begins now" in logged(result)
@@ -327,12 +255,10 @@ def test_new_parts_begin_in_an_old_store(here: Path, command: Command) -> None:
 
 
 def test_what_is_removed_is_dropped_only_when_confirmed(here: Path, command: Command) -> None:
-    (here / "events.jsonl").write_text(lines(events(50)))
+    write("events.jsonl", stream(50))
     assert command("run", "run.toml", "--until-end").code == 0
     before = dump()
-    start_of_recent = CONFIG.index('[[window]]\nname = "recent"')
-    config = CONFIG[:start_of_recent] + CONFIG[CONFIG.index("[fields]") :]
-    (here / "run.toml").write_text(config.replace('["country"]', "[]"))
+    configure(evaluator={"slices": []}, window=[{"name": "all"}])
     refused = command("run", "run.toml", "--until-end")
     assert refused.code == 2
     assert refused.err.rstrip("\n").endswith(
@@ -358,10 +284,10 @@ def test_what_is_removed_is_dropped_only_when_confirmed(here: Path, command: Com
 
 
 def test_a_removal_requires_a_confirmation_on_a_terminal(here: Path, command: Command) -> None:
-    (here / "events.jsonl").write_text(lines(events(50)))
+    write("events.jsonl", stream(50))
     assert command("run", "run.toml", "--until-end").code == 0
     before = dump()
-    (here / "run.toml").write_text(CONFIG.replace('["country"]', "[]"))
+    configure(evaluator={"slices": []})
     for answer, code in ((b"n\n", 2), (b"y\n", 0)):
         terminal, end = pty.openpty()
         with subprocess.Popen(
@@ -399,11 +325,11 @@ def test_a_removal_requires_a_confirmation_on_a_terminal(here: Path, command: Co
 def test_what_changes_the_meaning_of_events_is_refused(
     here: Path, command: Command, option: str, said: str
 ) -> None:
-    rows = events(50)
+    rows = stream(50)
     rows.append({**rows[0], "time": rows[0]["time"].replace("00:00Z", "00:30Z")})
     rows.insert(0, {**rows[0], "time": "2026-01-01T00:20:00Z"})
-    (here / "events.jsonl").write_text(lines(rows))
-    (here / "run.toml").write_text(CONFIG.replace("[fields]", '[fields]\nid = "id"'))
+    write("events.jsonl", rows)
+    configure(fields=JOINED["fields"])
     assert command("run", "run.toml", "--until-end").code == 0
     before = dump()
     for check in ("--check", "--until-end"):
@@ -417,7 +343,7 @@ def test_what_changes_the_meaning_of_events_is_refused(
 
 
 def test_a_change_that_is_killed_leaves_the_store_as_it_was(here: Path, command: Command) -> None:
-    (here / "events.jsonl").write_text(lines(events(200)))
+    write("events.jsonl", stream(200))
     assert command("run", "run.toml", "--until-end").code == 0
     whole = dump()
     changed = ["--set", "evaluator.slices=['country', 'id']", "--set", "evaluator.threshold=0.7"]
@@ -439,16 +365,10 @@ def test_a_change_that_is_killed_leaves_the_store_as_it_was(here: Path, command:
     assert dump() != whole
 
 
-def test_a_full_disk_ends_the_run_in_words(here: Path, command: Command) -> None:
-    (here / "events.jsonl").write_text(lines(events(10)))
-    result: Result = command("run", "run.toml", "--until-end", "--store", "none/run.db")
-    assert result.code == 1
-    assert "there is no directory" in result.err
-
-
 def test_the_log_is_one_line_a_record(here: Path) -> None:
-    (here / "run.toml").write_text(CONFIG.replace("events.jsonl", "ev\\nents\\u001b[31m.jsonl"))
-    (here / "ev\nents\x1b[31m.jsonl").write_text("")
+    odd = "ev\nents\x1b[31m.jsonl"
+    configure(files={"records": [odd]})
+    write(odd, [])
     result = own_process("run", "run.toml", "--until-end")
     assert result.code == 0, result.err
     for line in result.err.splitlines():
@@ -458,17 +378,13 @@ def test_the_log_is_one_line_a_record(here: Path) -> None:
 
 def test_posted_events_are_counted_through_a_kill(here: Path) -> None:
     """What was answered with success is counted, once, whatever comes between."""
-    config = CONFIG.replace('[files]\nrecords = ["events.jsonl"]', "[http]")
-    config = config.replace("enabled = false", 'listen = "127.0.0.1:0"')
-    config = config.replace("[fields]", '[fields]\nid = "id"')
-    (here / "run.toml").write_text(config + '[join]\nwait = "24h"\n')
-    rows = [{"id": f"e{n}", **row} for n, row in enumerate(events(40))]
+    configure(**POSTED, fields=JOINED["fields"], join={"wait": "24h"})
+    rows = stream(40)
     for number in range(4):
         with start() as process:
             address = listening(process)
-            for row in rows[number * 10 : number * 10 + 10]:
-                prediction = {key: value for key, value in row.items() if key != "y_true"}
-                label = {key: row[key] for key in ("id", "y_true", "time")}
+            some = rows[number * 10 : number * 10 + 10]
+            for prediction, label in zip(predictions_of(some), labels_of(some), strict=True):
                 post(address, "predictions", prediction)
                 post(address, "labels", label)
             if number == 3:
@@ -508,18 +424,14 @@ def post(address: str, kind: str, record: dict[str, Any]) -> None:
         assert answer.status in (200, 202)
 
 
-SERVED = CONFIG.replace("enabled = false", 'listen = "127.0.0.1:0"')
+LOW = {"name": "low", "metric": "accuracy", "below": 0.99}
+SILENCE = {"name": "silence", "metric": "volume", "below": 1}
 
 
 def test_sighup_reads_the_configuration_again(here: Path) -> None:
-    config = SERVED.replace('[files]\nrecords = ["events.jsonl"]', "[http]")
-    file = here / "run.toml"
-    file.write_text(config)
-    rows = events(1)
-
-    def reread(process: subprocess.Popen[bytes], text: str) -> list[str]:
+    def reread(process: subprocess.Popen[bytes], **changes: Any) -> list[str]:
         """Send the signal; the lines of the log up to the one that tells of it."""
-        file.write_text(text)
+        configure(**{**POSTED, **changes})
         process.send_signal(signal.SIGHUP)
         assert process.stderr is not None
         found = []
@@ -531,33 +443,31 @@ def test_sighup_reads_the_configuration_again(here: Path) -> None:
         with urllib.request.urlopen(f"{address}api/alerts") as answer:
             return json.load(answer)["alerts"]
 
+    configure(**POSTED)
     with start() as process:
         address = listening(process)
         assert alerts() == []
-        low = '[[alert]]\nname = "low"\nmetric = "accuracy"\nbelow = 0.99\n'
-        (line,) = reread(process, config + low)
-        assert line.endswith("configuration read: alert\n")
-        wait_until(lambda: [alert["name"] for alert in alerts()] == ["low"])
-        silence = '[[alert]]\nname = "silence"\nmetric = "volume"\nbelow = 1\n'
-        (line,) = reread(process, config + low + silence)
-        assert line.endswith("configuration read: alert\n")
-        wait_until(lambda: [alert["name"] for alert in alerts()] == ["low", "silence"])
-        (line,) = reread(process, "intervals = 0.9\n" + config + low)
-        assert line.endswith("configuration read: intervals, alert\n")
-        wait_until(lambda: [alert["name"] for alert in alerts()] == ["low"])
-        (line,) = reread(process, config + low)
-        (line,) = reread(process, config + low.replace("below", "bellow"))
+        for names, told, changes in (
+            (["low"], "alert", {"alert": [LOW]}),
+            (["low", "silence"], "alert", {"alert": [LOW, SILENCE]}),
+            (["low"], "intervals, alert", {"intervals": 0.9, "alert": [LOW]}),
+        ):
+            (line,) = reread(process, **changes)
+            assert line.endswith(f"configuration read: {told}\n")
+            wait_until(lambda: [alert["name"] for alert in alerts()] == names)  # noqa: B023
+        (line,) = reread(process, alert=[LOW])
+        (line,) = reread(process, alert=[{**LOW, "bellow": 1}])
         assert "the configuration was not taken over, nothing has changed: " in line
         assert "alert[0].bellow: expected a key" in line
         assert [alert["name"] for alert in alerts()] == ["low"]
-        short = config.replace("[http]", "[http]\nmax_line_bytes = 20")
-        (line,) = reread(process, short + low + NEW_PARTS)
+        window = [*RUN["window"], DAY]
+        (line,) = reread(process, alert=[LOW], window=window, http={"max_line_bytes": 20})
         assert line.endswith("configuration read: http.max_line_bytes\n")
         assert process.stderr is not None
         later = process.stderr.readline().decode()
         assert later.endswith("window: takes effect at the next start\n")
         with pytest.raises(urllib.error.HTTPError) as refused:
-            post(address, "predictions", rows[0])
+            post(address, "predictions", stream(1)[0])
         assert b"at most 20 bytes" in refused.value.read()
         refused.value.close()
         process.terminate()

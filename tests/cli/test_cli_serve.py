@@ -22,7 +22,7 @@ from streameval.service.run.store_reader import StoreReader, serve_store
 from streameval.service.store.kept_settings import SETTINGS, kept_settings
 from streameval.service.store.store import read_store
 from streameval.service.upkeep.backup import back_up, restore
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
 
 CONFIG = """
 store = "run.db"
@@ -38,21 +38,14 @@ url = "http://hooks.example/secret"
 """
 
 
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "run.toml").write_text(CONFIG)
-    (tmp_path / "events.jsonl").write_text('{"y_true": true, "score": 0.7}\n' * 10)
+@pytest.fixture(autouse=True)
+def _counted(here: Path) -> None:
+    Path("run.toml").write_text(CONFIG)
+    Path("events.jsonl").write_text('{"y_true": true, "score": 0.7}\n' * 10)
     run_service(load_settings("run.toml"), until_end=True)
-    return tmp_path
 
 
-def test_a_store_is_served_without_its_configuration_and_without_its_secrets(here: Path) -> None:
+def test_a_store_is_served_without_its_configuration_and_without_its_secrets() -> None:
     with closing(read_store("run.db")) as store:
         meta = store.meta()
     assert "secret" not in meta[SETTINGS]
@@ -107,7 +100,7 @@ def _wait(reached: object) -> None:
         time.sleep(0.01)
 
 
-def test_what_cannot_be_served_is_refused_in_one_sentence(here: Path, command: Command) -> None:
+def test_what_cannot_be_served_is_refused_in_one_sentence(command: Command) -> None:
     assert command("serve").err == "streameval: serve requires --store or --config\n"
     found = command("serve", "--store", "none.db")
     assert (found.code, found.err.rpartition(" ")[2]) == (1, "store\n")
@@ -136,7 +129,7 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(here: Path, command: C
     assert "serve.token: expected a token, because 0.0.0.0 can be reached" in found.err
 
 
-def test_a_store_that_is_counted_otherwise_from_now_on(here: Path) -> None:
+def test_a_store_that_is_counted_otherwise_from_now_on() -> None:
     publisher = Publisher()
     following = StoreReader("run.db", lambda meta: kept_settings("run.db", meta), publisher)
     with closing(following):

@@ -72,7 +72,6 @@ def test_evaluate_loads_nothing_of_other_commands(tmp_path: Path) -> None:
         ("evaluate", {"evaluate"}),
         ("compare", {"compare"}),
         ("merge", {"states"}),
-        ("report", {"states"}),
         ("metrics", {"catalogue"}),
         ("init", {"init"}),
         ("demo", {"demo"}),

@@ -11,7 +11,7 @@ import pytest
 import streameval as se
 from streameval.evaluator.evaluator import load
 from streameval.service.store.store import open_store
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
 
 CONFIG = """
 [fields]
@@ -28,14 +28,8 @@ half_life = "1h"
 """
 
 
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str]) -> Command:
-    return in_process(capfd)
-
-
 @pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> str:
-    monkeypatch.chdir(tmp_path)
+def store(here: Path, command: Command) -> str:
     Path("run.toml").write_text(CONFIG)
     Path("a.jsonl").write_text('{"y_true": 1, "score": 0.9}\n{"y_true": 0, "score": 0.7}\n')
     Path("b.jsonl").write_text(

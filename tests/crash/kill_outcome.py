@@ -35,10 +35,8 @@ _RETRIED = "posts that were sent again"
 def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
     """Everything in ``run.db`` of a directory that does not depend on kills.
 
-    Args:
-        retried: Posts may have been taken twice: counts of records, of
-            duplicates and of refused records then say nothing, nor do those of label
-            records that no prediction was there for, and places in the inbox differ.
+    With ``retried``, posts may have been taken twice: counts of records, duplicates, refused
+    records and unmatched labels say nothing, and places in the inbox differ.
     """
     store = directory / "run.db"
     exported = directory / "states"

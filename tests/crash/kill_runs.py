@@ -308,21 +308,7 @@ def kill_runs(
     server: Postgres | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
-    """The whole comparison; a line for every difference.
-
-    Args:
-        source: One of ``SOURCES``.
-        directory: Empty; for both runs.
-        kills: How many lives.
-        predictions: How long the stream is.
-        seed: Decides the stream and the kills, but for what time decides.
-        pieces: How many parts of the stream come in one life, on average.
-        broker: For ``kafka``.
-        topic: How the names of its topics begin.
-        max_scores: The limit of distinct scores; None: the default.
-        server: That holds the store of the run that is killed; killed itself in the last life.
-        tell: Gets lines about the progress.
-    """
+    """Run twice in an empty directory, once with kills; a line for every difference."""
     lines = stream(seed, predictions)
     count = kills * pieces
     rng = random.Random(seed)
@@ -369,14 +355,7 @@ def _of(directory: Path, store: str) -> str:
 def compare(
     whole: Path, broken: Path, lines: list[Line], *, retried: bool
 ) -> tuple[list[str], str]:
-    """A line for each difference between two runs, and with the stream itself; and what it was.
-
-    Args:
-        whole: The directory of the run that nothing happened to.
-        broken: Of the other.
-        lines: What both have been fed.
-        retried: As :func:`outcome` takes it.
-    """
+    """A line for each difference of two runs, and of the stream itself; and what was compared."""
     expected = outcome(whole, retried=retried)
     found = differences(expected, outcome(broken, retried=retried))
     for name, state in true_states(whole / "run.toml", lines).items():

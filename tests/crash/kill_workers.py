@@ -201,19 +201,7 @@ def kill_workers(
     kafka: Restarts | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
-    """The whole comparison; a line for every difference.
-
-    Args:
-        broker: With or without data that outlive it.
-        postgres: For the store.
-        directory: Empty.
-        actions: Of ``ACTIONS``, in their order.
-        predictions: How long the stream is.
-        seed: Of the stream, and of what is done to which worker.
-        workers: How many there usually are.
-        kafka: To restart the broker with.
-        tell: Gets lines about the progress.
-    """
+    """Disturb workers in an empty directory by these actions; a line for every difference."""
     rng = random.Random(seed)
     lines = stream(seed, predictions)
     topic = f"workers-{time.time_ns()}"

@@ -136,7 +136,7 @@ def test_posts_and_no_room_for_them(tmp_path: Path, no_room: Callable[[Path], ob
 
 # The store of a run waits for ten seconds; here for one.
 _IMPATIENT = (
-    "import sys; from functools import partial; import streameval.service.run.service as s; "
+    "import sys; from functools import partial; import streameval.service.run.opening as s; "
     "s.open_store = partial(s.open_store, busy_seconds=1.0); "
     "from streameval.cli import main; sys.exit(main(sys.argv[1:]))"
 )

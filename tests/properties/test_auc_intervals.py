@@ -252,18 +252,6 @@ def test_a_class_is_missing() -> None:
     assert one.reason == "DeLong's error needs two events of each class"
 
 
-def test_a_window_has_the_interval_of_its_events() -> None:
-    rng = np.random.default_rng(3)
-    ev = se.Evaluator(window=se.Last(200))
-    truth, scores = rng.random(1_000) < 0.4, rng.random(1_000)
-    for n, (y, s) in enumerate(zip(truth.tolist(), scores.tolist(), strict=True), 1):
-        ev.update(y, score=s)
-        if n % 150 == 0:
-            again = se.Evaluator()
-            again.update_many(truth[max(0, n - 200) : n], score=scores[max(0, n - 200) : n])
-            assert ev.interval("roc_auc") == again.interval("roc_auc")
-
-
 def coverage(positives: int, negatives: int, auc: float, runs: int) -> float:
     shift = NormalDist().inv_cdf(auc) * math.sqrt(2)
     rng = np.random.default_rng(positives + negatives)

@@ -198,29 +198,6 @@ def test_reports_have_bounds_where_scores_are_coarsened(pair: tuple[se.Evaluator
     assert all(row.bounds is None for row in exact.report())
 
 
-def test_the_bytes_do_not_depend_on_shards_batches_or_order(
-    events: tuple[np.ndarray, np.ndarray], pair: tuple[se.Evaluator, se.Evaluator]
-):
-    positive, scores = events
-    order = np.random.default_rng(6).permutation(len(scores))
-    shards = [se.Evaluator(max_scores=2048) for _ in range(7)]
-    for n, shard in enumerate(shards):
-        mine = order[n::7]
-        if n == 0:
-            for at in mine.tolist():
-                shard.update(bool(positive[at]), score=float(scores[at]))
-        else:
-            shard.update_many(positive[mine], score=scores[mine])
-    for several in (shards, shards[::-1], shards[3:] + shards[:3]):
-        merged = se.merge(several)
-        merged._check()
-        assert merged.to_bytes() == pair[0].to_bytes()
-    again = se.from_bytes(pair[0].to_bytes())
-    again._check()
-    assert again == pair[0]
-    assert again.bounds("ks") == pair[0].bounds("ks")
-
-
 def test_evaluators_of_different_limits_are_not_merged(pair: tuple[se.Evaluator, se.Evaluator]):
     bounded, exact = pair
     with pytest.raises(StateError, match="max_scores is None here and 2048 there"):

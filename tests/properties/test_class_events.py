@@ -219,31 +219,3 @@ def test_losses_are_those_of_the_portable_logarithm(given_share: float) -> None:
     assert loss == loss_units(given_share)
     assert ranks == [(0, 1)]
     assert terms.take() is None
-
-
-@settings(max_examples=25)
-@given(st.integers(0, 2**32), st.sampled_from([3, 5]))
-def test_an_evaluator_has_the_same_bytes_without_compiled_events(seed: int, classes: int) -> None:
-    rng = np.random.default_rng(seed)
-    labels = [f"class {n}" for n in range(classes)]
-
-    def filled(name: str) -> tuple[bytes, list[float]]:
-        random = np.random.default_rng(seed)
-        ev, reads = Evaluator("multiclass"), []
-        for _ in range(40):
-            row = random.choice([0.0, 1.0, 1.0, random.random()], classes)
-            row[random.integers(classes)] += 1.0
-            proba = dict(zip(labels, (row / row.sum()).tolist(), strict=True))
-            ev.update(labels[random.integers(classes)], proba=proba)
-            if random.random() < 0.5:
-                reads.append(ev[name])
-        return ev.to_bytes(), [read for read in reads if read == read]
-
-    name = ["roc_auc_ovr", "roc_auc_ovo", "log_loss"][int(rng.integers(3))]
-    compiled = filled(name)
-    with (
-        mock.patch.object(class_probability, "COMPILED", None),
-        mock.patch.object(class_scores, "COMPILED", None),
-        mock.patch("streameval.evaluator.evaluator.plain_event", None),
-    ):
-        assert filled(name) == compiled

@@ -51,58 +51,20 @@ def assert_columns_equal(ours: Any, theirs: Any) -> None:
         np.testing.assert_allclose(column, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("curve", [roc_curve, precision_recall_curve, det_curve])
 @settings(max_examples=80)
-@given(BOTH_CLASSES, st.booleans())
-def test_roc_curve_equals_scikit_learn(events: list[Event], drop: bool) -> None:
+@given(BOTH_CLASSES, st.booleans(), st.booleans())
+def test_curves_equal_scikit_learns(
+    curve: Any, events: list[Event], drop: bool, whole: bool
+) -> None:
+    if not whole:
+        events = [(positive, score, weight / 2 + 0.25) for positive, score, weight in events]  # type: ignore[misc]
     y_true, score, weight = columns(events)
-    expected = sk.roc_curve(y_true, score, sample_weight=weight, drop_intermediate=drop)
-    curve = roc_curve(index_of(events), drop_intermediate=drop)
-    assert_columns_equal(curve, expected)
-    assert curve.reason == ""
-
-
-@settings(max_examples=80)
-@given(BOTH_CLASSES, st.booleans())
-def test_precision_recall_curve_equals_scikit_learn(events: list[Event], drop: bool) -> None:
-    y_true, score, weight = columns(events)
-    expected = sk.precision_recall_curve(
-        y_true, score, sample_weight=weight, drop_intermediate=drop
-    )
-    assert_columns_equal(precision_recall_curve(index_of(events), drop_intermediate=drop), expected)
-
-
-@settings(max_examples=80)
-@given(BOTH_CLASSES, st.booleans())
-def test_det_curve_equals_scikit_learn(events: list[Event], drop: bool) -> None:
-    y_true, score, weight = columns(events)
-    expected = sk.det_curve(y_true, score, sample_weight=weight, drop_intermediate=drop)
-    assert_columns_equal(det_curve(index_of(events), drop_intermediate=drop), expected)
-
-
-@settings(max_examples=25)
-@given(BOTH_CLASSES)
-def test_curves_with_fractional_weights(events: list[Event]) -> None:
-    halves = [(positive, score, weight / 2 + 0.25) for positive, score, weight in events]
-    y_true, score, weight = columns(halves)
-    index = index_of(halves)
-    options = {"sample_weight": weight, "drop_intermediate": False}
-    assert_columns_equal(
-        roc_curve(index, drop_intermediate=False), sk.roc_curve(y_true, score, **options)
-    )
-    assert_columns_equal(
-        precision_recall_curve(index), sk.precision_recall_curve(y_true, score, **options)
-    )
-
-
-def test_dropped_points_lie_on_the_line() -> None:
-    events = [(n % 2 == 0, n / 10, 1) for n in range(4, 10)]
-    events += [(False, n / 100, 1) for n in range(9)]
-    index = index_of(events)
-    whole, short = roc_curve(index, drop_intermediate=False), roc_curve(index)
-    assert len(short.fpr) < len(whole.fpr)
-    assert short.fpr[0] == short.tpr[0] == 0
-    assert short.threshold[0] == math.inf
-    assert sk.auc(short.fpr, short.tpr) == pytest.approx(sk.auc(whole.fpr, whole.tpr))
+    peer = getattr(sk, curve.__name__)
+    expected = peer(y_true, score, sample_weight=weight, drop_intermediate=drop and whole)
+    found = curve(index_of(events), drop_intermediate=drop and whole)
+    assert_columns_equal(found, expected)
+    assert found.reason == ""
 
 
 @pytest.mark.parametrize(

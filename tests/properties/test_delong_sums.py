@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import streameval as se
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
-from tests.support.examples import number_of_examples
 
 Event = tuple[bool, float, int]
-SCORES = st.one_of(st.integers(0, 9).map(lambda n: n / 8), st.floats(0, 1))
-WEIGHTS = st.sampled_from([1, 1, 1, 2, 3, 70_000, 2**33, 2**53])
-EVENTS = st.lists(st.tuples(st.booleans(), SCORES, WEIGHTS), max_size=30)
 KINDS = list(dict.fromkeys((ReferenceScoreIndex, se.ScoreIndex)))
 
 
@@ -42,14 +34,6 @@ def fed(kind: type, events: Iterable[Event]) -> Any:
     for event in events:
         index.update(*event)
     return index
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@given(events=EVENTS)
-def test_they_are_the_sums_over_all_pairs(kind: type, events: list[Event]) -> None:
-    sums = fed(kind, events).delong_sums()
-    assert sums == by_pairs(events)
-    assert [type(each) for each in sums] == [int, int]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,61 +93,3 @@ def test_the_window_of_the_last_events_keeps_them() -> None:
             index = ev._windows.total.state_set.index
             assert index.delong_sums() == by_pairs(events[-300:])
             index._check()
-
-
-class Model(RuleBasedStateMachine):
-    """An index whose sums were read, beside a list of its events."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.indices = [kind() for kind in KINDS]
-        self.events: list[Event] = []
-        for index in self.indices:
-            index.delong_sums()
-
-    @rule(event=st.tuples(st.booleans(), SCORES, WEIGHTS))
-    def update(self, event: Event) -> None:
-        self.events.append(event)
-        for index in self.indices:
-            index.update(*event)
-
-    @rule(data=st.data())
-    def revert(self, data: st.DataObject) -> None:
-        if self.events:
-            event = self.events.pop(data.draw(st.integers(0, len(self.events) - 1)))
-            for index in self.indices:
-                index.revert(*event)
-
-    @rule(events=EVENTS)
-    def update_many(self, events: list[Event]) -> None:
-        if events:
-            self.events += events
-            for index in self.indices:
-                index.update_many(*zip(*events, strict=True))
-
-    @rule(events=EVENTS)
-    def merge(self, events: list[Event]) -> None:
-        self.events += events
-        for index in self.indices:
-            index.merge(fed(type(index), events))
-
-    @rule()
-    def pickle(self) -> None:
-        self.indices = [pickle.loads(pickle.dumps(index)) for index in self.indices]
-
-    @rule()
-    def copy(self) -> None:
-        self.indices = [index.copy() for index in self.indices]
-
-    @invariant()
-    def agree(self) -> None:
-        expected = by_pairs(self.events)
-        for index in self.indices:
-            assert index.delong_sums() == expected
-            index._check()
-
-
-TestModel = Model.TestCase
-TestModel.settings = settings(
-    max_examples=number_of_examples(30), stateful_step_count=25, deadline=None
-)

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streameval.errors import InputError
 from streameval.events.values import MAX_WEIGHT
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from tests.support.laws import assert_near, assert_same
@@ -150,21 +149,6 @@ def test_it_agrees_with_the_portable_index_whatever_the_weights(given_stages):
             assert math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-300)
 
 
-@given(st.lists(st.tuples(st.booleans(), SCORES, FITTING)), st.data())
-def test_batches_of_any_size_give_the_bytes_of_single_events(events, data):
-    single, batches = NativeScoreIndex(), NativeScoreIndex()
-    for event in [(False, 0.1, 0.3), *events]:
-        single.update(*event)
-    batches.update(False, 0.1, 0.3)
-    at = 0
-    while at < len(events):
-        size = data.draw(st.integers(1, len(events) - at))
-        feed(batches, Exact(), "batch", events[at : at + size])
-        at += size
-    assert_same(single.to_state(), batches.to_state())
-    assert_same(read(single), read(batches))
-
-
 @given(st.lists(st.tuples(st.booleans(), SCORES, FITTING)))
 def test_the_written_form_restores_every_number(events):
     index = NativeScoreIndex([(True, 0.5), (False, 0.5)])
@@ -232,23 +216,3 @@ def test_no_value_of_a_perfect_ranking_passes_its_range():
         if index.positives and index.negatives:
             assert index.roc_auc() == 1.0
             assert index.twice_u <= 2 * (index.positives * index.negatives)
-
-
-def test_refusals_change_nothing():
-    index = NativeScoreIndex([(True, 0.5), (False, 0.2)])
-    index.update(True, 0.7, 2.5)
-    before = index.to_state()
-    for call in (
-        lambda: index.update(True, math.nan, 2.5),
-        lambda: index.update(2, 0.5, 2.5),
-        lambda: index.update(True, 0.5, 0.0),
-        lambda: index.update(True, 0.5, math.inf),
-        lambda: index.update(True, 0.5, 2.0**54),
-        lambda: index.update_many([True, False], [0.5, math.inf], [0.5, 0.5]),
-        lambda: index.update_many([True, False], [0.5, 1.0], [0.5, -0.5]),
-        lambda: index.revert(True, 0.7, 2.5),
-        lambda: index.revert(True, 0.5),
-    ):
-        with pytest.raises(InputError):
-            call()
-    assert_same(index.to_state(), before)

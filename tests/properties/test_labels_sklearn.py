@@ -54,69 +54,6 @@ def _quiet_peer():
         yield
 
 
-@pytest.mark.parametrize("zero_division", [0.0, 1.0, math.nan])
-@pytest.mark.parametrize("average", [None, "macro", "micro", "weighted"])
-@settings(max_examples=30)
-@given(events=events_of(LABELS), beta=st.sampled_from([0.5, 1.0, 2.0]))
-def test_precision_recall_fbeta_support(average, zero_division, events, beta):
-    y_true, y_pred, weight = columns(events)
-    theirs = sk.precision_recall_fscore_support(
-        y_true, y_pred, beta=beta, average=average, sample_weight=weight,
-        zero_division=zero_division,
-    )  # fmt: skip
-    counts = counted(events)
-    options = {"average": average, "undefined": zero_division}
-    ours = (
-        metrics.precision(counts, **options),
-        metrics.recall(counts, **options),
-        metrics.fbeta(counts, beta=beta, **options),
-    )
-    if average is None:
-        for mine, peer in zip(ours, theirs[:3], strict=True):
-            assert list(mine) == counts.labels
-            for a, b in zip(mine.values(), peer, strict=True):
-                assert_near(a, b)
-        assert list(metrics.support(counts, average=None).values()) == pytest.approx(theirs[3])
-    else:
-        for mine, peer in zip(ours, theirs[:3], strict=True):
-            assert_near(mine, peer)
-
-
-@pytest.mark.parametrize("zero_division", [0.0, 1.0, math.nan])
-@settings(max_examples=30)
-@given(events=events_of(BITS))
-def test_the_positive_class(zero_division, events):
-    y_true, y_pred, weight = columns(events)
-    theirs = sk.precision_recall_fscore_support(
-        y_true, y_pred, average=None, labels=[1], sample_weight=weight,
-        zero_division=zero_division,
-    )  # fmt: skip
-    counts = counted(events)
-    for metric, peer in zip((metrics.precision, metrics.recall, metrics.f1), theirs, strict=False):
-        assert_near(metric(counts, positive=1, undefined=zero_division), peer[0])
-        assert_near(metric(counts, positive=True, undefined=zero_division), peer[0])
-    assert metrics.support(counts, positive=1) == pytest.approx(theirs[3][0])
-    for metric, swap in ((metrics.specificity, sk.recall_score), (metrics.npv, sk.precision_score)):
-        peer = swap(
-            y_true, y_pred, average=None, labels=[0], sample_weight=weight,
-            zero_division=zero_division,
-        )  # fmt: skip
-        assert_near(metric(counts, positive=1, undefined=zero_division), peer[0])
-
-
-@pytest.mark.parametrize("average", [None, "macro", "micro", "weighted"])
-@settings(max_examples=40)
-@given(events=events_of(LABELS))
-def test_jaccard(average, events):
-    y_true, y_pred, weight = columns(events)
-    theirs = sk.jaccard_score(y_true, y_pred, average=average, sample_weight=weight)
-    ours = metrics.jaccard(counted(events), average=average)
-    if average is None:
-        assert list(ours.values()) == pytest.approx(list(theirs), rel=1e-12)
-    else:
-        assert_near(ours, theirs)
-
-
 @settings(max_examples=80)
 @given(events=events_of(LABELS))
 def test_agreement(events):
@@ -149,14 +86,6 @@ def test_likelihood_ratios(events):
     counts = counted(events)
     assert_near(metrics.positive_likelihood_ratio(counts, positive=1), positive)
     assert_near(metrics.negative_likelihood_ratio(counts, positive=1), negative)
-
-
-@settings(max_examples=40)
-@given(events=events_of(st.sampled_from([1, 2, 10, 11])))
-def test_weighted_kappa_orders_numbers_as_numbers(events):
-    y_true, y_pred, weight = columns(events)
-    theirs = sk.cohen_kappa_score(y_true, y_pred, weights="linear", sample_weight=weight)
-    assert_near(metrics.compute("cohen_kappa_linear", counted(events)), theirs)
 
 
 # Declared labels

@@ -55,6 +55,7 @@ def joint_spec(
         update_many=count_many,
         revert=lambda state, event: state.revert(*event),
         read=lambda state: state.to_state(),
+        pickled=False,
         **more,
     )
 
@@ -109,6 +110,7 @@ def losses_spec(name: str, weights: st.SearchStrategy[Any], **more: Any) -> Stat
         update_many=count,
         revert=lambda state, event: state.revert(0, *event, (0, 0)),
         read=lambda state: state.to_state(),
+        pickled=False,
         **more,
     )
 

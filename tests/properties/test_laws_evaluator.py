@@ -6,16 +6,14 @@ import math
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
-import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
 from streameval.evaluator.evaluator import Evaluator
 from streameval.states.state_set import StatePlan, StateSet
-from tests.support.laws import LAWS, StateSpec, assert_near, assert_same, check_law, columns
+from tests.support.laws import LAWS, StateSpec, assert_near, check_law, columns
 
 LABELS = ["ham", "spam"]
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.5000001, 0.75, 1.0, -3.5, 2.0])
@@ -88,6 +86,7 @@ SPECS = [
         revert=lambda state_set, event: state_set.revert(*event),
         read=lambda state_set: (state_set.index.twice_u, state_set.probability.log_loss_units),
         from_state=partial(StateSet.from_state, plan=StatePlan.everything("binary")),
+        pickled=False,
     ),
     spec("binary", {}, BINARY, READ["binary"]),
     spec(
@@ -156,14 +155,6 @@ def test_float_weights_keep_the_laws_nearly() -> None:
     for law in LAWS:
         if law not in ("revert", "hostile"):
             check_law(fractional, law, max_examples=12)
-
-
-def test_bytes_are_the_content() -> None:
-    left, right = se.Evaluator(), se.Evaluator()
-    left.update_many([True, False, True], score=[0.1, 0.2, 0.3])
-    right.update_many([True, True, False], score=[0.3, 0.1, 0.2])
-    assert left.to_bytes() == right.to_bytes()
-    assert_same(left.to_state(), right.to_state())
 
 
 WINDOWS: dict[str, Any] = {
@@ -258,20 +249,3 @@ def as_columns(events: list[dict[str, Any]]) -> dict[str, Any]:
         if isinstance(column[0], dict) and (name == "slices" or "champion" in column[0]):
             found[name] = {key: [value[key] for value in column] for key in column[0]}
     return found
-
-
-def test_sample_weight_with_zeros_gives_the_numbers_of_scikit_learn() -> None:
-    chance = np.random.default_rng(4)
-    true, score = chance.integers(0, 2, 200), chance.random(200)
-    weight = chance.integers(0, 3, 200) * 0.5
-    evaluator = Evaluator()
-    evaluator.update_many(true, score=score, weight=weight)
-    for name, function, given_ in (
-        ("roc_auc", sklearn.metrics.roc_auc_score, score),
-        ("average_precision", sklearn.metrics.average_precision_score, score),
-        ("log_loss", sklearn.metrics.log_loss, score),
-        ("f1", sklearn.metrics.f1_score, score >= 0.5),
-        ("cohen_kappa", sklearn.metrics.cohen_kappa_score, score >= 0.5),
-    ):
-        expected = function(true, given_, sample_weight=weight)
-        assert evaluator[name] == pytest.approx(expected, abs=1e-9), name

@@ -120,40 +120,10 @@ def test_fbeta_takes_the_square_of_beta(events, beta, label):
     assert_is(metrics.fbeta(counted(events), beta=beta, positive=label), expected)
 
 
-@settings(max_examples=30)
-@given(events=SOME_EVENTS, label=LABELS)
-def test_fbeta_of_one_is_f1(events, label):
-    counts = counted(events)
-    for how in ("macro", "micro", "weighted"):
-        assert metrics.fbeta(counts, average=how) == metrics.f1(counts, average=how)
-
-
 @pytest.mark.parametrize("beta", [-1, math.nan, -math.inf, True, "2", None])
 def test_fbeta_refuses_other_betas(beta):
     with pytest.raises(MetricError, match="beta: expected a number of at least 0, got"):
         metrics.fbeta(ConfusionCounts(), beta=beta, positive=1)
-
-
-@settings(max_examples=50)
-@given(events=SOME_EVENTS)
-def test_laws_of_averages(events):
-    counts = counted(events)
-    accuracy = metrics.accuracy(counts)
-    for metric in (metrics.precision, metrics.recall, metrics.f1):
-        assert metric(counts, average="micro") == accuracy
-    assert metrics.recall(counts, average="weighted") == accuracy
-
-
-@settings(max_examples=50)
-@given(events=SOME_EVENTS, label=LABELS)
-def test_harmonic_below_geometric_below_arithmetic(events, label):
-    counts = counted(events)
-    precision = metrics.precision(counts, positive=label)
-    recall = metrics.recall(counts, positive=label)
-    if not (math.isnan(precision) or math.isnan(recall)):
-        middle = metrics.fowlkes_mallows(counts, positive=label)
-        assert metrics.f1(counts, positive=label) <= middle + 1e-15
-        assert middle <= (precision + recall) / 2 + 1e-15
 
 
 @pytest.mark.parametrize("doublings", [0, 30, 400], ids=["s²", "s", "its powers beyond any float"])

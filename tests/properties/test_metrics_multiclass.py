@@ -61,24 +61,6 @@ def auc_of_pair(events: Events, c: str, j: str) -> Fraction:
     return wins / pairs
 
 
-@settings(max_examples=30)
-@given(class_events())
-def test_one_vs_rest_equals_scikit_learn(events: Events) -> None:
-    y_true, matrix, weight = events
-    scores = scores_of(*events)
-    options = {"multi_class": "ovr", "labels": LABELS, "sample_weight": weight}
-    for ours, average in (
-        (roc_auc_ovr(scores), "macro"),
-        (roc_auc_ovr(scores, average="weighted"), "weighted"),
-        (roc_auc_micro(scores), "micro"),
-    ):
-        expected = sk.roc_auc_score(y_true, matrix, average=average, **options)
-        assert ours == pytest.approx(expected, abs=1e-12)
-    each = sk.roc_auc_score(y_true, matrix, average=None, **options)
-    assert list(roc_auc_ovr(scores, average=None)) == LABELS
-    assert list(roc_auc_ovr(scores, average=None).values()) == pytest.approx(each, abs=1e-12)
-
-
 @settings(max_examples=25)
 @given(class_events())
 def test_one_vs_one_equals_scikit_learn(events: Events) -> None:

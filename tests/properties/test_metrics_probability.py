@@ -90,8 +90,11 @@ def test_baselines_of_very_rare_classes_are_exact(one: float, other: float, kind
 
 
 @settings(max_examples=80)
-@given(EVENTS)
-def test_binary_losses_equal_scikit_learn(events: list[tuple[bool, float, int]]) -> None:
+@given(EVENTS, st.sampled_from([1, 0.5]))
+def test_binary_losses_equal_scikit_learn(
+    events: list[tuple[bool, float, int]], unit: float
+) -> None:
+    events = [(positive, p, w * unit) for positive, p, w in events]  # type: ignore[misc]
     y_true, probability, weight = zip(*events, strict=True)
     expected = sk.log_loss(y_true, probability, sample_weight=weight, labels=[False, True])
     sums = sums_of(events)
@@ -146,10 +149,13 @@ def test_calibration_errors_by_their_definition(
 
 
 @settings(max_examples=60)
-@given(class_events())
-def test_class_losses_equal_scikit_learn(events: tuple[list[str], Any, list[int]]) -> None:
+@given(class_events(), st.sampled_from([1, 0.5]))
+def test_class_losses_equal_scikit_learn(
+    events: tuple[list[str], Any, list[int]], unit: float
+) -> None:
     y_true, matrix, weight = events
-    sums = class_sums_of(*events)
+    weight = [w * unit for w in weight]  # type: ignore[misc]
+    sums = class_sums_of(y_true, matrix, weight)
     expected = sk.log_loss(y_true, matrix, sample_weight=weight, labels=LABELS)
     assert log_loss(sums) == pytest.approx(expected, abs=1e-12)
     expected = sk.brier_score_loss(y_true, matrix, sample_weight=weight, labels=LABELS)

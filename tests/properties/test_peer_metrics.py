@@ -509,45 +509,6 @@ def test_curves_leave_out_classes_without_events() -> None:
         metrics.roc_curve_ovr(scores, average="samples")  # type: ignore[call-overload]
 
 
-NEW = {
-    "multiclass": ["average_precision_ovr", "d2_brier_score", "l2_calibration_error"],
-    "binary": ["equal_error_rate", "quantile_calibration_error", "d2_log_loss_score"],
-}
-
-
-@pytest.mark.parametrize("task", NEW)
-def test_windows_slices_and_shards_have_them(task: str) -> None:
-    rng = np.random.default_rng(3)
-    times = np.arange(120) * 60
-    country = rng.choice(["PT", "ES"], 120)
-    if task == "binary":
-        y_true, columns = rng.random(120) < 0.4, {"score": rng.random(120).round(2)}
-        options: dict[str, Any] = {}
-    else:
-        y_true = rng.choice(LABELS, 120)
-        columns = {"proba": rng.dirichlet([1, 1, 1], 120)}
-        options = {"task": task, "labels": LABELS}
-
-    def fed(part: Any, **more: Any) -> se.Evaluator:
-        ev = se.Evaluator(**options, **more)
-        given = {name: column[part] for name, column in columns.items()}
-        for name, column in (("event_time", times), ("slices", country)):
-            if name in more or (name == "event_time" and "window" in more):
-                given[name] = column[part] if name == "event_time" else {"country": column[part]}
-        ev.update_many(y_true[part], **given)
-        return ev
-
-    whole = fed(slice(None))
-    halves = se.merge([fed(slice(0, 70)), fed(slice(70, None))])
-    panes = fed(slice(None), window=se.Panes("1h"), time_unit="s")
-    sliced = fed(slice(None), slices=["country"])
-    for name in NEW[task]:
-        assert halves[name] == whole[name]
-        assert panes[name] == fed(times >= 60 * 60)[name]
-        assert sliced.slices()[(("country", "PT"),)][name] == fed(country == "PT")[name]
-    assert halves.to_bytes() == whole.to_bytes()
-
-
 def decisions_of(n: int = 60) -> tuple[Any, Any]:
     rng = np.random.default_rng(8)
     return rng.choice(LABELS, n), rng.normal(size=(n, 3)).round(1)
@@ -577,41 +538,6 @@ def test_scores_that_are_no_probabilities() -> None:
     again = se.from_bytes(ev.to_bytes())
     assert again.to_bytes() == ev.to_bytes()
     assert again["roc_auc_ovr"] == ev["roc_auc_ovr"]
-
-
-def test_windows_of_scores_that_are_no_probabilities() -> None:
-    y_true, matrix = decisions_of()
-    options: Any = {"task": "multiclass", "labels": LABELS, "probabilities": False}
-    last = se.Evaluator(**options, window=se.Last(20))
-    fading = se.Evaluator(**options, window=se.Fading("1h"), time_unit="s")
-    bounded = se.Evaluator(**options, max_scores=1024)
-    for ev in (last, fading, bounded):
-        times = None if ev is not fading else np.full(60, 10**9)
-        ev.update_many(y_true, score=matrix, event_time=times)
-        assert se.from_bytes(ev.to_bytes()) == ev
-    end, whole = se.Evaluator(**options), se.Evaluator(**options)
-    end.update_many(y_true[-20:], score=matrix[-20:])
-    whole.update_many(y_true, score=matrix)
-    for name in ("roc_auc_ovr", "top_k_accuracy", "average_precision_micro"):
-        assert last[name] == end[name]
-        assert fading[name] == pytest.approx(whole[name], abs=1e-12)
-        assert bounded[name] == whole[name]
-    for n in range(30):
-        whole.revert(y_true[n], score=dict(zip(LABELS, matrix[n].tolist(), strict=True)))
-    rest = se.Evaluator(**options)
-    rest.update_many(y_true[30:], score=matrix[30:])
-    assert whole.to_bytes() == rest.to_bytes()
-    merged = se.Evaluator(**options)
-    merged.update_many(y_true[:30], score=matrix[:30])
-    merged.merge(rest)
-    assert merged.to_bytes() == se.merge([rest, se.Evaluator(**options), _head(options)]).to_bytes()
-
-
-def _head(options: Any) -> se.Evaluator:
-    y_true, matrix = decisions_of()
-    head = se.Evaluator(**options)
-    head.update_many(y_true[:30], score=matrix[:30])
-    return head
 
 
 def test_wrong_scores_are_refused() -> None:

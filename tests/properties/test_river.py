@@ -13,20 +13,15 @@ from river import (
     anomaly,
     bandit,
     datasets,
-    dummy,
     ensemble,
     evaluate,
     forest,
     linear_model,
     metrics,
     model_selection,
-    multiclass,
     multioutput,
-    naive_bayes,
-    neighbors,
     optim,
     preprocessing,
-    tree,
     utils,
 )
 from sklearn import metrics as reference
@@ -52,70 +47,6 @@ def assert_close(got: float, want: float) -> None:
         assert got == pytest.approx(want, abs=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_scores_prefix_by_prefix(seed: int) -> None:
-    auc, loss, precision = (
-        RiverMetric("roc_auc"),
-        RiverMetric("log_loss"),
-        RiverMetric("average_precision"),
-    )
-    labels: list[bool] = []
-    scores: list[float] = []
-    for label, score in events(seed):
-        for metric in (auc, loss, precision):
-            metric.update(label, {True: score, False: 1 - score})
-        labels.append(label)
-        scores.append(score)
-        assert_close(loss.get(), reference.log_loss(labels, scores, labels=[False, True]))
-        if len(set(labels)) == 2:
-            assert_close(auc.get(), reference.roc_auc_score(labels, scores))
-            assert_close(precision.get(), reference.average_precision_score(labels, scores))
-        else:
-            assert math.isnan(auc.get())
-
-
-@pytest.mark.slow
-def test_string_labels_prefix_by_prefix() -> None:
-    draw = random.Random(7)
-    f1, kappa = RiverMetric("f1_macro"), RiverMetric("cohen_kappa")
-    spam = RiverMetric("f1", positive="spam")
-    true: list[str] = []
-    predicted: list[str] = []
-    for _ in range(200):
-        true.append(draw.choice(["spam", "ham"]))
-        predicted.append(draw.choice(["spam", "ham"]))
-        for metric in (f1, kappa, spam):
-            metric.update(true[-1], predicted[-1])
-        want = reference.f1_score(true, predicted, average="macro", zero_division=math.nan)
-        assert_close(f1.get(), want)
-        assert_close(
-            spam.get(),
-            reference.f1_score(true, predicted, pos_label="spam", zero_division=math.nan),
-        )
-        if len(set(true) | set(predicted)) > 1:
-            assert_close(kappa.get(), reference.cohen_kappa_score(true, predicted))
-
-
-def test_progressive_validation_beside_river() -> None:
-    model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
-    both = RiverMetric("roc_auc") + RiverMetric("accuracy") + metrics.Accuracy()
-    result = evaluate.progressive_val_score(datasets.Phishing().take(300), model, both)
-    auc, ours, theirs = result.get()
-    assert 0.5 < auc <= 1.0
-    assert ours == theirs
-    assert "roc_auc: " in repr(result)
-
-
-def test_multi_class_probabilities_in_progressive_validation() -> None:
-    model = preprocessing.StandardScaler() | naive_bayes.GaussianNB()
-    result = evaluate.progressive_val_score(
-        datasets.ImageSegments().take(200), model, RiverMetric("log_loss", task="multiclass")
-    )
-    assert result.get() > 0
-    assert not result.bigger_is_better
-
-
 def test_rolling_equals_scikit_learn_on_the_window() -> None:
     rows = events(11, 300)
     rolling = utils.Rolling(RiverMetric, window_size=50, name="roc_auc")
@@ -124,42 +55,6 @@ def test_rolling_equals_scikit_learn_on_the_window() -> None:
         labels, scores = zip(*rows[max(0, n - 50) : n], strict=True)
         if len(set(labels)) == 2:
             assert_close(rolling.get(), reference.roc_auc_score(labels, scores))
-
-
-def test_revert_is_exact() -> None:
-    metric = RiverMetric("roc_auc")
-    rows = events(3, 60)
-    for label, score in rows:
-        metric.update(label, score, w=2)
-    before = metric.get()
-    metric.update(True, 0.123)
-    metric.revert(True, 0.123)
-    assert metric.get() == before
-
-
-def test_clone_starts_afresh_with_the_same_options() -> None:
-    metric = RiverMetric("f1", positive="spam")
-    metric.update("spam", "spam")
-    twin = metric.clone()
-    assert twin.name == "f1"
-    assert twin.evaluator_options == {"positive": "spam"}
-    assert math.isnan(twin.get())
-
-
-def test_exact_where_river_approximates() -> None:
-    draw = random.Random(0)
-    exact, binned = RiverMetric("roc_auc"), metrics.ROCAUC()
-    labels, scores = [], []
-    for _ in range(3000):
-        label = draw.random() < 0.01
-        score = min(1.0, max(0.0, draw.gauss(0.03 if label else 0.02, 0.005)))
-        labels.append(label)
-        scores.append(score)
-        exact.update(label, score)
-        binned.update(label, score)
-    truth = reference.roc_auc_score(labels, scores)
-    assert_close(exact.get(), truth)
-    assert abs(binned.get() - truth) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -332,46 +227,6 @@ def test_an_anomaly_filter_predicts_labels() -> None:
         detector.learn_one(x)
     true = [y for _, y in sine()]
     assert_close(ours.get(), reference.f1_score(true, predicted, zero_division=0.0))
-
-
-MODELS: list[Any] = [
-    preprocessing.StandardScaler() | linear_model.LogisticRegression(),
-    preprocessing.StandardScaler() | naive_bayes.GaussianNB(),
-    preprocessing.StandardScaler() | neighbors.KNNClassifier(),
-    tree.HoeffdingTreeClassifier(),
-    tree.HoeffdingAdaptiveTreeClassifier(seed=1),
-    forest.ARFClassifier(n_models=3, seed=1),
-    forest.AMFClassifier(n_estimators=3, seed=1),
-    ensemble.ADWINBaggingClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
-    ensemble.LeveragingBaggingClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
-    ensemble.AdaBoostClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
-    ensemble.SRPClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
-    dummy.NoChangeClassifier(),
-    dummy.PriorClassifier(),
-    preprocessing.StandardScaler() | linear_model.ALMAClassifier(),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
-@pytest.mark.parametrize("model", MODELS, ids=str)
-def test_rivers_classifiers(model: Any, dataset: Any) -> None:
-    rows = list(dataset().take(250))
-    if dataset is datasets.ImageSegments and not model._multiclass:
-        model = preprocessing.StandardScaler() | multiclass.OneVsRestClassifier(
-            linear_model.LogisticRegression()
-        )
-    ours, theirs = RiverMetric("accuracy"), metrics.Accuracy()
-    evaluate.progressive_val_score(rows, model.clone(), ours)
-    evaluate.progressive_val_score(rows, model.clone(), theirs)
-    assert ours.get() == theirs.get()
-    loss = RiverMetric("log_loss")
-    try:
-        model.clone().predict_proba_one(rows[0][0])
-    except NotImplementedError:
-        return
-    evaluate.progressive_val_score(rows, model.clone(), loss)
-    assert loss.get() > 0
 
 
 @pytest.mark.slow

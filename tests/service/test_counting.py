@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from streameval.service.run.counting import CollectedEvents, Counting, RejectedE
 from streameval.service.sources.raw import RawBatch
 from streameval.service.store import state_rows
 from streameval.service.store.state_rows import StateRows, read_rows
-from streameval.service.store.store import Store, open_store
+from streameval.service.store.store import open_store
 
 FIELDS = FieldSettings(score="score", weight="weight", time="time", slices={"country": "geo.c"})
 MINUTE = 60_000_000
@@ -63,13 +63,12 @@ class Bench:
         self.in_order = in_order
         self.options = options
         self.number = 0
-        self.store: Store | None = None
+        self.ends = ExitStack()
         self.start()
 
     def start(self) -> None:
-        if self.store is not None:
-            self.store.close()
-        self.store = open_store(str(self.path), {})
+        self.ends.close()
+        self.store = self.ends.enter_context(closing(open_store(str(self.path), {})))
         self.counting = Counting(evaluators(**self.options), FIELDS, in_order=self.in_order)
         self.events = CollectedEvents()
         with self.store.reading() as connection:
@@ -77,7 +76,6 @@ class Bench:
             self.rows = StateRows(connection)
 
     def checkpoint(self, compact: bool = False) -> tuple[int, list[RejectedEvent]]:
-        assert self.store is not None
         self.number += 1
         with self.store.transaction():
             events, self.events = self.events, CollectedEvents()
@@ -100,11 +98,8 @@ class Bench:
 def bench(in_order: bool = True, **options: Any) -> Iterator[Bench]:
     with tempfile.TemporaryDirectory() as directory:
         made = Bench(Path(directory) / "run.db", in_order, **options)
-        try:
+        with made.ends:
             yield made
-        finally:
-            assert made.store is not None
-            made.store.close()
 
 
 EVENTS = st.lists(
@@ -218,7 +213,6 @@ def test_what_is_taken_back_is_found_in_a_row_that_was_left_alone() -> None:
             if n % 2:
                 run.events.add_columns("a", columns([row]))
             run.checkpoint()
-            assert run.store is not None
             with run.store.transaction():
                 run.rows.compact(lambda: False)
             run.rows._check()
@@ -290,10 +284,8 @@ def test_compaction_keeps_few_rows() -> None:
         for n in range(200):
             run.add("a", [{**GOOD, "y_true": n % 2 == 0}])
             run.checkpoint()
-            assert run.store is not None
             with run.store.transaction():
                 run.rows.compact(lambda: False)
-        assert run.store is not None
         for window in ("all", "recent", "fading"):
             (rows,) = run.store.connection.execute(
                 "SELECT count(*) FROM states WHERE window = ?", (window,)
@@ -326,7 +318,6 @@ def test_a_merge_of_rows_costs_what_has_changed() -> None:
             for n in range(40):
                 run.add("a", [{**GOOD, "score": n % 7 / 7, "slice:country": "c0"}] * 5)
                 run.checkpoint()
-                assert run.store is not None
                 with run.store.transaction():
                     run.rows.compact(lambda: False)
                 run.rows._check()
@@ -364,7 +355,6 @@ def test_a_damaged_row_is_reported() -> None:
     with bench() as run:
         run.add("a", [{**GOOD, "y_true": True}])
         run.checkpoint()
-        assert run.store is not None
         run.store.connection.execute(
             "UPDATE states SET data = CAST(substr(data, 1, 40) || x'00' || substr(data, 42) "
             "AS BLOB)"

@@ -24,7 +24,7 @@ from streameval.service.join.coverage import Coverage, Delays, SavedCoverage
 from streameval.service.join.watermark import SavedWatermark, Watermark
 from streameval.service.publish.snapshot import Join
 from tests.service.test_lateness import JOIN, START, Service, pairs
-from tests.service.test_runner_join import Partitions
+from tests.support.run import Partitions
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

@@ -17,7 +17,7 @@ import pytest
 from streameval.demo.flights import DEPARTURES, Flight, Message, departures, messages
 from streameval.demo.replay import Poster, replay
 from streameval.errors import SourceError
-from tests.support.command_runs import COMMAND, in_process
+from tests.support.command_runs import COMMAND, Command
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_an_error_names_a_run_that_does_not_answer() -> None:
 
 
 @pytest.mark.heavy
-def test_the_whole_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_path(tmp_path: Path, command: Command) -> None:
     done = subprocess.run(
         [
             *(*COMMAND, "demo"),
@@ -131,7 +131,7 @@ def test_the_whole_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert done.returncode == 0, done.stderr
     assert "dashboard: http://127.0.0.1:" in done.stderr
     assert "window all" in done.stdout
-    report = in_process(capfd)("store", "report", "--format", "json", tmp_path / "flights.db")
+    report = command("store", "report", "--format", "json", tmp_path / "flights.db")
     assert report.code == 0, report.err
     assert '"roc_auc"' in json.dumps(json.loads(report.out))
     log = (tmp_path / "run.log").read_text()
@@ -169,7 +169,7 @@ def test_a_terminated_demo_takes_its_run_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("speed", ["0", "-1", "fast", "nan"])
-def test_a_speed_that_is_none(speed: str, capfd: pytest.CaptureFixture[str]) -> None:
-    refused = in_process(capfd)("demo", "--speed", speed)
+def test_a_speed_that_is_none(speed: str, command: Command) -> None:
+    refused = command("demo", "--speed", speed)
     assert refused.code == 2
     assert "--speed: expected a number above 0" in refused.err

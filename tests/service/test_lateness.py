@@ -16,23 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events.time import iso_time
-from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import ServeSettings
-from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.http.health import Readiness
 from streameval.service.join.counts import SavedJoin
-from streameval.service.join.label_join import open_join
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateLog, LateShare
-from streameval.service.publish.snapshot import Publisher, Snapshot
-from streameval.service.run.loop import ReadLoop
-from streameval.service.run.unit import Unit
+from streameval.service.publish.snapshot import Snapshot
 from streameval.service.run.worker import Runner
 from streameval.service.sources.raw import PartitionStatus, RawBatch, Source
 from streameval.service.store.store import open_store
-from tests.service.test_runner_join import Lists, Partitions
-from tests.support.command_runs import Command, in_process
+from tests.support.command_runs import Command
+from tests.support.run import InTurn, Lists, Partitions, Scripted, opened
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -67,46 +62,20 @@ class Service:
     def run(
         self, lists: Partitions, open_source: Callable[[Runner], Source] | None = None
     ) -> Mapping[str, Any]:
-        settings, clocks = self.settings, self.clocks
-        store = open_store(settings.store, fingerprint(settings))
-        with closing(store):
-            decoder = RecordDecoder(
-                settings.fields,
-                settings.evaluator,
-                settings.join is not None,
-                clock=lambda: clocks.now() / 1e6,
-                ticks=clocks.seconds,
-            )
-            publisher = Publisher()
-            join = open_join(settings, store, clocks.seconds, clocks.now)
-            unit = Unit(settings, store, decoder, join=join, now=clocks.now)
-            runner = Runner(unit, publisher, ReadLoop(settings, clocks.seconds), now=clocks.now)
+        clocks = self.clocks
+        with opened(self.settings, clock=clocks.seconds, now=clocks.now) as one:
             if open_source is None:
-                open_source = lambda runner: Lists(lists, runner.positions, InTurn(), 0)  # type: ignore[arg-type] # noqa: E731
-            runner.run([open_source(runner)])
-        current = publisher.current()
-        assert current is not None
-        data: dict[str, Any] = msgspec.to_builtins(current)
+                source: Source = Lists(lists, one.runner.positions, InTurn())
+            else:
+                source = open_source(one.runner)
+            one.runner.run([source])
+            data: dict[str, Any] = one.data
         return data
 
     def reasons(self, data: Mapping[str, Any]) -> list[str]:
         snapshot = msgspec.convert(data, Snapshot)
         found = Readiness(ServeSettings()).reasons(snapshot, self.clocks.now() / 1e6)
         return [reason.text for reason in found]
-
-
-class InTurn:
-    """In the place of random.Random: one after another, ten records at a time."""
-
-    def __init__(self) -> None:
-        self.turn = 0
-
-    def choice(self, names: list[str]) -> str:
-        self.turn += 1
-        return names[self.turn % len(names)]
-
-    def randrange(self, low: int, high: int) -> int:
-        return 10
 
 
 def line(**fields: Any) -> bytes:
@@ -172,19 +141,10 @@ def test_a_store_whose_watermark_is_ahead_goes_on_at_the_clock(tmp_path: Path) -
     assert (join["joined"], join["expired"]) == (101, 0)
 
 
-class Steps:
-    """20 predictions a second and a label for each half a second later, while the clock is set.
-
-    Args:
-        clocks: Advanced by each read.
-        step: Microseconds by which the clock is off during some reads.
-        off: The reads from which and up to which it is.
-        numbers: The reads of this run.
-        timed: Whether records have event times, of another machine's clock.
+class Steps(Scripted):
+    """20 predictions a second and a label for each half a second later; in the reads ``off`` the
+    clock is ``step`` microseconds away.
     """
-
-    lag_unit = "records"
-    durable: Mapping[str, Any]
 
     def __init__(
         self, clocks: Clocks, step: int, off: range, numbers: range, *, timed: bool
@@ -209,12 +169,8 @@ class Steps:
             for kind, text in lines.items()
         ]
 
-    def checkpointed(self, positions: Mapping[str, Any]) -> None: ...
-
     def status(self) -> list[PartitionStatus]:
         return []
-
-    def close(self) -> None: ...
 
 
 STEPPED = """
@@ -267,9 +223,8 @@ ALERT = '\n[[alert]]\nname = "low"\nmetric = "accuracy"\nbelow = 0.1\n'
 def test_most_records_behind_the_watermark_are_reported_and_a_reset_mends_it(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+    command: Command,
 ) -> None:
-    command: Command = in_process(capfd)
     caplog.set_level("INFO", "streameval")
     service = Service(tmp_path, JOIN.format(ahead="") + ALERT)
     # Of the past, so that no clock refuses them: 20 records, 20 hours ahead of the others.
@@ -306,11 +261,11 @@ def test_most_records_behind_the_watermark_are_reported_and_a_reset_mends_it(
     assert command("store", "check", store).code == 0
 
 
-def test_a_watermark_is_of_a_join(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_watermark_is_of_a_join(tmp_path: Path, command: Command) -> None:
     service = Service(tmp_path, PANES.format(ahead=""))
     service.run({})
     for more in ((), ("--reset",)):
-        result = in_process(capfd)("store", "watermark", service.settings.store, *more)
+        result = command("store", "watermark", service.settings.store, *more)
         assert (result.code, "holds no label join" in result.err) == (1, True)
 
 

@@ -27,7 +27,6 @@ from streameval.service.store.store import open_store, read_store
 from streameval.service.upkeep.backup import back_up, restore
 from streameval.service.upkeep.check import check_store
 from streameval.service.upkeep.copy import copy_store
-from tests.support.command_runs import in_process
 
 KEYS = {"a": "1"}
 
@@ -225,9 +224,9 @@ def exported(path: str, directory: Path, run: Any) -> dict[str, bytes]:
 
 
 def test_all_units_are_reported_copied_and_restored(
-    address: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    address: str, tmp_path: Path, command: Any
 ) -> None:
-    run = in_process(capfd)
+    run = command
     expected = filled(address)
     assert exported(address, tmp_path / "a", run) == expected
     checked = check_store(address)
@@ -256,10 +255,8 @@ def test_all_units_are_reported_copied_and_restored(
         write_events(again, "a/2", [0.5])  # numbers go on after those that were copied
 
 
-def test_a_file_is_copied_there_and_back(
-    address: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    run = in_process(capfd)
+def test_a_file_is_copied_there_and_back(address: str, tmp_path: Path, command: Any) -> None:
+    run = command
     path = str(tmp_path / "run.db")
     with closing(open_store(path, KEYS)) as store:
         write_events(store, "p", [0.25, 0.75])

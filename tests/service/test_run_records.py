@@ -194,22 +194,13 @@ FULL = FieldSettings(
 )
 GOOD = {"id": "a", "score": 0.5, "w": 2, "t": "2026-01-01T00:00:00Z", "meta": {"country": "PT"}}
 
-# Values of other fields, and other lines: tests/unit/test_frozen_bad_records.py.
+# Most values of fields, and other lines: tests/unit/test_frozen_bad_records.py.
 BAD: list[tuple[dict[str, Any] | bytes, str, str]] = [
     (GOOD | {"score": "0.5"}, "score", "got the text '0.5'; write numbers without quotes"),
-    (GOOD | {"w": None}, "weight", "got null"),
-    (
-        GOOD | {"meta": {"country": "(missing)"}},
-        "slice:country",
-        "meta.country: expected a value t",
-    ),
-    (GOOD | {"meta": {"country": float("inf")}}, "slice:country", "got Infinity"),
     (GOOD | {"meta": 5}, "slice:country", "got 5"),
-    (GOOD | {"meta": {"country": "x" * 1025}}, "slice:country", "at most 1,024 bytes, got 1,025"),
     (GOOD | {"id": "é" * 513}, "id", "at most 1,024 bytes"),
     (GOOD | {"id": int("9" * 4000)}, "id", "at most 1,024 bytes"),
     ({"y_true": 1}, "id", "id: expected an id (text or an integer), got no field 'id'"),
-    (b'{"x": "\xff", "id": 1, "y_true": 1}', "record", "UTF-8 text"),
     (b'{"\\ud800": 1}', "record", "neither; the record has"),
     (b"x" * ((1 << 20) + 1), "too long", "expected at most 1,048,576 bytes, got 1,048,577"),
 ]
@@ -286,13 +277,7 @@ def test_the_labels_of_a_multi_class_run() -> None:
         ([0, 1], {"0": 0.25, "1": 0.75}, {0: 0.25, 1: 0.75}),
         ([0, 1], {"true": 0.75, "false": 0.25}, {1: 0.75, 0: 0.25}),
         ([0, 1], {"true": 0.75, "1": 0.25}, "proba: expected each label once"),
-        ([0, 1], {"0": 0.25, "2": 0.75}, "proba: expected one of the labels 0, 1, got '2'"),
         (["0", "1"], {"0": 1.0}, {"0": 1.0}),
-        (["0", "1"], {"0": 0.5}, "proba: expected probabilities that add up to 1, got 0.5"),
-        (["0", "1"], {"0": 1.5, "1": -0.5}, "proba: expected a probability from 0 to 1 in ['0']"),
-        (["0", "1"], {"0": None, "1": 1}, "expected a finite number in 'proba.0', got null"),
-        (["0", "1"], 0.5, "got 0.5; one number is a score: name it in fields.score"),
-        (["0", "1"], {}, "proba: expected probabilities that add up to 1, got 0"),
         (None, {"\ud800": 1.0}, "half of a surrogate pair"),
         (None, {"x" * 2000: 1.0}, "at most 1,024 bytes"),
         (None, {"a": 0.5, "b": 0.5}, {"a": 0.5, "b": 0.5}),

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from jsonschema import Draft202012Validator
 import streameval as se
 from streameval.errors import ConfigError, SourceError, StoreError
 from streameval.events.time import iso_time
-from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
     CheckpointSettings,
     Duration,
@@ -30,31 +30,27 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.config.source_settings import FilesSettings
-from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness, Reason
 from streameval.service.http.openapi import openapi
-from streameval.service.publish.snapshot import Checkpoint, Publisher, Snapshot
-from streameval.service.run.loop import ReadLoop
+from streameval.service.publish.snapshot import Publisher, Snapshot
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner
 from streameval.service.sources.files import FilesSource
-from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
+from streameval.service.sources.raw import PartitionStatus, Position, RawBatch
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import listed, mark_for_replay
-from streameval.service.store.store import Store, open_store
 from streameval.service.upkeep.settings_migration import SettingsMigration, migration_of
+from tests.support.run import Scripted, events, expected, opened, snapshot_of
 
 
 class Clock:
-    """Seconds that pass when the test says so, and a little with each look."""
+    """Seconds that pass when the test says so."""
 
-    def __init__(self, step: float = 0.0) -> None:
+    def __init__(self) -> None:
         self.now = 1000.0
-        self.step = step
 
     def __call__(self) -> float:
-        self.now += self.step
         return self.now
 
 
@@ -82,30 +78,23 @@ class Bench:
         self.settings = RunSettings(**{**given, **settings})
         self.clock = Clock()
         self.publisher = Publisher()
-        self.store: Store | None = None
+        self.ends = ExitStack()
         self.start()
 
-    def start(self) -> None:
+    def start(self, **options: Any) -> None:
         self.end()
-        self.store = open_store(self.settings.store, fingerprint(self.settings))
-        settings = self.settings
-        decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-        self.runner = Runner(
-            Unit(settings, self.store, decoder), self.publisher, ReadLoop(settings, self.clock)
-        )
+        run = opened(self.settings, publisher=self.publisher, clock=self.clock, **options)
+        self.one = self.ends.enter_context(run)
+        self.store, self.runner = self.one.store, self.one.runner
 
     def run(self, *sources: Any) -> None:
         assert self.settings.files is not None
         files = FilesSource(self.settings.files, self.runner.positions)
-        try:
+        with closing(files):
             self.runner.run(sources or [files], until_end=True)
-        finally:
-            files.close()
 
     def end(self) -> None:
-        if self.store is not None:
-            self.store.close()
-            self.store = None
+        self.ends.close()
 
     def append(self, *lines: str | Mapping[str, Any]) -> None:
         with self.file.open("a") as file:
@@ -115,14 +104,10 @@ class Bench:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        current = self.publisher.current()
-        assert current is not None
-        data: Mapping[str, Any] = msgspec.to_builtins(current)
-        return data
+        return self.one.data  # type: ignore[no-any-return]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        assert self.store is not None
         return listed(self.store.connection)
 
 
@@ -142,19 +127,8 @@ def bench(tmp_path: Path) -> Any:
 Make = Callable[..., Bench]
 
 
-def event(number: int, rng: random.Random) -> dict[str, Any]:
-    truth = rng.random() < 0.4
-    return {
-        "y_true": truth,
-        "score": round(min(1.0, max(0.0, rng.gauss(0.6 if truth else 0.4, 0.2))), 2),
-        "time": f"2026-01-01T{number // 60 % 24:02}:{number % 60:02}:00Z",
-        "country": rng.choice(["PT", "DE"]),
-    }
-
-
-def events(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    rng = random.Random(seed)
-    return [event(number, rng) for number in range(count)]
+def records(start: int, count: int) -> list[bytes]:
+    return [json.dumps(row).encode() for row in events(start + count)[start:]]
 
 
 def test_a_run_in_many_parts_reports_as_one(bench: Make) -> None:
@@ -165,12 +139,7 @@ def test_a_run_in_many_parts_reports_as_one(bench: Make) -> None:
         run.run()
         run.start()
     run.run()
-    whole = se.Evaluator(slices=("country",))
-    whole.update_many(
-        [row["y_true"] for row in rows],
-        score=[row["score"] for row in rows],
-        slices={"country": [row["country"] for row in rows]},
-    )
+    whole = expected(rows)
     data = run.data
     assert data["reports"]["all"] == whole.report().to_dict()
     assert data["checkpoint"]["events"] == 300
@@ -243,7 +212,7 @@ def test_curves_and_classes_are_bounded(bench: Make) -> None:
 def test_many_scores_make_a_thin_curve(bench: Make) -> None:
     run = bench(evaluator=EvaluatorSettings(), window=[WindowSettings(name="all")])
     rng = random.Random(5)
-    run.append(*({**event(0, rng), "score": rng.random()} for _ in range(3000)))
+    run.append(*({**row, "score": rng.random()} for row in events(3000, seconds=0)))
     run.run()
     roc = run.data["curves"]["all"]["roc"]["columns"]
     assert 400 < len(roc["fpr"]) == len(roc["tpr"]) == len(roc["threshold"]) <= 500
@@ -264,7 +233,6 @@ def test_bad_records_are_kept_and_replayed_after_a_fix(bench: Make, tmp_path: Pa
         run.settings, fields=FieldSettings(score="score", time="time")
     )
     run.start()
-    assert run.store is not None
     with run.store.transaction() as connection:
         assert mark_for_replay(connection, None) == (22, 0)
     run.start()
@@ -272,7 +240,6 @@ def test_bad_records_are_kept_and_replayed_after_a_fix(bench: Make, tmp_path: Pa
     data = run.data
     assert data["checkpoint"]["events"] == 20
     assert sorted(row["reason"] for row in run.rows) == ["record", "score"]
-    assert run.store is not None
     assert run.store.counters()["replayed"] == 22
     before = data["reports"]
     run.start()
@@ -283,20 +250,14 @@ def test_bad_records_are_kept_and_replayed_after_a_fix(bench: Make, tmp_path: Pa
 def test_a_run_is_not_finished_where_a_file_cannot_be_opened(bench: Make) -> None:
     run = bench()
 
-    class Source:
+    class Source(Scripted):
         """Gives ten records, and ends without another partition."""
-
-        finished = False
-        lag_unit: LagUnit = "bytes"
 
         def read(self, most: int, timeout: float) -> list[RawBatch]:
             if self.finished:
                 return []
             self.finished = True
-            lines = [json.dumps(row).encode() for row in events(10)]
-            return [RawBatch("a", "records", lines, range(10), {"offset": 10})]
-
-        def checkpointed(self, positions: Mapping[str, Position]) -> None: ...
+            return [RawBatch("a", "records", records(0, 10), range(10), {"offset": 10})]
 
         def status(self) -> list[PartitionStatus]:
             why = "cannot be opened: Permission denied"
@@ -304,8 +265,6 @@ def test_a_run_is_not_finished_where_a_file_cannot_be_opened(bench: Make) -> Non
                 PartitionStatus("a", {"offset": 10}, 0, "is not read: not JSON"),
                 PartitionStatus("b", None, 0, why, unopened=True),
             ]
-
-        def close(self) -> None: ...
 
     message = "^not finished, all else is counted: b: cannot be opened: Permission denied$"
     with pytest.raises(SourceError, match=message):
@@ -317,14 +276,10 @@ def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
     run = bench(checkpoint=CheckpointSettings(every=Duration("1s"), events=100))
     numbers: list[int] = []
 
-    class Source:
+    class Source(Scripted):
         """Gives ten records at each read, and sees how far checkpoints have come."""
 
-        finished = False
-        lag_unit: LagUnit = "bytes"
-
-        def __init__(self) -> None:
-            self.reads = 0
+        reads = 0
 
         def read(self, most: int, timeout: float) -> list[RawBatch]:
             self.reads += 1
@@ -333,17 +288,11 @@ def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
             if self.reads > 60:
                 self.finished = True
                 return []
-            lines = [json.dumps(row).encode() for row in events(10)]
             places = range(10 * self.reads, 10 * self.reads + 10)
-            return [RawBatch("a", "records", lines, places, {"offset": self.reads})]
+            return [RawBatch("a", "records", records(0, 10), places, {"offset": self.reads})]
 
         def checkpointed(self, positions: Mapping[str, Position]) -> None:
             assert set(positions) == {"a"}
-
-        def status(self) -> list[PartitionStatus]:
-            return [PartitionStatus("a", {"offset": self.reads}, 0)]
-
-        def close(self) -> None: ...
 
     run.run(Source())
     # Every fifth read a second has passed; from the 20th on it is each hundred records.
@@ -352,16 +301,8 @@ def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
     assert run.runner.events == 600
 
 
-class Quiet:
-    """Ten records, and then nothing: each read waits for as long as it may.
-
-    Args:
-        clock: Moved by what is waited for, and by a first checkpoint that takes long.
-        seconds: How long after the first checkpoint it ends.
-        seen: Called at each read.
-    """
-
-    lag_unit: LagUnit = "bytes"
+class Quiet(Scripted):
+    """Ten records, and then nothing: each read waits for as long as it may, and moves the clock."""
 
     def __init__(self, clock: Clock, seconds: float, seen: Callable[[], None]) -> None:
         self.clock = clock
@@ -371,14 +312,13 @@ class Quiet:
         self.reads = 0
 
     @property
-    def finished(self) -> bool:
+    def finished(self) -> bool:  # type: ignore[override]
         return self.idle is not None and self.clock.now > self.idle + self.seconds
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
         if self.idle is None:
             self.clock.now += 1.0
-            lines = [json.dumps(row).encode() for row in events(10)]
-            return [RawBatch("a", "records", lines, range(10), {"offset": 10})]
+            return [RawBatch("a", "records", records(0, 10), range(10), {"offset": 10})]
         self.reads += 1
         self.clock.now += max(timeout, 0.001)
         self.seen()
@@ -389,26 +329,17 @@ class Quiet:
             self.clock.now += 12.0
             self.idle = self.clock.now
 
-    def status(self) -> list[PartitionStatus]:
-        return [PartitionStatus("a", {"offset": 10}, 0)]
-
-    def close(self) -> None: ...
-
 
 def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) -> None:
     run = bench()
-    assert run.store is not None
-    settings, clock = run.settings, run.clock
-    decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-    now = lambda: int(clock.now * 1e6)  # noqa: E731
-    unit = Unit(settings, run.store, decoder, now=now)
-    runner = Runner(unit, run.publisher, ReadLoop(settings, clock), now=now)
+    clock = run.clock
+    run.start(now=lambda: int(clock.now * 1e6))
     readiness = Readiness(ServeSettings())
     reasons: list[list[Reason]] = []
     source = Quiet(
         clock, 300, lambda: reasons.append(readiness.reasons(run.publisher.current(), clock.now))
     )
-    runner.run([source])
+    run.runner.run([source])
     assert run.data["checkpoint"]["sequence"] == 1
     assert run.data["checkpoint"]["seconds"] == 12.0
     assert [reason for reason in reasons if reason] == []
@@ -416,29 +347,20 @@ def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) 
     assert source.reads < 1.2 * 300 / 0.1
 
 
-class Failing:
+class Failing(Scripted):
     """A source with two records, then trouble."""
 
-    finished = False
-    lag_unit: LagUnit = "bytes"
-
-    def __init__(self, problem: str = "") -> None:
-        self.reads = 0
-        self.problem = problem
+    reads = 0
+    problem = ""
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
         self.reads += 1
         if self.reads > 1:
             raise SourceError("the topic has gone")
-        lines = [json.dumps(row).encode() for row in events(2)]
-        return [RawBatch("kafka:a/0", "records", lines, [0, 1], {"offset": 2})]
-
-    def checkpointed(self, positions: Mapping[str, Position]) -> None: ...
+        return [RawBatch("kafka:a/0", "records", records(0, 2), [0, 1], {"offset": 2})]
 
     def status(self) -> list[PartitionStatus]:
         return [PartitionStatus("kafka:a/0", {"offset": 2}, None, self.problem)]
-
-    def close(self) -> None: ...
 
 
 def test_what_was_read_before_a_source_failed_is_counted(bench: Make) -> None:
@@ -453,7 +375,8 @@ def test_what_was_read_before_a_source_failed_is_counted(bench: Make) -> None:
 def test_problems_are_reported_once(bench: Make, caplog: pytest.LogCaptureFixture) -> None:
     run = bench()
     caplog.set_level(logging.INFO, "streameval")
-    source = Failing("the broker\nis away")
+    source = Failing()
+    source.problem = "the broker\nis away"
     run.runner.loop.sources = [source]
     for _ in range(3):
         run.runner.publish()
@@ -466,14 +389,8 @@ def test_problems_are_reported_once(bench: Make, caplog: pytest.LogCaptureFixtur
     ]
 
 
-class Steady:
-    """Two records at each read, and what happens after some of the reads.
-
-    Args:
-        steps: Called one by one, each after another read.
-    """
-
-    lag_unit: LagUnit = "bytes"
+class Steady(Scripted):
+    """Two records at each read, and a step after each of the last reads."""
 
     def __init__(self, *steps: Callable[[], None]) -> None:
         self.steps = list(steps)
@@ -481,7 +398,7 @@ class Steady:
         self.durable: list[int] = []
 
     @property
-    def finished(self) -> bool:
+    def finished(self) -> bool:  # type: ignore[override]
         return not self.rows
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
@@ -496,33 +413,21 @@ class Steady:
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
         self.durable.append(int(positions["a"]["offset"]))
 
-    def status(self) -> list[PartitionStatus]:
-        return [PartitionStatus("a", None, None)]
-
-    def close(self) -> None: ...
-
 
 def beside_a_writer(run: Bench, writer: ThreadPoolExecutor) -> Runner:
     """A runner with checkpoints after two records each, written by another thread."""
-    assert run.store is not None
-    chosen = msgspec.structs.replace(
+    run.settings = msgspec.structs.replace(
         run.settings, checkpoint=CheckpointSettings(every=Duration("1h"), events=2)
     )
-    decoder = RecordDecoder(chosen.fields, chosen.evaluator, join=False)
-    return Runner(
-        Unit(chosen, run.store, decoder),
-        run.publisher,
-        ReadLoop(chosen, run.clock, submit=writer.submit),
-    )
+    run.start(submit=writer.submit)
+    return run.runner
 
 
 def test_nothing_is_acknowledged_or_published_before_it_is_committed(bench: Make) -> None:
     run = bench()
-    assert run.store is not None
     may_commit, counted = threading.Event(), threading.Event()
 
     def seen() -> tuple[int, int, int]:
-        assert run.store is not None
         current = run.publisher.current()
         assert current is not None
         committed = Positions(run.store.read_connection()).partitions.get("a")
@@ -597,9 +502,8 @@ def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:
     run.run()
     before = run.data["reports"]
     rng = random.Random(9)
-    run.append(*({**event(n, rng), "score": rng.random()} for n in range(5000)))
+    run.append(*({**row, "score": rng.random()} for row in events(5000)))
     run.start()
-    assert run.store is not None
     (pages,) = run.store.connection.execute("PRAGMA page_count").fetchone()
     run.store.connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreError, match="the disk is full"):
@@ -616,10 +520,7 @@ def test_a_stop_is_heard(bench: Make) -> None:
     run.append(*events(50))
     assert run.settings.files is not None
 
-    class Stopping(FilesSource):
-        """Says stop, as a signal would, while it is read."""
-
-    source = Stopping(run.settings.files, {})
+    source = FilesSource(run.settings.files, {})
     original = source.read
 
     def read(most: int, timeout: float) -> list[RawBatch]:
@@ -635,17 +536,7 @@ def test_a_stop_is_heard(bench: Make) -> None:
 
 def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
     """The next snapshot, without what is not of the evaluators."""
-    return run.runner._assembler.snapshots.build(
-        sequence=1,
-        now=now,
-        labelled_until=None,
-        late=run.runner._unit.counting.late,
-        join=None,
-        partitions=[],
-        quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
-        checkpoint=Checkpoint(1, iso_time(0), 0, 0.0),
-        force=force,
-    )
+    return snapshot_of(run.runner._assembler.snapshots, now=now, force=force)
 
 
 def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
@@ -686,7 +577,7 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
     run.run()
     snapshots = run.runner._assembler.snapshots
     snapshots._level = None  # by the clock of the test, intervals would take no time
-    evaluator = run.runner._unit.counting.evaluators["all"]
+    evaluator = run.one.evaluators["all"]
     part = snapshots._totals["all"]
     made = part._make
 
@@ -723,13 +614,8 @@ def test_a_run_of_bounded_memory_goes_on_after_a_restart(bench: Make) -> None:
         run.run()
         run.start()
     run.run()
-    whole = se.Evaluator(slices=("country",), max_scores=1024)
-    whole.update_many(
-        [row["y_true"] for row in rows],
-        score=[row["score"] for row in rows],
-        slices={"country": [row["country"] for row in rows]},
-    )
-    evaluator = run.runner._unit.counting.evaluators["all"]
+    whole = expected(rows, max_scores=1024)
+    evaluator = run.one.evaluators["all"]
     assert evaluator.total.distinct_scores <= 1024
     assert evaluator["roc_auc"] == whole["roc_auc"]
     assert evaluator.bounds("roc_auc") == whole.bounds("roc_auc")
@@ -746,7 +632,6 @@ def settings_with(run: Bench, evaluator: Any = None, window: Any = None) -> RunS
 
 
 def evolved(run: Bench, wanted: RunSettings) -> SettingsMigration:
-    assert run.store is not None
     with run.store.reading() as connection:
         return migration_of("run.db", connection, wanted, 0)
 
@@ -794,7 +679,6 @@ def test_a_store_of_an_older_release_stays_exact(bench: Make) -> None:
     )
     run.append(*events(200))
     run.run()
-    assert run.store is not None
     with run.store.transaction() as connection:
         assert connection.execute("DELETE FROM meta WHERE key = 'config.kept'").rowcount == 1
     run.settings = msgspec.structs.replace(
@@ -812,7 +696,7 @@ def test_a_store_of_an_older_release_stays_exact(bench: Make) -> None:
     whole = se.Evaluator()
     rows = events(200) + events(200, seed=1)
     whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
-    evaluator = run.runner._unit.counting.evaluators["all"]
+    evaluator = run.one.evaluators["all"]
     assert evaluator.plan == whole.plan
     assert evaluator.report() == whole.report()
 
@@ -828,7 +712,7 @@ def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
         ],
     )
     rng = random.Random(3)
-    rows = [{**event(0, rng), "score": rng.random()} for _ in range(70_000)]
+    rows = [{**row, "score": rng.random()} for row in events(70_000, seconds=0)]
     run.append(*rows)
     run.run()
     whole = se.Evaluator()
@@ -840,7 +724,7 @@ def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
         name: msgspec.to_builtins(report.answer(snapshot, [("window", name)]))["report"]["metrics"]
         for name in ("all", "exact")
     }
-    assert run.runner._unit.counting.evaluators["all"].total.distinct_scores <= 65_536
+    assert run.one.evaluators["all"].total.distinct_scores <= 65_536
     for name in ("roc_auc", "average_precision"):
         low, high = answers["all"][name]["bounds"]
         assert low < whole[name] < high
@@ -881,6 +765,4 @@ def test_weights_and_half_lives_have_intervals_in_a_new_run(
         assert value["low"] < value["value"] < value["high"]
     without = bench(fields=fields, window=[window], intervals=False, store=run.settings.store + "2")
     without.run()
-    assert not any(
-        "weights" in n for n in without.runner._unit.counting.evaluators[window.name].plan.keeps
-    )
+    assert not any("weights" in n for n in without.one.evaluators[window.name].plan.keeps)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from streameval.events.time import wall_time
-from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import (
     AlertSettings,
@@ -27,19 +22,12 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.join.label_join import open_join
-from streameval.service.publish.snapshot import Publisher
-from streameval.service.run.loop import ReadLoop
 from streameval.service.run.service import open_sources
-from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Runner
-from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
-from streameval.service.store.store import open_store
 from streameval.service.upkeep.check import check_store
 from streameval.service.upkeep.copy import copy_store
 from tests.crash.kill_stream import stream
 from tests.support.brokers import free_port
+from tests.support.run import Lists, Partitions, Run, opened
 
 COUNTS = (
     "predictions",
@@ -72,9 +60,6 @@ def settings_in(directory: Path, name: str, **more: Any) -> RunSettings:
     return RunSettings(**{**given, **more})
 
 
-Partitions = dict[str, tuple[Kind, list[bytes]]]
-
-
 def partitions(seed: int, count: int) -> Partitions:
     """Three partitions of predictions and two of labels, each id's records in one of them."""
     found: Partitions = {}
@@ -85,70 +70,15 @@ def partitions(seed: int, count: int) -> Partitions:
     return found
 
 
-class Lists:
-    """A source of lists, read in an order and in pieces of its own."""
-
-    def __init__(
-        self, lists: Partitions, positions: Mapping[str, Position], rng: random.Random, stop: int
-    ) -> None:
-        self.lists = lists
-        self.offsets = {name: int(positions.get(name, {"offset": 0})["offset"]) for name in lists}
-        self.rng = rng
-        self.stop = stop
-        self.durable = dict(positions)
-
-    def read(self, most: int, timeout: float) -> list[RawBatch]:
-        self.stop -= 1
-        if not self.stop:
-            raise KeyboardInterrupt  # as good as a kill: nothing is written any more
-        left = [name for name in self.lists if self.offsets[name] < len(self.lists[name][1])]
-        if not left:
-            return []
-        name = self.rng.choice(left)
-        kind, lines = self.lists[name]
-        start = self.offsets[name]
-        taken = lines[start : start + self.rng.randrange(1, 60)]
-        self.offsets[name] = end = start + len(taken)
-        return [RawBatch(name, kind, taken, range(start, end), {"offset": end})]
-
-    def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        self.durable.update(positions)
-
-    def status(self) -> list[PartitionStatus]:
-        return [
-            PartitionStatus(name, {"offset": offset}, len(self.lists[name][1]) - offset)
-            for name, offset in self.offsets.items()
-        ]
-
-    def close(self) -> None: ...
-
-    @property
-    def lag_unit(self) -> LagUnit:
-        return "records"
-
-    @property
-    def finished(self) -> bool:
-        return all(offset == len(self.lists[name][1]) for name, offset in self.offsets.items())
-
-
 def run(
     settings: RunSettings, lists: Partitions, rng: random.Random, stop: int = 0
-) -> tuple[Runner, dict[str, Any]]:
+) -> tuple[Run, dict[str, Any]]:
     """One run to the end, or until so many reads; and what it published last."""
-    store = open_store(settings.store, fingerprint(settings))
-    try:
-        decoder = RecordDecoder(settings.fields, settings.evaluator, join=True)
-        publisher = Publisher()
-        join = open_join(settings, store, time.monotonic, wall_time)
-        runner = Runner(Unit(settings, store, decoder, join=join), publisher, ReadLoop(settings))
-        source = Lists(lists, runner.positions, rng, stop)
-        runner.run([source])
-        assert source.durable == runner.positions
-        current = publisher.current()
-        assert current is not None
-        return runner, msgspec.to_builtins(current)
-    finally:
-        store.close()
+    with opened(settings) as one:
+        source = Lists(lists, one.runner.positions, rng, stop)
+        one.runner.run([source])
+        assert source.durable == one.runner.positions
+        return one, one.data
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -163,7 +93,7 @@ def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path, seed: 
     plain = settings_in(tmp_path, "b.db", evaluator=EvaluatorSettings())
     _, without = run(plain, lists, random.Random(2))
     again, _ = run(settings_in(tmp_path, "c.db"), lists, random.Random(3))
-    assert states(again) == states(whole)
+    assert again.states == whole.states
     assert data["reports"] == without["reports"]
     assert data["join"]["corrected"] == without["join"]["corrected"] > 5
     assert data["quarantine"]["reasons"] == without["quarantine"]["reasons"]
@@ -185,10 +115,6 @@ def _without_country(line: bytes, rng: random.Random) -> bytes:
     return line
 
 
-def states(runner: Runner) -> dict[str, bytes]:
-    return {name: each.to_bytes() for name, each in runner._unit.counting.evaluators.items()}
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
     lists = partitions(seed, 1500)
@@ -204,8 +130,8 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
         except KeyboardInterrupt:
             kills += 1
     assert kills > 2
-    assert states(again) == states(whole)
-    assert again.positions == whole.positions
+    assert again.states == whole.states
+    assert again.runner.positions == whole.runner.positions
     for part in ("reports", "slices", "confusion", "curves", "labels"):
         assert second[part] == first[part]
     assert second["series"]["hour"]["metrics"] == first["series"]["hour"]["metrics"]
@@ -215,9 +141,9 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
     assert second["quarantine"]["reasons"] == first["quarantine"]["reasons"]
     assert first["join"]["corrected"] > 5
     assert first["checkpoint"]["events"] == first["join"]["joined"] + first["join"]["corrected"]
-    assert again.events == whole.events
+    assert again.runner.events == whole.runner.events
     # What was taken back is out again: each prediction counts once.
-    assert whole._unit.counting.evaluators["all"].confusion.total == first["join"]["joined"]
+    assert whole.evaluators["all"].confusion.total == first["join"]["joined"]
 
 
 def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any) -> None:
@@ -236,8 +162,8 @@ def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any)
         except KeyboardInterrupt:
             kills += 1
     assert kills > 1
-    assert states(again) == states(whole)
-    assert again.positions == whole.positions
+    assert again.states == whole.states
+    assert again.runner.positions == whole.runner.positions
     assert {name: second["join"][name] for name in COUNTS} == {
         name: first["join"][name] for name in COUNTS
     }
@@ -252,7 +178,7 @@ def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any)
         run(settings, more, random.Random(1))
         for settings in (broken, settings_in(tmp_path, "copied.db"))
     ]
-    assert states(ends[0][0]) == states(ends[1][0])
+    assert ends[0][0].states == ends[1][0].states
     assert ends[0][1]["join"]["duplicate_labels"] > second["join"]["duplicate_labels"]
 
 
@@ -262,8 +188,8 @@ def test_what_cannot_be_taken_back_exactly_is_not_counted(tmp_path: Path) -> Non
     lists: Partitions = {"a": ("records", [line.encode() for line in lines])}
     fields = FieldSettings(id="id", score="score", time="time", time_unit="s", weight="w")
     settings = settings_in(tmp_path, "run.db", fields=fields)
-    runner, data = run(settings, lists, random.Random(0))
-    assert runner._unit.counting.evaluators["all"].confusion.total == 3
+    one, data = run(settings, lists, random.Random(0))
+    assert one.evaluators["all"].confusion.total == 3
     (row,) = data["quarantine"]["recent"]
     assert row["detail"].startswith("weight: expected a whole number, so that a corrected label")
     # Of the record itself only what the join had is left.

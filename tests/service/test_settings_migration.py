@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import ConfigError, StoreError
-from streameval.events.time import wall_time
 from streameval.service.config.evaluators import (
     RetentionOptions,
     evaluator_of,
@@ -37,19 +36,13 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.join.label_join import open_join
-from streameval.service.publish.snapshot import Publisher
-from streameval.service.run.loop import ReadLoop
 from streameval.service.run.reload import while_running
-from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Runner
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
 from streameval.service.upkeep.settings_migration import migration_of
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Panes
-from tests.service.test_runner_join import Lists, Partitions
+from tests.support.run import KEPT, InTurn, Lists, Partitions, opened
 
 MINUTE = 60_000_000
 START = 1_700_000_000_000_000
@@ -252,17 +245,15 @@ def migrate(now: RunSettings, drop: bool = True) -> tuple[list[str], dict[str, s
     return told
 
 
-def go_on(now: RunSettings, lists: Partitions, rng: random.Random) -> dict[str, se.Evaluator]:
+def go_on(
+    now: RunSettings, lists: Partitions, rng: random.Random | InTurn | None = None
+) -> dict[str, se.Evaluator]:
     """Run until everything is read; the run's evaluators."""
-    with closing(open_store(now.store, fingerprint(now))) as store:
-        joined = now.join is not None
-        decoder = RecordDecoder(now.fields, now.evaluator, join=joined)
-        join = open_join(now, store, time.monotonic, wall_time)
-        runner = Runner(Unit(now, store, decoder, join=join), Publisher(), ReadLoop(now))
-        runner.run([Lists(lists, runner.positions, rng, 0)])
-        assert runner._unit.quarantine.published()["reasons"] == {}
-        evaluators = runner._unit.counting.evaluators
-        with store.reading() as connection:
+    with opened(now) as run:
+        run.runner.run([Lists(lists, run.runner.positions, rng or InTurn())])
+        assert run.runner._unit.quarantine.published()["reasons"] == {}
+        evaluators = run.evaluators
+        with run.store.reading() as connection:
             for name, evaluator in merged_windows(connection).items():
                 assert actual(evaluator) == actual(evaluators[name])
         for evaluator in evaluators.values():
@@ -467,6 +458,14 @@ def test_every_part_holds_what_the_model_says(
             world.run()
 
 
+def records() -> Partitions:
+    return {"r": ("records", [])}
+
+
+def pairs() -> Partitions:
+    return {"p": ("predictions", []), "l": ("labels", [])}
+
+
 def feed(lists: Partitions, name: str, *records: Mapping[str, Any]) -> None:
     lists[name][1].extend(json.dumps(record).encode() for record in records)
 
@@ -479,12 +478,11 @@ def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) 
         fields=FieldSettings(id="id", y_pred="p", time="t", time_unit="us"),
         join=JoinSettings(wait=Duration("1h"), remember=DurationOrZero("1h")),
     )
-    lists: Partitions = {"p": ("predictions", []), "l": ("labels", [])}
+    lists = pairs()
     shared = {"country": "PT", "device": "x", "score": 0.5}
     feed(lists, "p", *({"id": n, "p": True, "t": START + n, **shared} for n in range(4)))
     feed(lists, "l", *({"id": n, "y_true": True, "t": START + n} for n in range(2)))
-    rng = random.Random(0)
-    go_on(labels_only, lists, rng)
+    go_on(labels_only, lists)
     scored = msgspec.structs.replace(
         labels_only,
         evaluator=EvaluatorSettings(slices=["device", "country"]),
@@ -502,7 +500,7 @@ def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) 
     feed(lists, "l", {"id": 2, "y_true": False, "t": START + 9})  # of one that waited
     feed(lists, "p", *({"id": n, "p": True, "t": START + n, **shared} for n in range(4, 7)))
     feed(lists, "l", *({"id": n, "y_true": n == 4, "t": START + n} for n in range(4, 7)))
-    evaluator = go_on(scored, lists, rng)["all"]
+    evaluator = go_on(scored, lists)["all"]
     cells = set(evaluator.confusion.cells())
     assert cells == {(True, True, 2), (False, True, 4)}
     state_set = evaluator.total._window.current()
@@ -512,7 +510,7 @@ def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) 
     assert slices[(("device", "x"),)].confusion.total == 3
     # A correction of what was counted after the change is taken out of everything.
     feed(lists, "l", {"id": 4, "y_true": False, "t": START + 20})
-    evaluator = go_on(scored, lists, rng)["all"]
+    evaluator = go_on(scored, lists)["all"]
     state_set = evaluator.total._window.current()
     assert (state_set.index.positives, state_set.index.negatives) == (0, 3)
     assert set(evaluator.slices()[(("device", "x"),)].confusion.cells()) == {(False, True, 3)}
@@ -528,16 +526,15 @@ def many(directory: Path, **given: Any) -> RunSettings:
 
 
 def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None:
-    lists: Partitions = {"r": ("records", [])}
+    lists = records()
     rows = [("a", {"a": 0.75, "b": 0.25}), ("b", {"a": 0.5, "b": 0.5}), ("b", {"b": 1.0})]
     feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in rows))
-    rng = random.Random(0)
-    go_on(many(tmp_path, metrics=["accuracy"]), lists, rng)
+    go_on(many(tmp_path, metrics=["accuracy"]), lists)
     with pytest.raises(ConfigError, match=r"^evaluator.labels: .*\["):
         migrate(many(tmp_path, metrics=["accuracy"], labels=["a", "c"]))
     closed = many(tmp_path, metrics=["accuracy"], labels=["a", "b"])
     assert migrate(closed)[1] == {}
-    go_on(closed, lists, rng)
+    go_on(closed, lists)
     wider = many(tmp_path, metrics=["accuracy"], labels=["a", "b", "c"])
     (line,), _ = migrate(wider)
     assert line.startswith("evaluator.labels: ")
@@ -545,14 +542,12 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
         migrate(closed)
     more = [("c", {"c": 1.0}), ("c", {"b": 1.0})]
     feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in more))
-    evaluator = go_on(wider, lists, rng)["all"]
+    evaluator = go_on(wider, lists)["all"]
     whole = se.Evaluator(
         "multiclass",
         labels=["a", "b", "c"],
         metrics=["accuracy"],
-        time_unit="us",
-        max_scores=65_536,
-        intervals=True,
+        **KEPT,
     )
     for label, shares in rows + more:
         whole.update(label, proba=shares)
@@ -560,19 +555,17 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
 
 
 def test_scores_that_are_no_probabilities_stay_so(tmp_path: Path) -> None:
-    lists: Partitions = {"r": ("records", [])}
+    lists = records()
     rows = [("a", {"a": 2.0, "b": -1.5}), ("b", {"a": 0.5, "b": 0.25}), ("b", {"a": -4, "b": 9})]
     feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in rows))
     options: dict[str, Any] = {"labels": ["a", "b"], "metrics": ["accuracy", "roc_auc_ovr"]}
     scores = many(tmp_path, **options, probabilities=False)
-    evaluator = go_on(scores, lists, random.Random(0))["all"]
+    evaluator = go_on(scores, lists)["all"]
     whole = se.Evaluator(
         "multiclass",
         **options,
         probabilities=False,
-        time_unit="us",
-        max_scores=65_536,
-        intervals=True,
+        **KEPT,
     )
     for label, shares in rows:
         whole.update(label, score=shares)
@@ -585,9 +578,9 @@ def test_scores_that_are_no_probabilities_stay_so(tmp_path: Path) -> None:
 
 
 def test_probabilities_stay_so(tmp_path: Path) -> None:
-    lists: Partitions = {"r": ("records", [])}
+    lists = records()
     feed(lists, "r", {"y_true": "a", "q": {"a": 0.75, "b": 0.25}})
-    go_on(many(tmp_path, labels=["a", "b"]), lists, random.Random(0))
+    go_on(many(tmp_path, labels=["a", "b"]), lists)
     with pytest.raises(ConfigError, match=r"^evaluator.probabilities: "):
         migrate(many(tmp_path, labels=["a", "b"], probabilities=False))
 
@@ -614,14 +607,14 @@ def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: 
             fields=FieldSettings(score="score"),
         )
 
-    lists: Partitions = {"r": ("records", [])}
+    lists = records()
     rng = random.Random(0)
     rows = [{"y_true": rng.random() < 0.5, "score": rng.random(), "c": "x"} for _ in range(3000)]
     feed(lists, "r", *rows)
-    go_on(limited(), lists, rng)
+    go_on(limited(), lists)
     sliced = limited(slices=["c"])
     assert migrate(sliced)[1] == {}
-    evaluator = go_on(sliced, lists, rng)["all"]
+    evaluator = go_on(sliced, lists)["all"]
     whole = se.Evaluator()
     whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
     bounds = evaluator.bounds("roc_auc")
@@ -663,13 +656,10 @@ def test_a_restart_after_corrections(task: str, tmp_path: Path) -> None:
             kept[number] = rng.choice(labels), kept[number][1]
             at = START + number * MINUTE // 60 + MINUTE
             feed(lists, "labels", {"id": number, "time": at, "y_true": kept[number][0]})
-        with closing(open_store(now.store, fingerprint(now))) as store:
-            decoder = RecordDecoder(now.fields, now.evaluator, join=True)
-            join = open_join(now, store, time.monotonic, wall_time)
-            runner = Runner(Unit(now, store, decoder, join=join), Publisher(), ReadLoop(now))
-            runner.run([Lists(lists, runner.positions, rng, 0)])
-            running = runner._unit.counting.evaluators["all"]
-            with store.reading() as connection:
+        with opened(now) as run:
+            run.runner.run([Lists(lists, run.runner.positions, InTurn())])
+            running = run.evaluators["all"]
+            with run.store.reading() as connection:
                 restarted = merged_windows(connection)["all"]
         exact = se.Evaluator(task)  # type: ignore[arg-type]
         for label, event in kept.values():
@@ -684,18 +674,17 @@ def test_a_restart_after_corrections(task: str, tmp_path: Path) -> None:
 
 
 def test_sums_of_scores_that_need_more_begin_anew_once_confirmed(tmp_path: Path) -> None:
-    lists: Partitions = {"r": ("records", [])}
+    lists = records()
     row = {"y_true": "a", "q": {"a": 0.75, "b": 0.25}}
     feed(lists, "r", row, row)
-    rng = random.Random(0)
-    go_on(many(tmp_path, metrics=["accuracy", "log_loss"]), lists, rng)
+    go_on(many(tmp_path, metrics=["accuracy", "log_loss"]), lists)
     ranked = many(tmp_path, metrics=["accuracy", "log_loss", "roc_auc_ovr"])
     lines, drops = migrate(ranked)
     assert drops == {"scores": "the sums of scores (log_loss)"}
     assert lines[0] == "metric 'roc_auc_ovr' is added"
     assert lines[1].startswith("what is kept of scores (log_loss, roc_auc_ovr) begins now")
     feed(lists, "r", row)
-    report = go_on(ranked, lists, rng)["all"].report().to_dict()
+    report = go_on(ranked, lists)["all"].report().to_dict()
     support = {name: row["support"] for name, row in report["metrics"].items()}
     assert support == {"accuracy": 3, "log_loss": 1, "roc_auc_ovr": 1}
 
@@ -709,28 +698,26 @@ def test_most_slices_may_change_while_it_is_exact(tmp_path: Path) -> None:
             fields=FieldSettings(score="s"),
         )
 
-    lists: Partitions = {"r": ("records", [])}
+    lists = records()
     feed(lists, "r", *({"y_true": True, "s": 0.5, "k": n} for n in range(3)))
-    rng = random.Random(0)
-    go_on(few(10), lists, rng)
+    go_on(few(10), lists)
     with pytest.raises(ConfigError, match="max_slices: expected at least 3, the slices that are"):
         migrate(few(2))
     assert migrate(few(3))[0] == ["evaluator.max_slices: 3 instead of 10"]
     feed(lists, "r", {"y_true": True, "s": 0.5, "k": 7})
-    assert len(go_on(few(3), lists, rng)["all"].slices()) == 4  # with (other)
+    assert len(go_on(few(3), lists)["all"].slices()) == 4  # with (other)
     with pytest.raises(ConfigError, match=r"max_slices: .* '3', .* give the windows new names"):
         migrate(few(5))
     assert set(migrate(few(5, "whole"))[1]) == {"window.all"}
 
 
 def test_before_the_first_record_every_setting_may_change(tmp_path: Path) -> None:
-    rng = random.Random(0)
-    go_on(many(tmp_path), {"r": ("records", [])}, rng)
+    go_on(many(tmp_path), {"r": ("records", [])})
     other = RunSettings(store=str(tmp_path / "run.db"), fields=FieldSettings(score="s"))
     assert migrate(other)[0] == ["no record was read before: all settings are taken over"]
-    lists: Partitions = {"r": ("records", [])}
+    lists = records()
     feed(lists, "r", {"y_true": True, "s": 0.5})
-    assert go_on(other, lists, rng)["all"]["accuracy"] == 1.0
+    assert go_on(other, lists)["all"]["accuracy"] == 1.0
 
 
 def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
@@ -741,8 +728,7 @@ def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
             alert=[AlertSettings(name=name, metric="f1", below=0.5) for name in names],
         )
 
-    lists: Partitions = {"r": ("records", [])}
-    rng = random.Random(0)
+    lists = records()
     for names, told in (
         (("a", "b"), []),
         (("b", "c"), ["alert 'c' begins now", "alert 'a' is removed"]),
@@ -750,7 +736,7 @@ def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
     ):
         assert migrate(watched(*names))[0] == told
         feed(lists, "r", {"y_true": True, "s": 0.5})
-        go_on(watched(*names), lists, rng)
+        go_on(watched(*names), lists)
 
 
 @pytest.mark.parametrize(
@@ -765,9 +751,9 @@ def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
 )
 def test_damage_is_reported_in_words(tmp_path: Path, damage: str) -> None:
     now = settings_of(tmp_path, True)
-    lists: Partitions = {"p": ("predictions", []), "l": ("labels", [])}
+    lists = pairs()
     feed(lists, "p", {"id": 1, "score": 0.5, "time": START})
-    go_on(now, lists, random.Random(0))
+    go_on(now, lists)
     with closing(open_store(now.store)) as store, store.transaction() as connection:
         connection.execute("DELETE FROM alerts")
         connection.execute("DELETE FROM meta WHERE key = 'run.begins'")
@@ -778,23 +764,17 @@ def test_damage_is_reported_in_words(tmp_path: Path, damage: str) -> None:
 
 def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
     first = settings_of(tmp_path, True)
-    lists: Partitions = {"p": ("predictions", []), "l": ("labels", [])}
+    lists = pairs()
     record = {"id": 1, "score": 0.5, "time": START, "country": "PT"}
     feed(lists, "p", record)
-    rng = random.Random(0)
-    go_on(first, lists, rng)
+    go_on(first, lists)
     now = settings_of(tmp_path, True, windows=["all", "day"], slices=["country"])
     migrate(now)
     feed(lists, "p", {**record, "id": 2, "time": START + 1})
     feed(lists, "l", *({"id": n, "y_true": True, "time": START + 2} for n in (1, 2)))
-    with closing(open_store(now.store, fingerprint(now))) as store:
-        publisher = Publisher()
-        decoder = RecordDecoder(now.fields, now.evaluator, join=True)
-        join = open_join(now, store, time.monotonic, wall_time)
-        runner = Runner(Unit(now, store, decoder, join=join), publisher, ReadLoop(now))
-        runner.run([Lists(lists, runner.positions, rng, 0)])
-        published = msgspec.to_builtins(publisher.current())
-    assert published is not None
+    with opened(now) as run:
+        run.runner.run([Lists(lists, run.runner.positions, InTurn())])
+        published = run.data
     since = "2023-11-14T22:13:20.000001Z"
     specs = [window["spec"] for window in published["windows"]]
     assert specs == [f"all events, slice country since {since}", f"all events, since {since}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,10 +20,10 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.lateness import LateShare
 from streameval.service.publish.builder import CachedPart, SnapshotBuilder, is_resampled
-from streameval.service.publish.snapshot import Checkpoint, Snapshot, Value
+from streameval.service.publish.snapshot import Snapshot, Value
 from streameval.service.store.valid_from import ValidFrom
+from tests.support.run import snapshot_of
 
 MINUTE = 60_000_000
 
@@ -55,6 +56,14 @@ def counted(settings: RunSettings, events: int = 400) -> dict[str, Evaluator]:
     return evaluators
 
 
+def counted_builder(
+    clock: Callable[[], float] = lambda: 1e9,
+) -> tuple[dict[str, Evaluator], SnapshotBuilder]:
+    settings = run_settings()
+    evaluators = counted(settings)
+    return evaluators, SnapshotBuilder(settings, evaluators, ValidFrom(), clock)
+
+
 class Clock:
     """A clock that is moved by hand."""
 
@@ -66,17 +75,7 @@ class Clock:
 
 
 def build(builder: SnapshotBuilder, now: int = 0, *, force: bool = False) -> Snapshot:
-    return builder.build(
-        sequence=1,
-        now=now,
-        labelled_until=None,
-        late={"all": LateShare(), "hour": LateShare()},
-        join=None,
-        partitions=[],
-        quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
-        checkpoint=Checkpoint(1, "1970-01-01T00:00:00Z", 0, 0.0),
-        force=force,
-    )
+    return snapshot_of(builder, now=now, force=force)
 
 
 def end(value: float) -> float | None:
@@ -143,9 +142,7 @@ def test_without_intervals_nothing_is_published() -> None:
 
 
 def test_only_the_pane_that_changed_has_other_ends() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
+    evaluators, builder = counted_builder()
     before = build(builder).series["hour"]
     evaluators["hour"].update(True, score=0.9, event_time=79 * MINUTE, slices={"country": "PT"})
     builder.changed()
@@ -155,9 +152,7 @@ def test_only_the_pane_that_changed_has_other_ends() -> None:
 
 
 def test_a_slice_is_opened_with_its_own_numbers() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
+    evaluators, builder = counted_builder()
     data = build(builder)
     view = evaluators["hour"].slices()[(("country", "ES"),)]
 
@@ -208,9 +203,7 @@ def test_a_slice_is_found_by_its_older_name_where_no_other_had_it() -> None:
 
 
 def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), Clock())
+    evaluators, builder = counted_builder()
     data = build(builder)
 
     def support(data: Snapshot) -> float:
@@ -225,14 +218,13 @@ def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
 
 
 def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
+    evaluators, builder = counted_builder()
     for n in range(200):
         for evaluator in evaluators.values():
             evaluator.update(
                 True, score=0.1, event_time=79 * MINUTE, slices={"country": f"C{n % 2}"}
             )
-    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
+    found = build(builder)
     marks = {row.name: row.differs.get("accuracy") for row in found.slices["all"]}
     assert marks == {
         "country=C0": "below",
@@ -243,10 +235,8 @@ def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
 
 
 def test_a_resampled_interval_says_what_time_it_is_of() -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
     clock = Clock()
-    builder = SnapshotBuilder(settings, evaluators, ValidFrom(), clock)
+    evaluators, builder = counted_builder(clock)
     part, made = builder._resampled["all"], []
 
     def dear() -> dict[str, Value]:
@@ -278,13 +268,12 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
 
 
 def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = run_settings()
-    evaluators = counted(settings)
-    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
-    assert found.reports["all"].metrics["average_precision"].method == "bootstrap"
+    evaluators, builder = counted_builder()
+    assert build(builder).reports["all"].metrics["average_precision"].method == "bootstrap"
     assert evaluators["all"].total.distinct_scores > 300
     monkeypatch.setattr("streameval.service.publish.builder.MOST_RESAMPLED", 300)
-    found = build(SnapshotBuilder(settings, evaluators, ValidFrom(), Clock()))
+    _, builder = counted_builder()
+    found = build(builder)
     assert found.reports["all"].metrics["average_precision"].method == ""
     assert found.reports["all"].metrics["accuracy"].method == "wilson"
 

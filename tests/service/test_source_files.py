@@ -407,41 +407,6 @@ def test_lines_at_every_border(lines: list[bytes], limit: int, last: bool) -> No
     assert (found, bad) == (expected, expected_bad)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_any_course_of_events_gives_each_line_once(tmp_path: Path, seed: int) -> None:
-    """Writes, rotations and restarts in random order."""
-    rng = random.Random(seed)
-    path = tmp_path / "a.jsonl"
-    path.touch()
-    positions: dict[str, Position] = {}
-    reading, clock = source(path)
-    written: list[bytes] = []
-    found: list[bytes] = []
-    stamp = 1_000_000_000
-    for step in range(200):
-        action = rng.choice(["write", "write", "read", "rotate", "restart"])
-        if action == "write":
-            line = b'{"n": %d}' % step
-            append(path, line + b"\n")
-            written.append(line)
-        elif action == "rotate":
-            path.rename(tmp_path / f"a.jsonl-{step:04d}")
-            # The clock of a file system may be too coarse to tell their order.
-            stamp += 1
-            os.utime(tmp_path / f"a.jsonl-{step:04d}", (stamp, stamp))
-            path.touch()
-        elif action == "read":
-            found += drain(reading, positions)
-        elif written and found:
-            # Read but not checkpointed: to be read again.
-            reading.read(rng.choice([1, 100]), 0.0)
-            reading.close()
-            reading, clock = source(path, positions=positions)
-    clock.now += 2
-    found += drain(reading, positions)
-    assert found == written
-
-
 # Identity: what was counted is not counted again, under whichever name
 
 
@@ -453,77 +418,116 @@ def fill(path: Path, begin: int, count: int) -> None:
     append(path, b"".join(line + b"\n" for line in lines(begin, count)))
 
 
-def test_forty_rotations_and_a_restart(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 100)
-    positions: dict[str, Position] = {}
-    reading, clock = source(tmp_path / "p.jsonl*")
-    found = drain(reading, positions)
+def stamp(path: Path, number: int) -> None:
+    """Files are distinguished by age."""
+    os.utime(path, ns=(1_700_000_000_000_000_000 + number, 1_700_000_000_000_000_000 + number))
+
+
+def compress(path: Path) -> Path:
+    """A file compressed as gzip does: the time at which it was written is kept."""
+    stat, archive = path.stat(), Path(f"{path}.gz")
+    archive.write_bytes(gzip.compress(path.read_bytes()))
+    os.utime(archive, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    path.unlink()
+    return archive
+
+
+class Log:
+    """A log, and a run that reads it, which may be stopped and started."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.path = directory / "p.jsonl"
+        self.positions: dict[str, Position] = {}
+        self.found: list[bytes] = []
+        self.number = 0
+
+    def fill(self, count: int) -> None:
+        """So many lines more."""
+        fill(self.path, self.number, count)
+        self.number += count
+
+    def start(self, pattern: str = "p.jsonl") -> None:
+        """Begin a run where the last one has ended, without reading."""
+        self.reading, self.clock = source(self.directory / pattern, positions=self.positions)
+
+    def read(self, pattern: str = "") -> list[bytes]:
+        """Read what is there now, with a pattern in a new run; those lines."""
+        if pattern:
+            self.start(pattern)
+        new = drain(self.reading, self.positions)
+        self.found += new
+        return new
+
+    def look(self) -> list[bytes]:
+        """The same, after a look at the names of the files."""
+        self.clock.now += 2
+        return self.read()
+
+    def rename(self, name: str) -> Path:
+        return self.path.rename(self.directory / name)
+
+    @property
+    def problems(self) -> list[str]:
+        return [status.problem for status in self.reading.status() if status.problem]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path)
+
+
+def test_forty_rotations_and_a_restart(log: Log) -> None:
+    log.fill(100)
+    log.read("p.jsonl*")
     for n in range(1, 41):
-        path.rename(tmp_path / f"p.jsonl-{20260000 + n}")
-        fill(path, 100 * n, 100)
-        clock.now += 2
-        found += drain(reading, positions)
-    assert found == lines(0, 4_100)
-    assert drain(source(tmp_path / "p.jsonl*", positions=positions)[0], positions) == []
+        log.rename(f"p.jsonl-{20260000 + n}")
+        log.fill(100)
+        log.look()
+    assert log.found == lines(0, 4_100)
+    assert log.read("p.jsonl*") == []
 
 
-def test_renamed_while_stopped_and_the_new_file_is_not_there_yet(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 100)
-    positions: dict[str, Position] = {}
-    reading, _ = source(tmp_path / "p.jsonl*")
-    drain(reading, positions)
-    reading.close()
-    path.rename(tmp_path / "p.jsonl.1")
-    reading, clock = source(tmp_path / "p.jsonl*", positions=positions)
-    assert drain(reading, positions) == []
-    fill(path, 100, 10)
-    clock.now += 2
-    assert drain(reading, positions) == lines(100, 10)
+def test_renamed_while_stopped_and_the_new_file_is_not_there_yet(log: Log) -> None:
+    log.fill(100)
+    log.read("p.jsonl*")
+    log.reading.close()
+    log.rename("p.jsonl.1")
+    assert log.read("p.jsonl*") == []
+    log.fill(10)
+    assert log.look() == lines(100, 10)
 
 
-def test_two_dated_rotations_while_stopped(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 100)
-    positions: dict[str, Position] = {}
-    reading, _ = source(tmp_path / "p.jsonl*")
-    found = drain(reading, positions)
-    reading.close()
-    for n, stamp in ((1, 10), (2, 20)):
-        fill(path, 50 + 50 * n, 50)
-        os.utime(path, (stamp, stamp))
-        path.rename(tmp_path / f"p.jsonl-2026010{n}")
-    fill(path, 200, 50)
-    reading, clock = source(tmp_path / "p.jsonl*", positions=positions)
-    found += drain(reading, positions)
-    clock.now += 2
-    found += drain(reading, positions)
-    assert found == lines(0, 250)
+def test_two_dated_rotations_while_stopped(log: Log) -> None:
+    log.fill(100)
+    log.read("p.jsonl*")
+    log.reading.close()
+    for n in (1, 2):
+        log.fill(50)
+        stamp(log.path, n)
+        log.rename(f"p.jsonl-2026010{n}")
+    log.fill(50)
+    log.read("p.jsonl*")
+    log.look()
+    assert log.found == lines(0, 250)
 
 
 @pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*", "*"])
 @pytest.mark.parametrize("running", [False, True])
 @pytest.mark.parametrize("more", [10, 200])
-def test_copied_and_cut(tmp_path: Path, pattern: str, running: bool, more: int) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 100)
-    positions: dict[str, Position] = {}
-    reading, clock = source(tmp_path / pattern)
-    found = drain(reading, positions)
+def test_copied_and_cut(log: Log, pattern: str, running: bool, more: int) -> None:
+    log.fill(100)
+    log.read(pattern)
     if not running:
-        reading.close()
-    fill(path, 100, 50)
-    shutil.copy(path, tmp_path / "p.jsonl.1")
-    os.truncate(path, 0)
-    fill(path, 150, more)
-    if not running:
-        reading, clock = source(tmp_path / pattern, positions=positions)
-    found += drain(reading, positions)
-    clock.now += 2
-    found += drain(reading, positions)
-    assert found == lines(0, 150 + more)
-    assert all(not status.problem for status in reading.status())
+        log.reading.close()
+    log.fill(50)
+    shutil.copy(log.path, f"{log.path}.1")
+    os.truncate(log.path, 0)
+    log.fill(more)
+    log.read("" if running else pattern)
+    log.look()
+    assert log.found == lines(0, 150 + more)
+    assert log.problems == []
 
 
 def test_cut_and_grown_without_a_copy_is_reported(tmp_path: Path) -> None:
@@ -548,26 +552,20 @@ def zstd(data: bytes) -> bytes:
     [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress), (".zst", zstd)],
 )
 def test_compressed_after_rotation(
-    tmp_path: Path, pattern: str, end: str, compress: Callable[[bytes], bytes]
+    log: Log, pattern: str, end: str, compress: Callable[[bytes], bytes]
 ) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 100)
-    positions: dict[str, Position] = {}
-    reading, _ = source(tmp_path / pattern)
-    found = drain(reading, positions)
-    reading.close()
-    fill(path, 100, 50)
-    (tmp_path / f"p.jsonl.1{end}").write_bytes(compress(path.read_bytes()))
-    path.unlink()
-    fill(path, 150, 50)
+    log.fill(100)
+    log.read(pattern)
+    log.reading.close()
+    log.fill(50)
+    Path(f"{log.path}.1{end}").write_bytes(compress(log.path.read_bytes()))
+    log.path.unlink()
+    log.fill(50)
     for _ in range(2):
-        reading, clock = source(tmp_path / pattern, positions=positions)
-        found += drain(reading, positions)
-        clock.now += 2
-        found += drain(reading, positions)
-        assert all(not status.problem for status in reading.status())
-        reading.close()
-    assert found == lines(0, 200)
+        log.read(pattern)
+        log.look()
+        assert log.problems == []
+    assert log.found == lines(0, 200)
 
 
 @pytest.mark.parametrize(
@@ -598,64 +596,58 @@ def test_a_compressed_file_that_cannot_be_read_is_refused_by_name(
 
 
 @pytest.mark.parametrize("size", [0, 100])
-def test_rotated_away_before_the_first_line_was_counted(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, size)
-    positions: dict[str, Position] = {}
-    reading, _ = source(path)
+def test_rotated_away_before_the_first_line_was_counted(log: Log, size: int) -> None:
+    log.fill(size)
+    log.start()
     # The first that a run stores is where each file begins.
-    first = reading.read(1, 0.0)[0]
+    first = log.reading.read(1, 0.0)[0]
     assert (first.messages, first.next["offset"]) == ([], 0)
-    positions[first.partition] = first.next
-    reading.close()
-    fill(path, size, 50)
-    path.rename(tmp_path / "p.jsonl.1")
-    fill(path, size + 50, 50)
-    assert drain(source(path, positions=positions)[0]) == lines(0, size + 100)
+    log.positions[first.partition] = first.next
+    log.reading.close()
+    log.fill(50)
+    log.rename("p.jsonl.1")
+    log.fill(50)
+    assert log.read("p.jsonl") == lines(0, size + 100)
 
 
-def test_a_rotated_file_is_read_whatever_the_time_of_older_ones(tmp_path: Path) -> None:
+def test_a_rotated_file_is_read_whatever_the_time_of_older_ones(log: Log) -> None:
     """An older file was compressed by a tool that does not keep its time."""
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 5)
-    positions: dict[str, Position] = {}
-    reading, _ = source(path)
-    found = drain(reading, positions)
+    log.fill(5)
+    log.read("p.jsonl")
     for n in range(1, 5):
-        fill(path, 5 * n, 5)
-        stamp(path, n)
+        log.fill(5)
+        stamp(log.path, n)
         if n < 4:
-            rotate(path, n)
-    stamp(compress(Path(f"{path}.3")), 9)
-    reading, _ = source(path, positions=positions)
-    assert found + drain(reading) == lines(0, 25)
-    assert [status.missed for status in reading.status()] == [""]
+            rotate(log.path, n)
+    stamp(compress(Path(f"{log.path}.3")), 9)
+    log.read("p.jsonl")
+    assert log.found == lines(0, 25)
+    assert [status.missed for status in log.reading.status()] == [""]
 
 
 @pytest.mark.parametrize("reused", [False, True])
 def test_a_rotated_file_that_no_mark_knows_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, reused: bool
+    log: Log, caplog: pytest.LogCaptureFixture, reused: bool
 ) -> None:
-    path = tmp_path / "p.jsonl"
+    path = log.path
     fill(Path(f"{path}.1"), 50, 5)
-    fill(path, 0, 5)
-    positions: dict[str, Position] = {}
-    reading, _ = source(path)
-    found = drain(reading, positions)
+    log.fill(5)
+    log.read("p.jsonl")
     # What was there before the first file is not read, and need not be named.
     rotate(path, 2)
-    fill(path, 5, 5)
-    found += drain(reading, positions)
-    assert reading.status()[0].missed == ""
+    log.fill(5)
+    log.read()
+    assert log.reading.status()[0].missed == ""
     if reused:
         # The inode is that of a counted file, which was deleted.
         Path(f"{path}.1").rename(f"{path}.7")
         os.truncate(f"{path}.7", 0)
-    fill(tmp_path / "p.jsonl.7", 60, 5)
+    fill(Path(f"{path}.7"), 60, 5)
     rotate(path, 1 if reused else 3)
-    fill(path, 10, 5)
-    assert found + drain(reading, positions) == lines(0, 15)
-    (named,) = [status.missed for status in reading.status()]
+    log.fill(5)
+    log.read()
+    assert log.found == lines(0, 15)
+    (named,) = [status.missed for status in log.reading.status()]
     assert named == "'p.jsonl.7' not read: by name and time older than what was read before"
     assert [record.getMessage() for record in caplog.records] == [f"{str(path)!a}: {named}"]
 
@@ -732,34 +724,26 @@ def test_what_may_not_be_opened_is_not_read_to_its_end(
     assert status.problem == "cannot be opened: Permission denied"
 
 
-def test_a_position_of_an_older_release(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 100)
-    data = path.read_bytes()
-    old = tmp_path / "p.jsonl-1"
-    append(old, b"x\ny\n")
+def test_a_position_of_an_older_release(log: Log) -> None:
+    log.fill(100)
+    data = log.path.read_bytes()
+    append(Path(f"{log.path}-1"), b"x\ny\n")
 
     def digest(part: bytes) -> str:
         return hashlib.blake2b(part, digest_size=8).hexdigest()
 
-    offset = len(data)
-    stored: dict[str, Position] = {
-        f"files:{path}": {
-            "offset": offset,
-            "head": digest(data.partition(b"\n")[0]),
-            "tail": digest(data[offset - 256 :]),
-            "past": f"4:{digest(b'x')}:{digest(b'x' + bytes([10]) + b'y' + bytes([10]))}",
-        }
+    name = f"files:{log.path}"
+    log.positions[name] = {
+        "offset": len(data),
+        "head": digest(data.partition(b"\n")[0]),
+        "tail": digest(data[len(data) - 256 :]),
+        "past": f"4:{digest(b'x')}:{digest(b'x' + bytes([10]) + b'y' + bytes([10]))}",
     }
-    fill(path, 100, 5)
-    for _ in range(2):
-        reading, _ = source(tmp_path / "p.jsonl*", positions=stored)
-        found = drain(reading, stored)
-        assert found in (lines(100, 5), [])
-        reading.close()
-    assert found == []
-    assert "past" not in stored[f"files:{path}"]
-    assert stored["files:"]["past"]
+    log.fill(5)
+    assert log.read("p.jsonl*") == lines(100, 5)
+    assert log.read("p.jsonl*") == []
+    assert "past" not in log.positions[name]
+    assert log.positions["files:"]["past"]
 
 
 def test_a_fifo_is_not_opened(tmp_path: Path) -> None:
@@ -816,31 +800,28 @@ def test_many_files_need_few_handles_and_linear_time(
 
 
 def test_many_rotated_files_that_wait_for_a_reader_cost_few_listings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 100)
-    positions: dict[str, Position] = {}
-    reading, _ = source(tmp_path / "p.jsonl*")
-    drain(reading, positions)
-    reading.close()
+    log.fill(100)
+    log.read("p.jsonl*")
+    log.reading.close()
     rotations = 60
     for n in range(1, rotations + 1):
-        path.rename(tmp_path / f"p.jsonl-{20260000 + n}")
-        fill(path, 100 * n, 100)
+        log.rename(f"p.jsonl-{20260000 + n}")
+        log.fill(100)
     listings = 0
     original = os.listdir
 
     def counted(directory: str | os.PathLike[str] = ".") -> list[str]:
         nonlocal listings
-        listings += os.fspath(directory) == str(tmp_path)
+        listings += os.fspath(directory) == str(log.directory)
         return original(directory)
 
     monkeypatch.setattr(os, "listdir", counted)
-    again, _ = source(tmp_path / "p.jsonl*", positions=positions)
+    log.start("p.jsonl*")
     # The first look: not one for each file that waits.
     assert listings < 20
-    assert drain(again, positions) == lines(100, 100 * rotations)
+    assert log.read() == lines(100, 100 * rotations)
 
 
 def test_a_file_that_begins_as_a_lost_one_and_is_shorter_is_refused(
@@ -879,140 +860,102 @@ def test_the_size_of_compressed_content(
     log.close()
 
 
-def compress(path: Path) -> Path:
-    """A file compressed as gzip does: the time at which it was written is kept."""
-    stat, archive = path.stat(), Path(f"{path}.gz")
-    archive.write_bytes(gzip.compress(path.read_bytes()))
-    os.utime(archive, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    path.unlink()
-    return archive
-
-
-def stamp(path: Path, number: int) -> None:
-    """Files are distinguished by age."""
-    os.utime(path, ns=(1_700_000_000_000_000_000 + number, 1_700_000_000_000_000_000 + number))
-
-
-def test_a_backup_is_shorter_than_the_compressed_file(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 10)
-    positions: dict[str, Position] = {}
-    reading, _ = source(path)
-    found = drain(reading, positions)
-    reading.close()
-    shutil.copy(path, tmp_path / "p.jsonl.backup")
-    fill(path, 10, 10)
-    path.rename(tmp_path / "p.2026.jsonl")
-    compress(tmp_path / "p.2026.jsonl")
-    fill(path, 20, 10)
-    reading, _ = source(path, positions=positions)
-    assert found + drain(reading) == lines(0, 30)
+def test_a_backup_is_shorter_than_the_compressed_file(log: Log) -> None:
+    log.fill(10)
+    log.read("p.jsonl")
+    log.reading.close()
+    shutil.copy(log.path, f"{log.path}.backup")
+    log.fill(10)
+    compress(log.rename("p.2026.jsonl"))
+    log.fill(10)
+    log.read("p.jsonl")
+    assert log.found == lines(0, 30)
 
 
 @pytest.mark.parametrize("pattern", ["p.jsonl", "*.jsonl"])
 @pytest.mark.parametrize("heir", ["live", "archive", "none"])
 def test_an_empty_file_whose_inode_was_given_to_another_one(
-    tmp_path: Path, pattern: str, heir: str
+    log: Log, pattern: str, heir: str
 ) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 10)
-    stamp(path, 0)
-    positions: dict[str, Position] = {}
-    reading, clock = source(tmp_path / pattern)
-    found = drain(reading, positions)
-    path.rename(tmp_path / "p.jsonl-1")
-    path.touch()
-    stamp(path, 1)
-    clock.now += 2
-    assert drain(reading, positions) == []
-    reading.close()
-    inode = path.stat().st_ino
-    assert positions[f"files:{path}"]["inode"] == inode
-    counted = compress(tmp_path / "p.jsonl-1")
+    log.fill(10)
+    stamp(log.path, 0)
+    log.read(pattern)
+    log.rename("p.jsonl-1")
+    log.path.touch()
+    stamp(log.path, 1)
+    assert log.look() == []
+    log.reading.close()
+    name = f"files:{log.path}"
+    assert log.positions[name]["inode"] == log.path.stat().st_ino
+    counted = compress(Path(f"{log.path}-1"))
     for n in (2, 3):
-        fill(path, n * 10, 10)
-        stamp(path, n)
-        path.rename(tmp_path / f"p.jsonl-{n}")
-        compress(tmp_path / f"p.jsonl-{n}")
-    fill(path, 40, 10)
-    stamp(path, 4)
+        log.fill(10)
+        stamp(log.path, n)
+        compress(log.rename(f"p.jsonl-{n}"))
+    log.fill(10)
+    stamp(log.path, 4)
     # As a file system does that gives the smallest free number.
-    given = {"live": path, "archive": counted, "none": tmp_path}[heir]
-    positions[f"files:{path}"] = {**positions[f"files:{path}"], "inode": given.stat().st_ino}
+    given = {"live": log.path, "archive": counted, "none": log.directory}[heir]
+    log.positions[name] = {**log.positions[name], "inode": given.stat().st_ino}
     for _ in range(2):
-        reading, clock = source(tmp_path / pattern, positions=positions)
-        found += drain(reading, positions)
-        clock.now += 2
-        found += drain(reading, positions)
-    assert found == lines(0, 10) + lines(20, 30)
+        log.read(pattern)
+        log.look()
+    assert log.found == lines(0, 40)
 
 
 @pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
-def test_rotated_while_an_archive_is_read_and_no_file_has_the_name(
-    tmp_path: Path, pattern: str
-) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 10)
-    stamp(path, 0)
-    positions: dict[str, Position] = {}
-    reading, _ = source(tmp_path / pattern)
-    found = drain(reading, positions)
-    reading.close()
-    fill(path, 10, 10)
-    stamp(path, 1)
-    path.rename(tmp_path / "p.jsonl-1")
-    compress(tmp_path / "p.jsonl-1")
-    reading, clock = source(tmp_path / pattern, positions=positions)
-    found += drain(reading, positions)
-    clock.now += 2
-    found += drain(reading, positions)
-    reading.close()
-    fill(path, 20, 10)
-    stamp(path, 2)
-    path.rename(tmp_path / "p.jsonl-2")
-    fill(path, 30, 10)
-    stamp(path, 3)
-    reading, _ = source(tmp_path / pattern, positions=positions)
-    assert found + drain(reading) == lines(0, 40)
+def test_rotated_while_an_archive_is_read_and_no_file_has_the_name(log: Log, pattern: str) -> None:
+    log.fill(10)
+    stamp(log.path, 0)
+    log.read(pattern)
+    log.reading.close()
+    log.fill(10)
+    stamp(log.path, 1)
+    compress(log.rename("p.jsonl-1"))
+    log.read(pattern)
+    log.look()
+    log.reading.close()
+    log.fill(10)
+    stamp(log.path, 2)
+    log.rename("p.jsonl-2")
+    log.fill(10)
+    stamp(log.path, 3)
+    log.read(pattern)
+    assert log.found == lines(0, 40)
 
 
 @pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
 def test_a_rotated_file_is_compressed_while_it_is_read_and_others_come_next(
-    tmp_path: Path, pattern: str
+    log: Log, pattern: str
 ) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(path, 0, 10)
-    stamp(path, 0)
-    reading, clock = source(tmp_path / pattern)
-    found = drain(reading)
+    log.fill(10)
+    stamp(log.path, 0)
+    log.read(pattern)
     for n in (1, 2):
-        path.rename(tmp_path / f"p.jsonl-{n}")
-        fill(path, n * 10, 10)
-        stamp(path, n)
-    compress(tmp_path / "p.jsonl-1")
+        log.rename(f"p.jsonl-{n}")
+        log.fill(10)
+        stamp(log.path, n)
+    compress(Path(f"{log.path}-1"))
     # A label that is read too early would undo a correction.
-    clock.now += 2
-    assert found + drain(reading) == lines(0, 30)
+    log.look()
+    assert log.found == lines(0, 30)
 
 
-def test_a_copy_that_takes_the_name_of_a_file_that_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    fill(tmp_path / "p.1.jsonl", 0, 10)
-    path.touch()
-    reading, clock = source(tmp_path / "*.jsonl")
-    found = drain(reading)
-    fill(path, 10, 10)
-    (tmp_path / "p.1.jsonl").rename(tmp_path / "p.2.jsonl")
-    shutil.copy(path, tmp_path / "p.1.jsonl")
+def test_a_copy_that_takes_the_name_of_a_file_that_is_read(log: Log) -> None:
+    first = log.directory / "p.1.jsonl"
+    fill(first, 0, 10)
+    log.path.touch()
+    log.read("*.jsonl")
+    fill(log.path, 10, 10)
+    first.rename(log.directory / "p.2.jsonl")
+    shutil.copy(log.path, first)
     # Each of the two is a copy of the other one; a file that is new has all of them looked at.
-    fill(tmp_path / "a.jsonl", 20, 10)
-    clock.now += 2
-    found += drain(reading)
-    os.truncate(path, 0)
+    fill(log.directory / "a.jsonl", 20, 10)
+    log.look()
+    os.truncate(log.path, 0)
     for _ in range(3):
-        clock.now += 2
-        found += drain(reading)
-    assert sorted(found) == sorted(lines(0, 30))
+        log.look()
+    assert sorted(log.found) == sorted(lines(0, 30))
 
 
 @pytest.mark.parametrize("seed", [*range(300), 31216])

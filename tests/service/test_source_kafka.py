@@ -5,31 +5,23 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from streameval.errors import ConfigError, SourceError
-from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.secrets import secret as secret_value
 from streameval.service.config.settings import FieldSettings, RunSettings
 from streameval.service.config.source_settings import KafkaSettings
-from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.publish.snapshot import Publisher
-from streameval.service.run.loop import ReadLoop
-from streameval.service.run.unit import Unit
-from streameval.service.run.worker import Runner
 from streameval.service.sources.kafka_client import KafkaProperties
 from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
 from streameval.service.sources.raw import Position, RawBatch
-from streameval.service.store.store import open_store
+from tests.support import run
 from tests.support.apache_kafka import AbsentError, ApacheKafka
 from tests.support.brokers import Broker, Tansu, free_port, running_broker
 
@@ -565,14 +557,10 @@ def test_a_run_at_a_quiet_end_goes_on_there(broker: Broker, tmp_path: Path) -> N
     )
     events = []
     for _ in range(3):
-        with closing(open_store(settings.store, fingerprint(settings))) as store:
-            decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-            runner = Runner(Unit(settings, store, decoder), Publisher(), ReadLoop(settings))
-            source = opened(
-                broker.bootstrap, runner.positions, records=topic, start="latest", stop_at_end=True
-            )
-            runner.run([source])
-            events.append(runner.events)
+        with run.opened(settings) as one:
+            options = {"records": topic, "start": "latest", "stop_at_end": True}
+            one.runner.run([opened(broker.bootstrap, one.runner.positions, **options)])
+            events.append(one.runner.events)
         broker.send(topic, [record] * 3)
     assert events == [0, 3, 6]
 
@@ -583,16 +571,11 @@ def test_what_was_missed_is_published_when_all_is_well_again(
     topic = topic_of(broker)
     broker.send(topic, [(None, b'{"score": 0.7, "y_true": 1}', 0)])
     settings = RunSettings(store=str(tmp_path / "run.db"), fields=FieldSettings(score="score"))
-    publisher = Publisher()
-    with closing(open_store(settings.store, fingerprint(settings))) as store:
-        decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
-        runner = Runner(Unit(settings, store, decoder), publisher, ReadLoop(settings))
+    with run.opened(settings) as one:
         stored: dict[str, Position] = {f"kafka:{topic}/0": {"offset": 70}}
         options = {"records": topic, "out_of_range": "earliest", "stop_at_end": True}
-        runner.run([opened(broker.bootstrap, stored, **options)])
-    assert runner.events == 1
-    snapshot = publisher.current()
-    assert snapshot is not None
-    (row,) = msgspec.to_builtins(snapshot.partitions)
+        one.runner.run([opened(broker.bootstrap, stored, **options)])
+        assert one.runner.events == 1
+    (row,) = one.data["partitions"]
     assert (row["position"], row["lag"], row["problem"]) == ({"offset": 1}, 0, "")
     assert "expected to read on at offset 70" in row["missed"]

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -43,7 +44,7 @@ from streameval.service.store.positions import Positions
 from streameval.service.store.postgres import _translated
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
 from streameval.service.store.staged import write_now
-from streameval.service.store.store import open_store, read_store
+from streameval.service.store.store import Store, open_store, read_store
 from streameval.service.store.valid_from import VALID_FROM, read_valid_from, since_text
 
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
@@ -52,6 +53,12 @@ SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return str(tmp_path / "run.db")
+
+
+@pytest.fixture
+def store(path: str) -> Iterator[Store]:
+    with closing(open_store(path, SETUP)) as opened:
+        yield opened
 
 
 def test_a_transaction_is_all_or_nothing(path: str) -> None:
@@ -83,7 +90,7 @@ def test_a_transaction_is_all_or_nothing(path: str) -> None:
 
 def test_the_second_process_is_refused_with_the_pid_of_the_first(path: str) -> None:
     code = (
-        "import sys; from streameval.service.store.store import open_store\n"
+        "import sys; from streameval.service.store.store import Store, open_store\n"
         f"store = open_store({path!r}, {{}}); print('open', flush=True); sys.stdin.read()"
     )
     first = subprocess.Popen(
@@ -165,8 +172,7 @@ def test_a_newer_schema_is_refused(path: str) -> None:
             opened(path)
 
 
-def test_a_full_database_is_reported_and_nothing_is_lost(path: str) -> None:
-    store = open_store(path, SETUP)
+def test_a_full_database_is_reported_and_nothing_is_lost(store: Store) -> None:
     with store.transaction():
         store.set_counters({"events": 1})
     (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
@@ -183,7 +189,6 @@ def test_a_full_database_is_reported_and_nothing_is_lost(path: str) -> None:
     with pytest.raises(StoreError, match=r"disk is full: free some space.*checkpointed is safe"):
         fill()
     assert store.counters() == {"events": 1}
-    store.close()
 
 
 def test_a_busy_database_is_reported(path: str) -> None:
@@ -211,8 +216,7 @@ def test_a_damaged_file_is_reported(path: str) -> None:
         open_store(path, SETUP)
 
 
-def test_a_reader_sees_one_moment_beside_the_writer(path: str) -> None:
-    store = open_store(path, SETUP)
+def test_a_reader_sees_one_moment_beside_the_writer(path: str, store: Store) -> None:
     with store.transaction():
         store.set_counters({"events": 1})
     reader = read_store(path)
@@ -225,7 +229,6 @@ def test_a_reader_sees_one_moment_beside_the_writer(path: str) -> None:
     with pytest.raises(StoreError, match="it is read-only"), reader.transaction():
         reader.set_counters({"events": 3})
     reader.close()
-    store.close()
 
 
 @pytest.mark.parametrize("umask", [0, 0o022, 0o777])
@@ -263,26 +266,24 @@ def test_what_is_committed_is_read_beside_a_transaction(path: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 180, 181, 2_000])
-def test_many_rows_are_written_with_their_checksums(path: str, count: int) -> None:
+def test_many_rows_are_written_with_their_checksums(store: Store, count: int) -> None:
     rows = [(n, n + 0.5, n * 7, n * 9, b"x" * (n % 50)) for n in range(1, count + 1)]
-    with closing(open_store(path, SETUP)) as store:
-        with store.transaction() as connection:
-            LabelJoin.create(connection)
-            keep_checksums(connection)
-        with store.transaction() as connection:
-            insert_rows(connection, "join_segments", rows)
-        found = store.connection.execute("SELECT * FROM join_segments").fetchall()
-        assert found == rows
-        assert check_rows(store.connection)
-        with store.transaction() as connection:
-            delete_rows(connection, "join_segments", "segment", range(2, count))
-        left = store.connection.execute("SELECT segment FROM join_segments").fetchall()
-        assert left == sorted({(1,), (count,)}) if count else left == []
-        assert check_rows(store.connection)
+    with store.transaction() as connection:
+        LabelJoin.create(connection)
+        keep_checksums(connection)
+    with store.transaction() as connection:
+        insert_rows(connection, "join_segments", rows)
+    found = store.connection.execute("SELECT * FROM join_segments").fetchall()
+    assert found == rows
+    assert check_rows(store.connection)
+    with store.transaction() as connection:
+        delete_rows(connection, "join_segments", "segment", range(2, count))
+    left = store.connection.execute("SELECT segment FROM join_segments").fetchall()
+    assert left == sorted({(1,), (count,)}) if count else left == []
+    assert check_rows(store.connection)
 
 
-def test_positions(path: str) -> None:
-    store = open_store(path, SETUP)
+def test_positions(store: Store) -> None:
     positions = Positions(store.connection)
     positions.advance("a", {"offset": 5, "head": "x"}, 2, 7)
     positions.advance("a", {"offset": 9, "head": "x"}, 1, 6)
@@ -299,15 +300,13 @@ def test_positions(path: str) -> None:
     store.connection.execute("UPDATE positions SET position = '[1' WHERE partition = 'a'")
     with pytest.raises(StoreError, match="the position of partition 'a' is damaged"):
         Positions(store.connection)
-    store.close()
 
 
 def bad(place: int, raw: bytes = b"{", reason: str = "record") -> RecordError:
     return RecordError("", "an object", "text", column=reason, place=place, raw=raw)
 
 
-def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:
-    store = open_store(path, SETUP)
+def test_the_quarantine_is_bounded_and_counts_all(store: Store) -> None:
     quarantine = Quarantine(
         store.connection, QuarantineSettings(keep=10, max_bytes=4), now=lambda: 0
     )
@@ -325,31 +324,30 @@ def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:
     data = quarantine.published()
     assert (data["total"], data["kept"], data["reasons"]["record"]) == (5035, 10, 35)
     assert len(data["reasons"]) == 201  # a hostile number of reasons is not kept apart
-    store.close()
 
 
-def test_a_record_that_is_refused_while_it_is_counted_belongs_to_that_checkpoint(path: str) -> None:
-    with closing(open_store(path, SETUP)) as store:
-        quarantine = Quarantine(store.connection, QuarantineSettings(), now=lambda: 0)
-        quarantine.note("a", "records", bad(1), None)
+def test_a_record_that_is_refused_while_it_is_counted_belongs_to_that_checkpoint(
+    store: Store,
+) -> None:
+    quarantine = Quarantine(store.connection, QuarantineSettings(), now=lambda: 0)
+    quarantine.note("a", "records", bad(1), None)
+    changes = quarantine.stage()
+    quarantine.note("a", "records", bad(3), None)
+    quarantine.note("a", "records", bad(2, reason="score"), None, into=changes)
+    for places, reasons in (
+        ([2, 1], {"record": 1, "score": 1}),
+        ([3, 2, 1], {"record": 2, "score": 1}),
+    ):
+        with store.transaction():
+            quarantine.write(store.connection, changes)
+        quarantine.committed(changes)
+        assert [row["place"] for row in listed(store.connection)] == places
+        assert quarantine.published()["reasons"] == reasons
         changes = quarantine.stage()
-        quarantine.note("a", "records", bad(3), None)
-        quarantine.note("a", "records", bad(2, reason="score"), None, into=changes)
-        for places, reasons in (
-            ([2, 1], {"record": 1, "score": 1}),
-            ([3, 2, 1], {"record": 2, "score": 1}),
-        ):
-            with store.transaction():
-                quarantine.write(store.connection, changes)
-            quarantine.committed(changes)
-            assert [row["place"] for row in listed(store.connection)] == places
-            assert quarantine.published()["reasons"] == reasons
-            changes = quarantine.stage()
-        assert not changes
+    assert not changes
 
 
-def test_cut_records_cannot_be_replayed(path: str) -> None:
-    store = open_store(path, SETUP)
+def test_cut_records_cannot_be_replayed(store: Store) -> None:
 
     def opened() -> Quarantine:
         return Quarantine(store.connection, QuarantineSettings(max_bytes=4), now=lambda: 0)
@@ -388,7 +386,6 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     assert len(changes.replayed) == 2
     assert [row["place"] for row in listed(store.connection, reason="record")] == [99]
     assert list(opened().to_replay()) == []
-    store.close()
 
 
 def test_damaged_json_of_a_store_is_named(path: str) -> None:

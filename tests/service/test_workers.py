@@ -26,11 +26,10 @@ from streameval.service.config.source_settings import KafkaSettings
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.group_worker import GroupWorker
 from streameval.service.run.loop import ReadLoop, Submit, Write, in_this_thread
+from streameval.service.run.opening import check_units, open_unit
 from streameval.service.run.reload import while_running
 from streameval.service.run.service import (
     _generation,
-    check_units,
-    open_unit,
     run_service,
 )
 from streameval.service.run.store_reader import StoreReader
@@ -72,55 +71,6 @@ def broker() -> Iterator[Broker]:
 
 
 # What is refused
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"properties": ""},
-            'kafka.assignment = "group" requires kafka.properties."group.id"; give all workers',
-        ),
-        (
-            {"store": "run.db"},
-            'kafka.assignment = "group" requires store = "postgresql://…"; a file cannot be shared',
-        ),
-        (
-            {"more": "partitions = [0]"},
-            'kafka.partitions conflicts with kafka.assignment = "group"; leave partitions out',
-        ),
-        (
-            {"more": 'start = "latest"'},
-            'kafka.start = "latest" conflicts with kafka.assignment = "group", with which no',
-        ),
-        (
-            {"more": "stop_at_end = true"},
-            'kafka.stop_at_end conflicts with kafka.assignment = "group", with which other',
-        ),
-        (
-            {"properties": f'{GROUP}\n"partition.assignment.strategy" = "range"'},
-            "expected cooperative-sticky, got 'range'",
-        ),
-        (
-            {"properties": f'{GROUP}\n[http]\ninbox = "posts"'},
-            '[http] conflicts with kafka.assignment = "group"; a group assigns partitions of',
-        ),
-        (
-            {"properties": f'{GROUP}\n[evaluator]\ntask = "multiclass"'},
-            'kafka.assignment = "group" requires evaluator.labels; otherwise the first label',
-        ),
-    ],
-)
-def test_what_a_group_cannot_be_combined_with_is_refused(
-    given: Mapping[str, str], message: str
-) -> None:
-    text = CONFIG.format(**{"store": SHARED, "more": "", "properties": GROUP, **given})
-    if "multiclass" in text:
-        text = text.replace('score = "score"', 'y_pred = "y_pred"')
-    with pytest.raises(ConfigError) as caught:
-        settings_from_text(text)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_worker_does_not_end_by_itself() -> None:
@@ -364,13 +314,18 @@ def sharing(postgres: Postgres) -> Iterator[Callable[..., Sharing]]:
             one.worker.release(list(one.worker._units), write=False)
 
 
-def counted(one: Sharing) -> int:
+def by_unit(one: Sharing, read: Callable[[Any], Any]) -> dict[str, Any]:
+    """What is read of each unit of the store."""
+    found = {}
     with closing(read_store(one.worker._settings.store)) as store:
-        events = 0
         for unit in store.units():
             store.select(unit)
-            events += store.counters().get("events", 0)
-        return events
+            found[unit] = read(store)
+    return found
+
+
+def counted(one: Sharing) -> int:
+    return sum(by_unit(one, lambda store: store.counters().get("events", 0)).values())
 
 
 def test_a_worker_that_was_cut_off_writes_nothing(
@@ -447,11 +402,7 @@ def test_new_settings_are_those_of_units_that_are_opened_later_too(
     assert one.group.dropped == [1]
     assert "unit '1' was taken over by another worker" in caplog.text
     assert one.worker.open(2) == {"kafka:events/2": {"offset": 4}}
-    with closing(read_store(one.worker._settings.store)) as store:
-        kept = {}
-        for unit in store.units():
-            store.select(unit)
-            kept[unit] = kept_settings("db", store.meta())
+    kept = by_unit(one, lambda store: kept_settings("db", store.meta()))
     assert {unit: one.quarantine.keep for unit, one in kept.items()} == {
         "0": 7,
         "1": 10_000,
@@ -699,12 +650,7 @@ def test_a_rebalance_waits_for_the_checkpoint_that_is_being_written(
         one.worker.run()
     assert not caplog.records
     assert counted(one) == 11
-    with closing(read_store(one.worker._settings.store)) as store:
-        checkpoints = {}
-        for unit in store.units():
-            store.select(unit)
-            checkpoints[unit] = store.counters()["checkpoints"]
-    assert checkpoints == {"0": 3, "1": 2}
+    assert by_unit(one, lambda store: store.counters()["checkpoints"]) == {"0": 3, "1": 2}
 
 
 def test_a_unit_that_is_taken_over_during_a_checkpoint_is_dropped_alone(

@@ -44,7 +44,7 @@ from streameval.service.http.server import Server
 from streameval.service.join.label_join import open_join
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.loop import ReadLoop
-from streameval.service.run.service import open_settled
+from streameval.service.run.opening import open_settled
 from streameval.service.run.store_reader import StoreReader
 from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner

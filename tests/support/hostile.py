@@ -116,14 +116,7 @@ _OF_PREDICTIONS = (
 
 
 def hostile(seed: int, count: int, *, oversized: int = 5, labels: bool = False) -> Iterator[bytes]:
-    """So many of them, without line breaks; a few are longer than a record may be.
-
-    Args:
-        seed: The same for the same.
-        count: How many.
-        oversized: How many of them are too long.
-        labels: All of them are bad as labels too.
-    """
+    """So many of them, without line breaks, some too long; with ``labels`` bad as labels too."""
     rng = random.Random(seed)
     kinds = _KINDS if labels else _KINDS + _OF_PREDICTIONS
     large = {rng.randrange(count) for _ in range(oversized)}

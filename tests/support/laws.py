@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -169,6 +170,7 @@ class StateSpec:
         from_state: ``from_state`` of the class unless given.
         max_events: Longest list of events drawn at once.
         older_forms: Whether it reads forms of earlier versions, and writes them in today's.
+        pickled: Whether Python's own ways of copying are for it; an inner state has ``copy`` only.
     """
 
     name: str
@@ -183,6 +185,7 @@ class StateSpec:
     from_state: Callable[[Any], Any] | None = None
     max_events: int = 10
     older_forms: bool = False
+    pickled: bool = True
 
     def restore(self, data: Any) -> Any:
         """A state from its written form, checked."""
@@ -242,9 +245,13 @@ def _identity(spec: StateSpec, data: st.DataObject) -> None:
 
 
 def _commutes(spec: StateSpec, data: st.DataObject) -> None:
-    """a + b = b + a."""
+    """a + b = b + a, and a state may be merged with itself."""
     a, b = _draw_state(spec, data, "a"), _draw_state(spec, data, "b")
     spec.assert_equal(spec.merged(a, b), spec.merged(b, a))
+    if not hasattr(a, "provenance"):  # an evaluator refuses what it holds already
+        twice = spec.merged(a, a.copy())
+        a.merge(a)
+        spec.assert_equal(a, twice)
 
 
 def _associates(spec: StateSpec, data: st.DataObject) -> None:
@@ -353,11 +360,19 @@ def _revert(spec: StateSpec, data: st.DataObject) -> None:
     spec.assert_equal(state, spec.empty())
 
 
+def _pickled(state: Any) -> Any:
+    return pickle.loads(pickle.dumps(state))
+
+
 def _copy(spec: StateSpec, data: st.DataObject) -> None:
-    """A copy goes its own way."""
+    """A copy goes its own way, however it was made."""
     state = _draw_state(spec, data, "a")
     before = copy.deepcopy(state.to_state())
-    twin = state.copy()
+    ways = [type(state).copy]
+    if spec.pickled:
+        ways += [copy.deepcopy, _pickled, *([copy.copy] if hasattr(state, "__copy__") else [])]
+    made = data.draw(st.sampled_from(ways), label="copied by")
+    twin = made(state)
     spec.assert_equal(twin, state)
     event = data.draw(spec.events, label="event")
     spec.update(twin, event)

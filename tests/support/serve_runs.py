@@ -127,10 +127,9 @@ def _local(url: str) -> str:
 
 
 def raw(url: str, request: bytes, *, close: bool = False) -> bytes:
-    """Send bytes as they are and read until the server closes, or says nothing for 10 s.
+    """Send bytes as they are and read until the server closes or is silent for 10 s.
 
-    Args:
-        close: End the sending side at once, as a client that breaks off.
+    With ``close`` the sending side ends at once, as a client that breaks off.
     """
     where = urlsplit(url)
     with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as wire:

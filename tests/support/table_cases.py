@@ -14,27 +14,21 @@ import numpy as np
 import streameval as se
 
 Columns = dict[str, list[Any]]
+SHARES = {"ant": "p_ant", "bee": "p_bee", "cow": "p_cow"}
+_ARGUMENTS = {
+    **{name: name for name in ("y_true", "y_pred", "score", "proba", "weight", "unit")},
+    "time": "event_time",
+}
+"""From the keywords of a call to the arguments of ``update_many``."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One table.
-
-    Args:
-        name: Of the test.
-        columns: The table, as lists.
-        keywords: Of the call that evaluates it.
-        options: Of the evaluator that is expected.
-        given: The expected evaluator's arguments, from their names to columns.
-        slices: The columns that it is sliced by.
-    """
+    """One table, and the keywords of the call that evaluates it."""
 
     name: str
     columns: Columns
     keywords: dict[str, Any]
-    options: dict[str, Any]
-    given: dict[str, Any]
-    slices: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -42,22 +36,39 @@ class Case:
 
     def expected(self) -> se.Evaluator:
         """One evaluator of all events, in the order of their times where they have some."""
+        options = {name: value for name, value in self.keywords.items() if name not in _ARGUMENTS}
+        if "by" in options:
+            by = options.pop("by")
+            options["slices"] = [by] if isinstance(by, str) else by
+        if self.keywords["y_true"] == "animal":
+            options["task"] = "multiclass"
         rows = range(self.rows)
-        if "event_time" in self.given:
-            times = self.columns[self.given["event_time"]]
-            rows = sorted(rows, key=times.__getitem__)
+        if "time" in self.keywords:
+            rows = sorted(rows, key=self.columns[self.keywords["time"]].__getitem__)
 
         def column(path: Any) -> Any:
             if isinstance(path, dict):
                 return {label: column(inner) for label, inner in path.items()}
             return [self.columns[path][row] for row in rows]
 
-        evaluator = se.Evaluator(**self.options)
-        arguments = {name: column(path) for name, path in self.given.items()}
-        if self.slices:
-            arguments["slices"] = {name: column(name) for name in self.slices}
+        arguments = {
+            argument: column(self.keywords[name] if name != "proba" else self.shares)
+            for name, argument in _ARGUMENTS.items()
+            if name in self.keywords
+        }
+        if "slices" in options:
+            names = {
+                n for one in options["slices"] for n in ([one] if isinstance(one, str) else one)
+            }
+            arguments["slices"] = {name: column(name) for name in names}
+        evaluator = se.Evaluator(**options)
         evaluator.update_many(**arguments)
         return evaluator
+
+    @property
+    def shares(self) -> Any:
+        """The column of the positive probability, or those of the labels."""
+        return "p" if self.keywords["proba"] == "p" else SHARES
 
     def part(self, rows: list[int]) -> Columns:
         """These rows of the table."""
@@ -97,106 +108,38 @@ def cases(rows: int = 600, seed: int = 0) -> list[Case]:
         "distinct": rng.random(rows).tolist(),
         "day": [None if n % 7 == 0 else start.date() + timedelta(n % 3) for n in range(rows)],
     }
-    names = {"ant": "p_ant", "bee": "p_bee", "cow": "p_cow"}
-    spam_options: dict[str, Any] = {"positive": "spam"}
-    several = {"task": "multiclass"}
-    known = {**several, "labels": ["ant", "bee", "cow"]}
-    binary = {"y_true": "label", "score": "p"}
+    label: dict[str, Any] = {"y_true": "label", "positive": "spam"}
+    binary = label | {"score": "p"}
     animal = {"y_true": "animal"}
+    known = animal | {"task": "multiclass", "labels": list(SHARES)}
+    replicates = se.Bootstrap(replicates=20, unit="user")
+    keywords: dict[str, dict[str, Any]] = {
+        "scores": binary,
+        "weights and slices": binary | {"weight": "w", "by": ["country", ("country", "model")]},
+        "slices of dates": binary | {"by": "day"},
+        "predicted labels": label | {"y_pred": "guess"},
+        "binary probabilities": label | {"proba": "p"},
+        "several classes": animal | {"y_pred": "animal_guess"},
+        "a column a label": animal | {"proba": SHARES},
+        "a prefix": animal | {"proba": "p_*"},
+        "columns in order": known | {"proba": list(SHARES.values())},
+        "lists": known | {"proba": "shares"},
+        "panes": binary | {"time": "when", "window": se.Panes("2d", pane="6h")},
+        "panes of numbers, by slice": binary
+        | {"time": "seconds", "time_unit": "s", "window": se.Panes("3d"), "by": ["model"]},
+        "fading": binary | {"time": "when", "window": se.Fading("12h")},
+        "bounded scores and intervals": label
+        | {"score": "distinct", "max_scores": 1024, "intervals": True},
+        "replicates": binary | {"unit": "user", "bootstrap": replicates},
+        "metrics of labels": binary | {"metrics": ["f1", "accuracy"]},
+    }
 
-    def case(name: str, keywords: Any, options: Any, given: Any, slices: Any = ()) -> Case:
-        used = {path for path in given.values() if isinstance(path, str)} | set(slices)
-        used |= {
-            path for group in given.values() if isinstance(group, dict) for path in group.values()
-        }
-        if isinstance(keywords.get("proba"), str) and not keywords["proba"].endswith("*"):
-            used.add(keywords["proba"])
-        table = {path: values for path, values in columns.items() if path in used}
-        return Case(name, table, keywords, options, given, tuple(slices))
+    def used(name: str, given: dict[str, Any]) -> bool:
+        """Whether a call names a column, or the shares that are expected of it."""
+        shared = given.get("proba", "p") != "p" and name in SHARES.values()
+        return shared or repr(name) in repr([given.get(key) for key in (*_ARGUMENTS, "by")])
 
     return [
-        case("scores", binary | spam_options, spam_options, binary),
-        case(
-            "weights and slices",
-            binary | spam_options | {"weight": "w", "by": ["country", ("country", "model")]},
-            spam_options | {"slices": ["country", ("country", "model")]},
-            binary | {"weight": "w"},
-            ("country", "model"),
-        ),
-        case(
-            "slices of dates",
-            binary | spam_options | {"by": "day"},
-            spam_options | {"slices": ["day"]},
-            binary,
-            ("day",),
-        ),
-        case(
-            "predicted labels",
-            {"y_true": "label", "y_pred": "guess"} | spam_options,
-            spam_options,
-            {"y_true": "label", "y_pred": "guess"},
-        ),
-        case(
-            "binary probabilities",
-            {"y_true": "label", "proba": "p"} | spam_options,
-            spam_options,
-            {"y_true": "label", "proba": "p"},
-        ),
-        case(
-            "several classes",
-            animal | {"y_pred": "animal_guess"},
-            several,
-            animal | {"y_pred": "animal_guess"},
-        ),
-        case("a column a label", animal | {"proba": names}, several, animal | {"proba": names}),
-        case("a prefix", animal | {"proba": "p_*"}, several, animal | {"proba": names}),
-        case(
-            "columns in order",
-            animal | known | {"proba": list(names.values())},
-            known,
-            animal | {"proba": names},
-        ),
-        case("lists", animal | known | {"proba": "shares"}, known, animal | {"proba": names}),
-        case(
-            "panes",
-            binary | spam_options | {"time": "when", "window": se.Panes("2d", pane="6h")},
-            spam_options | {"window": se.Panes("2d", pane="6h")},
-            binary | {"event_time": "when"},
-        ),
-        case(
-            "panes of numbers, by slice",
-            binary
-            | spam_options
-            | {"time": "seconds", "time_unit": "s", "window": se.Panes("3d"), "by": ["model"]},
-            spam_options | {"time_unit": "s", "window": se.Panes("3d"), "slices": ["model"]},
-            binary | {"event_time": "seconds"},
-            ("model",),
-        ),
-        case(
-            "fading",
-            binary | spam_options | {"time": "when", "window": se.Fading("12h")},
-            spam_options | {"window": se.Fading("12h")},
-            binary | {"event_time": "when"},
-        ),
-        case(
-            "bounded scores and intervals",
-            {"y_true": "label", "score": "distinct", "max_scores": 1024, "intervals": True}
-            | spam_options,
-            spam_options | {"max_scores": 1024, "intervals": True},
-            {"y_true": "label", "score": "distinct"},
-        ),
-        case(
-            "replicates",
-            binary
-            | spam_options
-            | {"unit": "user", "bootstrap": se.Bootstrap(replicates=20, unit="user")},
-            spam_options | {"bootstrap": se.Bootstrap(replicates=20, unit="user")},
-            binary | {"unit": "user"},
-        ),
-        case(
-            "metrics of labels",
-            binary | spam_options | {"metrics": ["f1", "accuracy"]},
-            spam_options | {"metrics": ["f1", "accuracy"]},
-            binary,
-        ),
+        Case(name, {key: column for key, column in columns.items() if used(key, given)}, given)
+        for name, given in keywords.items()
     ]

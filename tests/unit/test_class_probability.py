@@ -9,27 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.calibration import calibration_curve
-from sklearn.metrics import brier_score_loss, log_loss, top_k_accuracy_score
 
 import streameval as se
-from streameval.errors import InputError, StateError
+from streameval.errors import InputError
 from streameval.events.values import check_probabilities, check_probability_rows
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
 from tests.support.class_batch import class_batch
-
-LABELS = ["a", "b", "c", "d"]
-
-
-def close(left: Any, right: Any) -> None:
-    assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
-
-
-def top_k(sums: ClassProbabilitySums, k: int) -> float:
-    return sum(weight for rank, weight in sums.ranks.items() if 0 <= rank < k) / sums.weight
 
 
 def one_by_one(true: Any, matrix: Any, labels: Any, weight: Any = None) -> ClassProbabilitySums:
@@ -39,41 +27,6 @@ def one_by_one(true: Any, matrix: Any, labels: Any, weight: Any = None) -> Class
         sums.update(y_true, dict(zip(labels, row, strict=True)), by)
     sums._check()
     return sums
-
-
-def matrices(size: int = 4) -> st.SearchStrategy[np.ndarray]:
-    """Rows of probabilities with zeros, ones and many ties."""
-    row = st.lists(st.sampled_from([0, 0, 1, 1, 2, 3]), min_size=size, max_size=size)
-    rows = st.lists(row.filter(any), min_size=1, max_size=12)
-    return rows.map(lambda rows: np.array([np.array(row) / sum(row) for row in rows]))
-
-
-@given(matrices(), st.data())
-@settings(max_examples=80)
-def test_losses_and_ranks_are_scikit_learns(matrix: np.ndarray, data: st.DataObject) -> None:
-    n = len(matrix)
-    true = data.draw(st.lists(st.sampled_from(LABELS), min_size=n, max_size=n))
-    whole = data.draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
-    for weight in (None, whole, [by / 2 for by in whole]):
-        sums = ClassProbabilitySums()
-        sums.update_many(class_batch(true, matrix, LABELS, weight))
-        sums._check()
-        close(
-            sums.log_loss_units / UNIT / sums.weight,
-            log_loss(true, matrix, labels=LABELS, sample_weight=weight),
-        )
-        close(
-            sums.brier_units / UNIT / sums.weight,
-            brier_score_loss(true, matrix, labels=LABELS, sample_weight=weight),
-        )
-        for k in (1, 2, 3):
-            # Given as codes, for two classes among the true ones are not taken for a binary task.
-            expected = top_k_accuracy_score(
-                [LABELS.index(label) for label in true],
-                matrix, k=k, labels=range(4), sample_weight=weight,
-            )  # fmt: skip
-            close(top_k(sums, k), expected)
-        close(top_k(sums, 4), 1.0)
 
 
 def test_among_equal_probabilities_the_later_label_is_first() -> None:
@@ -218,61 +171,6 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
     assert values(one) == values(se.Evaluator("multiclass", bins=4))
 
 
-def test_reliability_of_the_top_label() -> None:
-    rng = np.random.default_rng(10)
-    matrix = rng.dirichlet(np.ones(3), 2000)
-    true = rng.integers(0, 3, 2000)
-    sums = ClassProbabilitySums(8)
-    sums.update_many(class_batch(true, matrix, range(3)))
-    share, predicted = calibration_curve(
-        matrix.argmax(axis=1) == true, matrix.max(axis=1), n_bins=8
-    )
-    held = [n for n, weight in enumerate(sums.bin_weights) if weight]
-    close([sums.bin_correct[n] / sums.bin_weights[n] for n in held], share)
-    units = sums.bin_probability_units
-    close([units[n] / UNIT / sums.bin_weights[n] for n in held], predicted)
-    assert len(sums.bin_edges) == 9
-    assert sums.bins == 8
-
-
-def test_fractions_make_floats_and_end_revert() -> None:
-    sums = ClassProbabilitySums()
-    sums.update("a", {"a": 0.5, "b": 0.5})
-    sums.update("b", {"a": 0.5, "b": 0.5}, 0.5)
-    sums.update("c", {"a": 0.5, "b": 0.25, "c": 0.25})
-    sums._check()
-    assert not sums.exact
-    assert sums.ranks == {0: 0.5, 1: 2.0}
-    assert all(type(weight) is float for weight in sums.ranks.values())
-    with pytest.raises(InputError, match="float sums cannot be undone exactly"):
-        sums.revert("a", {"a": 0.5, "b": 0.5})
-    whole = ClassProbabilitySums()
-    whole.update("z", {"a": 1.0})
-    whole.merge(sums)
-    whole._check()
-    assert whole.ranks == {-1: 1.0, 0: 0.5, 1: 2.0}
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        ("b", {"a": 0.5, "b": 0.25, "c": 0.25}),
-        ("a", {"a": 0.5, "b": 0.25, "c": 0.25}, 2),
-        ("a", {"a": 0.7, "b": 0.3}),
-        ("a", {"a": 0.4, "b": 0.3, "c": 0.3}),
-        ("z", {"a": 1.0}),
-    ],
-)
-def test_what_never_came_is_not_reverted(event: tuple[Any, ...]) -> None:
-    sums = ClassProbabilitySums(20)
-    sums.update("a", {"a": 0.5, "b": 0.25, "c": 0.25})
-    sums.update("c", {"a": 1.0, "c": 0.0})
-    before = sums.to_state()
-    with pytest.raises(InputError, match="proba: expected an event that was counted before"):
-        sums.revert(*event)
-    assert sums.to_state() == before
-
-
 @pytest.mark.parametrize(
     ("proba", "message"),
     [
@@ -340,36 +238,6 @@ def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> 
                 except InputError:
                     verdicts.append(False)
             assert verdicts[0] == verdicts[1]
-
-
-def test_states_of_other_bins_or_kind_do_not_merge() -> None:
-    sums = ClassProbabilitySums()
-    with pytest.raises(StateError, match="cannot be merged"):
-        sums.merge(ClassProbabilitySums(5))
-    with pytest.raises(StateError, match="expected ClassProbabilitySums, got None"):
-        sums.merge(None)  # type: ignore[arg-type]
-    assert sums == ClassProbabilitySums()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"ranks": [1, 0]}, r"ranks: expected each rank once, ascending"),
-        ({"ranks": [-2, 0]}, r"ranks: expected integers from -1"),
-        ({"ranks": (0, 1)}, r"ranks: expected integers from -1"),
-        ({"rank_weights": [1]}, r"rank_weights: expected a list of 2 values, got 1 values"),
-        ({"rank_weights": [2, 0]}, r"rank_weights: expected weights above 0"),
-        ({"rank_weights": [2, 1]}, r"rank_weights: not of the events that the bins hold"),
-        ({"brier_units": 7 * UNIT}, r"log_loss_units: not the losses of events of weight 2"),
-        ({"bins": True}, r"bins: expected an integer in 1 … 10000, got True"),
-    ],
-)
-def test_damaged_states_are_refused_with_the_field(change: dict[str, Any], message: str) -> None:
-    sums = one_by_one(["a", "b"], [[0.75, 0.25]] * 2, ["a", "b"])
-    data = sums.to_state()
-    assert ClassProbabilitySums.from_state(data) == sums
-    with pytest.raises(StateError, match=r"class_probability\." + message):
-        ClassProbabilitySums.from_state({**data, **change})
 
 
 @pytest.mark.parametrize("labels", [[1, 2, 3], ["1", "2", "3"]])

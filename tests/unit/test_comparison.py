@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import streameval as se
 from streameval.errors import InputError, MetricError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.metrics.registry import METRICS
-from streameval.state_files.codec import decompressed
 from streameval.states.joint import JointCounts
 from streameval.uncertainty.multiple_testing import benjamini_hochberg, holm
 from streameval.uncertainty.paired import PAIRED_METHODS, mcnemar, paired_delong
@@ -417,65 +415,30 @@ def test_a_late_label_of_one_model_is_learned_by_all() -> None:
     assert c["champion"].report(["accuracy"])["accuracy"] == 1.0
 
 
-@pytest.mark.parametrize("case", ["slices", "time", "weight", "classes", "classes in a window"])
-def test_a_refusal_by_the_windows_changes_no_model(case: str) -> None:
-    several = case.startswith("classes")
-    c = Comparison(
-        task="multiclass" if several else "binary",
-        slices=["country"],
-        window={
-            "time": se.Panes("1m"),
-            "weight": se.Last(3),
-            "classes in a window": se.Last(1_000),
-        }.get(case),
+@pytest.mark.parametrize("window", [None, se.Last(1_000)])
+def test_a_refusal_of_one_model_s_weight_changes_no_model(window: Any) -> None:
+    c = Comparison(task="multiclass", slices=["country"], window=window)
+    c.update_many(
+        ["a"] * 500,
+        proba={name: [{"a": 1.0}] * 500 for name in MODELS},
+        weight=[2**53] * 500,
+        slices={"country": ["PT"] * 500},
     )
-    given: dict[str, Any] = {"slices": {"country": "PT"}}
-    if case == "slices":
-        given["slices"] = {"country": 1.5}
-    elif case == "weight":
-        given["weight"] = 0.5
-    elif several:
-        # The weight of a column of probabilities passes 62 bits for one model only.
-        given["weight"] = 2**53
-        c.update_many(
-            ["a"] * 500,
-            proba={name: [{"a": 1.0}] * 500 for name in MODELS},
-            weight=[2**53] * 500,
-            slices={"country": ["PT"] * 500},
-        )
     before = c.to_bytes()
-    score = {"champion": 0.5, "challenger": 0.4}
+    # The weight of a column of probabilities passes 62 bits for one model only.
     shares = {"champion": {"a": 1.0}, "challenger": {"a": 0.5, "b": 0.25, "c": 0.25}}
-    with pytest.raises(InputError):
-        c.update(
-            *(["a"] if several else [True]),
-            **({"proba": shares} if several else {"score": score}),
-            **given,
-        )
+    with pytest.raises(InputError, match="weight: expected weights"):
+        c.update("a", proba=shares, weight=2**53, slices={"country": "PT"})
     assert c.to_bytes() == before
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(InputError, match="models: expected from 2 to 100 distinct names"):
-        Comparison(["one"])
     with pytest.raises(InputError, match="models: expected names of two models or more, got 'ab'"):
         Comparison("ab")
-    with pytest.raises(InputError, match="temporal"):
-        Comparison(temporal=True)
     with pytest.raises(MetricError, match="kappa_temporal depends on the order"):
         Comparison(metrics=["kappa_temporal"])
-    with pytest.raises(InputError, match="max_scores: expected no limit"):
-        Comparison(max_scores=65_536)
-    with pytest.raises(InputError, match="bootstrap: expected no replicates by unit"):
-        Comparison(bootstrap=se.Bootstrap(unit="user"))
-    with pytest.raises(InputError, match="threshold: expected numbers of champion and challenger"):
-        Comparison(threshold={"champion": 0.5})
     c = Comparison()
     c.update(True, score={"champion": 0.9, "challenger": 0.4})
-    with pytest.raises(InputError, match="one of the models champion, challenger, got 'campion'"):
-        c["campion"]
-    with pytest.raises(InputError, match="b: expected another model than a='champion'"):
-        c.difference("accuracy", "champion")
     with pytest.raises(InputError, match="level: expected a number between 0 and 1"):
         c.difference("accuracy", level=95)
     with pytest.raises(MetricError, match="no paired method is called 'mcnemr'; did you mean"):
@@ -490,31 +453,12 @@ def test_what_cannot_be_merged_or_read() -> None:
     c = Comparison()
     with pytest.raises(StateError, match="comparisons of different models cannot be merged"):
         c.merge(Comparison(("a", "b")))
-    with pytest.raises(StateError, match="expected a Comparison to merge, got Evaluator"):
-        c.merge(se.Evaluator())  # type: ignore[arg-type]
     with pytest.raises(StateError, match="task is 'binary' here and 'multiclass' there"):
         c.merge(Comparison(task="multiclass"))
-    with pytest.raises(StateError, match="would count twice"):
-        c.merge(c)
-    with pytest.raises(StateError, match="kind 'comparison'; expected 'evaluator'"):
-        se.from_bytes(c.to_bytes())
-    with pytest.raises(StateError, match="kind 'evaluator'; expected 'comparison'"):
-        Comparison.from_bytes(se.Evaluator().to_bytes())
     state = c.to_state()
     state["models"][1]["evaluator"]["options"]["bins"] = 20
     with pytest.raises(StateError, match="evaluators of the same options"):
         Comparison.from_state(state)
-
-
-def test_it_is_saved_and_pickled(tmp_path: Any) -> None:
-    data = drawn()
-    c = Comparison(slices=["country"])
-    c.update_many(data["y_true"], score=data["score"], slices=data["slices"])
-    path = tmp_path / "c.state"
-    c.save(path)
-    assert Comparison.load(path) == c
-    assert pickle.loads(pickle.dumps(c)) == c
-    assert decompressed(path.read_bytes()) == c.to_bytes()
 
 
 def test_each_method_serves_some_metric() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
 import os
@@ -23,11 +22,11 @@ from streameval.evaluator.view import compiled_reader
 from streameval.metrics.registry import find
 from streameval.metrics.undefined import reason_of
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.confusion_parts import confusion_cells
 from streameval.states.confusion_parts.confusion_cells import LabelSums
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.cumulative import CumulativeWindow
-from tests.support.laws import LAWS, StateSpec, assert_same, check_law, columns
+from tests.support.confusion_kinds import cells_of
+from tests.support.laws import assert_same
 
 NativeConfusionCells = pytest.importorskip(
     "streameval.states.native.native_confusion",
@@ -53,16 +52,6 @@ WEIGHTS = st.one_of(
     st.sampled_from([2**90, 2**124 - 1, 2**124, 2**125]),
     st.integers(1, 2**65),
 )
-
-
-@contextlib.contextmanager
-def cells_of(kind: type[NativeConfusionCells] | None) -> Iterator[None]:
-    """Inside, new confusions have cells of this kind; None is the reference."""
-    before, confusion_cells._COMPILED = confusion_cells._COMPILED, kind
-    try:
-        yield
-    finally:
-        confusion_cells._COMPILED = before
 
 
 @pytest.fixture(params=[NativeConfusionCells, None], ids=["native", "portable"])
@@ -168,57 +157,6 @@ def read(counts: ConfusionCounts) -> object:
     }
 
 
-LABELS = st.sampled_from(["ham", "spam", "", "été", np.str_("spam")])
-
-
-def spec(name: str, weights: Any, **more: Any) -> StateSpec:
-    def update(counts: ConfusionCounts, event: Any) -> None:
-        y_true, y_pred, weight = event
-        if weight > 2**53:
-            counts.add_cells([event])
-        else:
-            counts.update(y_true, y_pred, weight)
-
-    def update_many(counts: ConfusionCounts, events: list[Any]) -> None:
-        if any(weight > 2**53 for _, _, weight in events):
-            counts.add_cells(events)
-        else:
-            counts.update_many(*columns(events, 3))
-
-    return StateSpec(
-        name=name,
-        empty=ConfusionCounts,
-        events=st.tuples(LABELS, LABELS, weights),
-        update=update,
-        update_many=update_many,
-        revert=lambda state, event: state.revert(*event),
-        read=read,
-        **more,
-    )
-
-
-SPECS = [
-    spec("ones", st.just(1)),
-    spec("whole weights", st.sampled_from([1, 1, 2, 2**53])),
-    spec(
-        "past the range",
-        st.sampled_from([1, 2**53, 2**61, 2**62, 2**100, 2**125]),
-        excused={"revert": "no event may have such a weight, only cells"},
-    ),
-    spec(
-        "fractions",
-        st.sampled_from([1, 0.5, 1.5, 2]),
-        excused={"revert": "float sums cannot be undone exactly"},
-    ),
-]
-
-
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_laws(spec: StateSpec, law: str, kind: type[NativeConfusionCells] | None) -> None:
-    check_law(spec, law, max_examples=12)
-
-
 @settings(max_examples=100)
 @given(st.data())
 def test_two_confusions_stay_equal_whatever_is_done(data: st.DataObject) -> None:
@@ -291,26 +229,6 @@ def test_totals_past_64_and_128_bits() -> None:
         counts.shift_right(1)
         assert counts.cell("a", "a") == 2**60
         counts._check()
-
-
-def test_copies_and_pickles_go_their_own_way(kind: type[NativeConfusionCells] | None) -> None:
-    counts = ConfusionCounts()
-    for _ in range(3):
-        counts.update("a", "b")
-        assert counts.sums.total
-    for twin in (
-        counts.copy(),
-        copy.copy(counts),
-        copy.deepcopy(counts),
-        pickle.loads(pickle.dumps(counts)),
-    ):
-        assert twin == counts
-        twin.update("a", "b")
-        assert twin.sums.total == 4
-        twin.update("a", "b")
-        assert (twin.total, counts.total, counts.sums.total) == (5, 3, 3)
-        twin._check()
-    counts._check()
 
 
 def test_errors_of_a_label_s_own_are_not_lost(kind: type[NativeConfusionCells] | None) -> None:

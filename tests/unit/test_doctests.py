@@ -26,7 +26,7 @@ def _dotted(path: Path) -> str:
     return name.removesuffix(".__init__")
 
 
-_ENGINES = {"beam", "dask", "spark"}
+_ENGINES = {"beam", "dask", "spark", "torchmetrics"}
 """Pages and modules of integrations whose examples `make test-engines` runs."""
 
 
@@ -35,7 +35,7 @@ def _here(paths: Iterable[Path]) -> list[Path]:
 
 
 MODULES = [_dotted(path) for path in _here(sorted(PACKAGE.rglob("*.py")))]
-MODULES += ["docsite.markdown"]
+MODULES += ["docsite.copying", "docsite.markdown"]
 DOCUMENTS = _here([ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))])
 
 

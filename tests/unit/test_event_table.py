@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError, MissingExtraError, OptionError, StateError
+from streameval.errors import InputError, MissingExtraError, StateError
 from streameval.records.event_table import PartCounter
 from tests.support.table_cases import Case, cases
 
@@ -161,33 +161,6 @@ def test_the_keywords_of_the_call_over_any_table() -> None:
     assert PartCounter.of(y_true="y", score="p", by=iter("c")).spec.slice_fields == ("c",)
 
 
-@pytest.mark.parametrize(
-    ("keywords", "message"),
-    [
-        ({}, "evaluate: expected y_pred=, score= or proba=, got none of them; name the column"),
-        ({"score": "p", "proba": "p"}, "proba conflicts with score"),
-        ({"score": "p", "task": "multiclass"}, 'score conflicts with task="multiclass"; name'),
-        ({"score": "p", "slices": ["a"]}, "slices: expected an option of Evaluator, got none; wr"),
-        ({"score": "p", "treshold": 1}, "treshold: expected an option of Evaluator, got none; did"),
-        (
-            {"score": "p", "window": se.Last(10)},
-            "window: expected None, or Panes or Fading of event time, got Last(n=10), whose "
-            "events depend on an order that parts do not share; use streameval.Panes(",
-        ),
-        ({"score": "p", "window": se.Fading(10)}, "window: expected None, or Panes or Fading"),
-        ({"score": "p", "window": se.Panes("1h")}, "window requires time; name the column"),
-        ({"score": "p", "time": "t"}, "time requires window; pass window="),
-        ({"y_pred": "p", "temporal": True}, "metrics: expected metrics that do not depend on"),
-        ({"proba": ["a", "b"]}, "proba requires labels; pass labels="),
-        ({"proba": ["a"], "labels": ["x", "y"]}, "proba: expected 2 columns, one of each label"),
-    ],
-)
-def test_options_that_conflict(keywords: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as raised:
-        PartCounter.of(**keywords)
-    assert str(raised.value).startswith(message)
-
-
 TABLE = {"y": [True, False], "p": [0.5, 0.25], "s": [[0.5, 0.5], [1.0]]}
 
 
@@ -241,11 +214,6 @@ def test_an_event_without_a_place_is_shown() -> None:
     counter = PartCounter.of(y_true="y", score="p")
     with pytest.raises(InputError, match=r"^score \(column 'p', event {'y': 1, 'p': nan}\)"):
         counter.count_events(counter.evaluator(), [{"y": 1, "p": 0.5}, {"y": 1, "p": np.nan}])
-
-
-def test_an_option_of_two_names_is_an_option_error() -> None:
-    with pytest.raises(OptionError):
-        PartCounter.of(score="p", proba="p")
 
 
 @pytest.mark.parametrize(

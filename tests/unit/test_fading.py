@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError, StateError
-from streameval.events.time import event_time
+from streameval.errors import InputError
 from streameval.metrics import class_metrics
 from streameval.windows.fading import EPOCHS, FadingWindow, units, units_many
 from tests.support.fading_oracle import Given, Oracle
-from tests.support.window_model import Item, batches, binary_stream, class_stream, columns, plain
+from tests.support.window_model import Item, binary_stream, class_stream, columns, plain
 
 
 def opened(half_life: Any = "1h", **options: Any) -> se.Evaluator:
@@ -33,37 +31,6 @@ def test_units_are_powers_of_two_to_nine_digits(half_life: int, part: float) -> 
     assert 2**31 <= whole <= 2**32
     assert math.isclose(whole, 2.0 ** (31 + phase / half_life), rel_tol=3e-10)
     assert units_many(np.array([phase]), half_life).tolist() == [whole]
-
-
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
-@pytest.mark.parametrize("half_life", ["20m", 33])
-def test_batches_give_the_bits_of_single_events(task: str, half_life: Any) -> None:
-    items = (binary_stream if task == "binary" else class_stream)(600, seed=5)
-    timed = isinstance(half_life, str)
-    one, many = opened(half_life, task=task), opened(half_life, task=task)
-    for run in batches(items, np.random.default_rng(0), 90):
-        for item in run:
-            one.update(**item.arguments(timed=timed))
-        many.update_many(**columns(run, timed=timed))
-        assert one.arrivals == many.arrivals
-    assert one.to_bytes() == many.to_bytes()
-    assert se.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
-    for name in ("accuracy", "log_loss", "matthews_corrcoef"):
-        assert float(one[name]) == float(many[name]) == float(se.from_bytes(one.to_bytes())[name])
-    many._check()
-
-
-def test_the_order_of_events_leaves_no_trace() -> None:
-    items = binary_stream(500, seed=7)
-    ordered, shuffled = opened(), opened()
-    ordered.update_many(**columns(items, timed=True))
-    for n in np.random.default_rng(3).permutation(len(items)):
-        shuffled.update(**items[n].arguments(timed=True))
-        if n % 50 == 0:
-            shuffled["roc_auc"]
-    assert shuffled.to_bytes() == ordered.to_bytes()
-    for name in ("roc_auc", "average_precision", "log_loss", "binormal_auc", "f1"):
-        assert shuffled[name] == ordered[name]
 
 
 def test_a_half_life_halves() -> None:
@@ -144,20 +111,6 @@ def test_reverts_are_exact(task: str) -> None:
         by_count.revert(**items[0].arguments())
 
 
-def test_windows_by_count_are_not_merged_unless_one_is_empty() -> None:
-    items = binary_stream(20, seed=1)
-    left, right, empty = (opened(10) for _ in range(3))
-    left.update_many(**columns(items[:9]))
-    right.update_many(**columns(items[9:]))
-    before = left.to_bytes(), right.to_bytes()
-    with pytest.raises(StateError, match="Fading windows by event count cannot be merged"):
-        left.merge(right)
-    assert (left.to_bytes(), right.to_bytes()) == before
-    empty.merge(left)
-    left.merge(opened(10))
-    assert left.to_bytes() == empty.to_bytes() == before[0]
-
-
 def test_weights_are_bounded_and_nothing_is_counted() -> None:
     ev = opened()
     ev.update(True, score=0.5, weight=2**20, event_time=0)
@@ -213,22 +166,6 @@ def test_sums_of_several_classes_over_hundreds_of_half_lives(weight: int) -> Non
         ev._check()
 
 
-@pytest.mark.parametrize("count", [1, 64, 65, 400])
-@pytest.mark.parametrize("half_life", ["20m", "20h", 3000])
-def test_a_batch_after_a_read(half_life: Any, count: int) -> None:
-    items, timed = binary_stream(500, seed=9), isinstance(half_life, str)
-    names = ("roc_auc", "accuracy", "log_loss", "brier_score", "recall")
-    ev, fresh = opened(half_life), opened(half_life)
-    for item in items[:100]:
-        ev.update(**item.arguments(timed=timed))
-    assert all(ev[name] > 0 for name in names)
-    ev.update_many(**columns(items[100 : 100 + count], timed=timed))
-    for item in items[: 100 + count]:
-        fresh.update(**item.arguments(timed=timed))
-    assert [ev[name] for name in names] == [fresh[name] for name in names]
-    ev._check()
-
-
 def test_a_restored_window_drops_what_fades_out() -> None:
     ev = opened("1m", metrics=["accuracy", "roc_auc"])
     start = 1_700_000_000
@@ -246,16 +183,6 @@ def test_a_restored_window_drops_what_fades_out() -> None:
         assert math.isnan(ev.value("roc_auc")) is not known
         ev._check()
     assert ev.retained["half_lives"] == 3
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.datetimes(timezones=st.just(UTC)), st.timedeltas(timedelta(0), timedelta(days=900)))
-def test_the_moment_of_a_datetime(start: datetime, later: timedelta) -> None:
-    assume(start <= datetime.max.replace(tzinfo=UTC) - later)
-    ev = opened()
-    ev.update(True, score=0.5, event_time=start)
-    ev.update(False, score=0.25, event_time=start + later)
-    assert ev.newest == event_time(start + later)
 
 
 def test_metrics_of_labels_sum_no_scores() -> None:

@@ -51,11 +51,6 @@ def test_equal_texts_are_one_object() -> None:
     assert chunk.events.columns["label"].labels == ["spam"]  # type: ignore[union-attr]
 
 
-def test_a_number_and_a_text_stay_apart() -> None:
-    (chunk,) = read('{"label": "1", "score": 0}\n{"label": 1, "score": 0}\n')
-    assert plain_values(chunk.events.columns["label"]) == ["1", 1]
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -71,10 +66,6 @@ def test_what_is_tolerated(data: str) -> None:
     assert not bad(chunks)
     assert values(chunks, "label") == [1, 1]
     assert values(chunks, "score") == [0.5, 0.5]
-
-
-def test_blank_lines_are_no_records_but_are_counted() -> None:
-    assert lines(read('\n{"label": 1, "score": 1}\n\n\n{"label": 1, "score": 1}')) == [2, 5]
 
 
 def test_paths_go_into_objects_and_a_backslash_keeps_a_dot() -> None:
@@ -115,25 +106,6 @@ def test_probabilities_of_the_same_labels_are_columns() -> None:
 
 
 # Which texts and which other values are bad: tests/unit/test_frozen_bad_records.py.
-
-
-@pytest.mark.parametrize("line", ['{"x": null}', '{"x": "0.9"}', "{", "[", '{"x": 1} {"x": 2}'])
-def test_records_beside_a_bad_one_count(line: str) -> None:
-    chunks = read(f'{{"x": 1}}\n{line}\n{{"x": 1}}\n', FieldRequest("x", "number"))
-    (record,) = bad(chunks)
-    assert str(record).startswith("a.jsonl:2: ")
-    assert lines(chunks) == [1, 3]
-
-
-@pytest.mark.parametrize(
-    "line", [b'{"label": "\xff", "score": 1}', b'{"label": 1, "score": 1, "x": "\xe9"}']
-)
-def test_bytes_that_are_not_utf8(line: bytes) -> None:
-    chunks = read(b'{"label": "\xc3\xa9", "score": 1}\n' + line)
-    (record,) = bad(chunks)
-    assert (record.place, record.expected) == (2, "UTF-8 text")
-    assert record.got.startswith(f"byte 0x{max(line):02x} at column")
-    assert values(chunks, "label") == ["é"]
 
 
 def test_a_line_of_ten_megabytes_is_skipped() -> None:

@@ -14,7 +14,6 @@ import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.states.joint_losses import JointLosses
-from streameval.states.sums.fixed_point import UNIT
 from streameval.uncertainty.losses import student_p_value
 from streameval.uncertainty.paired import paired_t
 from tests.unit.test_comparison import MODELS, WINDOWS, drawn
@@ -304,26 +303,6 @@ def test_students_p_values(freedom: float) -> None:
     assert student_p_value(0.0, freedom) == 1.0
     assert student_p_value(1e200, freedom) <= 1e-200 * (freedom + 1)
     assert paired_t(0.0, 1.0, 30).p_value == 1.0
-
-
-WRITTEN = {
-    "models": (1, "a list of 1 values"),
-    "weight": (0, "a number of models"),
-    "log_loss": ([1], "a list of 2 values"),
-    "brier_squares": ([100 * UNIT], "no events of weight"),
-    "exact": (False, "float"),
-}
-
-
-@pytest.mark.parametrize("key", WRITTEN)
-def test_damaged_sums_are_refused(key: str) -> None:
-    state = JointLosses()
-    state.update(1, (0.5, 1.0, 0.25, 0.5), 2, (1, 0))
-    form = state.to_state()
-    assert JointLosses.from_state(form) == state
-    value, message = WRITTEN[key]
-    with pytest.raises(StateError, match=message):
-        JointLosses.from_state({**form, key: value})
 
 
 def test_damaged_events_of_a_window_are_refused() -> None:

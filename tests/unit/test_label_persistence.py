@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import re
 from itertools import pairwise
 from typing import Any
 
@@ -88,40 +86,6 @@ def test_a_merge_counts_no_pair_across_the_boundary() -> None:
         one.merge(1)  # type: ignore[arg-type]
 
 
-def test_wrong_input_is_refused_whole() -> None:
-    state = LabelPersistence()
-    state.update("a")
-    before = state.to_state()
-    for bad, message in (
-        (1, "expected a str like the label 'a', got 1, a number; coerce the labels"),
-        (None, "expected a str, int or bool label, got None; this event has no label yet"),
-        (["a"], "expected a str, int or bool label, got ['a'] of type list"),
-    ):
-        with pytest.raises(InputError, match="^" + re.escape(f"y_true: {message}")):
-            state.update(bad)
-        with pytest.raises(InputError, match="^" + re.escape(f"y_true[0]: {message}")):
-            state.update_many([bad, bad])
-    for weight in (0, -1, float("nan"), None, True):
-        with pytest.raises(InputError, match=r"^weight: expected a weight above 0"):
-            state.update("a", weight)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"^weight\[1\]: expected a weight above 0"):
-        state.update_many(["a", "a"], [1, 0])
-    with pytest.raises(InputError, match=r"^weight: expected 1 values, one for each event, got 2"):
-        state.update_many(["a"], [1, 1])
-    assert state.to_state() == before
-
-
-def test_nothing_can_be_taken_back() -> None:
-    state = LabelPersistence()
-    state.update("a")
-    with pytest.raises(
-        InputError,
-        match=r"^revert: expected a state that does not depend on the order of events, got the "
-        r"succession of labels, from which 'a' cannot be taken back; leave kappa_temporal out",
-    ):
-        state.revert("a")
-
-
 @pytest.mark.parametrize(
     ("fed", "oldest", "following"),
     [
@@ -141,35 +105,3 @@ def test_only_what_came_can_be_forgotten(fed: list[str], oldest: str, following:
     with pytest.raises(InputError, match=r"^y_true: expected an event that was counted before"):
         state.forget_oldest(oldest, following)
     assert state == before
-
-
-def test_the_object() -> None:
-    state = LabelPersistence()
-    state.update_many(np.array([True, True, False]))
-    assert repr(state) == "LabelPersistence(events=3, pairs=2, repeats=1)"
-    twin = copy.copy(state)
-    twin.update(0)
-    assert twin != state
-    assert state != 3
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"events": 1}, "succession.pairs: expected an integer in 0 … 0, got 1"),
-        ({"pairs": -1}, "succession.pairs: expected an integer in 0 … 1, got -1"),
-        ({"repeats": 2}, "succession.repeats: expected an integer in 0 … 1, got 2"),
-        ({"last": ["a", "b"]}, "succession.last: expected at most one label, and none before any"),
-        ({"last": [0.5]}, "succession.last: expected labels that are all str or all int"),
-        ({"last": []}, "succession.pairs: expected an integer in 0 … 0, got 1"),
-        ({"last": [], "events": 1, "pairs": 0}, "succession.last: expected the label of the one"),
-        ({"events": 0, "pairs": 0}, "succession.last: expected at most one label, and none before"),
-        ({"extra": 0}, "succession: expected the keys events, last, pairs, repeats, got"),
-    ],
-)
-def test_a_damaged_state_is_refused_by_name(change: dict[str, Any], message: str) -> None:
-    state = LabelPersistence()
-    state.update_many(["a", "b"])
-    assert LabelPersistence.from_state(state.to_state()) == state
-    with pytest.raises(StateError, match="^" + re.escape(message)):
-        LabelPersistence.from_state(state.to_state() | change)

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from tests.support.window_model import batches, binary_stream, class_stream, columns, plain
+from tests.support.window_model import binary_stream, class_stream
 
 
 def fed(n: int, items: list[Any], **options: Any) -> se.Evaluator:
@@ -22,28 +20,6 @@ def fed(n: int, items: list[Any], **options: Any) -> se.Evaluator:
     for item in items:
         ev.update(**item.arguments())
     return ev
-
-
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
-@pytest.mark.parametrize("n", [1, 2, 7, 40])
-@pytest.mark.parametrize("temporal", [False, True])
-def test_batches_give_the_bits_of_single_events(task: str, n: int, temporal: bool) -> None:
-    items = (binary_stream if task == "binary" else class_stream)(120, seed=n)
-    one = se.Evaluator(task=task, window=se.Last(n), temporal=temporal)
-    many = se.Evaluator(task=task, window=se.Last(n), temporal=temporal)
-    rng = np.random.default_rng(n)
-    for run in batches(items, rng, 60):
-        for item in run:
-            one.update(**item.arguments())
-        many.update_many(**columns(run))
-        assert one.to_bytes() == many.to_bytes()
-        many._check()
-    one._check()
-    assert one.retained == {"events": n, "events_at_most": n}
-    held = plain(task, [(item, 1) for item in items[-n:]], temporal=temporal)
-    assert repr(one["accuracy"]) == repr(held["accuracy"])
-    if temporal:
-        assert repr(one["kappa_temporal"]) == repr(held["kappa_temporal"])
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
@@ -65,17 +41,6 @@ def test_any_event_inside_can_be_taken_back(task: str, temporal: bool) -> None:
             ev.update(**item.arguments())
             left.update(**item.arguments())
         assert ev.to_bytes() == left.to_bytes()
-
-
-@pytest.mark.parametrize("temporal", [False, True])
-def test_what_is_not_inside_cannot_be_taken_back(temporal: bool) -> None:
-    ev = se.Evaluator(window=se.Last(2), temporal=temporal)
-    ev.update_many([True, False, False], score=[0.9, 0.2, 0.3])
-    before = ev.to_bytes()
-    for bad in ((True, 0.9), (False, 0.9), (True, 0.2)):
-        with pytest.raises(InputError, match="expected an event among the last 2"):
-            ev.revert(bad[0], score=bad[1])
-        assert ev.to_bytes() == before
 
 
 def test_a_refused_revert_leaves_the_order_of_every_slice() -> None:
@@ -100,54 +65,6 @@ def test_a_refused_revert_leaves_the_order_of_every_slice() -> None:
     assert [view.report(["accuracy"]).rows[0].support for view in ev.slices().values()] == [
         2, 2, 1, 1, 1, 1, 0, 1
     ]  # fmt: skip
-
-
-@settings(max_examples=40)
-@given(
-    st.integers(1, 6),
-    st.lists(
-        st.tuples(
-            st.booleans(), st.sampled_from([0.0, 0.5, 0.75, 1.0]), st.sampled_from([1, 1, 1, 3])
-        ),
-        max_size=20,
-    ),
-    st.booleans(),
-)
-def test_ties_and_weights(n: int, events: list[tuple[bool, float, int]], read: bool) -> None:
-    ev = se.Evaluator(window=se.Last(n))
-    for count, (true, score, weight) in enumerate(events, 1):
-        ev.update(true, score=score, weight=weight)
-        fresh = se.Evaluator()
-        for event in events[max(0, count - n) : count]:
-            fresh.update(event[0], score=event[1], weight=event[2])
-        if read:
-            for name in ("roc_auc", "log_loss", "binormal_auc", "f1", "ks"):
-                assert repr(float(ev[name])) == repr(float(fresh[name])), name
-        ev._check()
-    assert se.from_bytes(ev.to_bytes()).to_bytes() == ev.to_bytes()
-
-
-def test_fractions_are_refused_and_nothing_is_counted() -> None:
-    ev = se.Evaluator(positive="spam", window=se.Last(5))
-    empty = ev.to_bytes()
-    with pytest.raises(InputError, match="weight: expected a whole weight, because Last"):
-        ev.update("ham", score=0.5, weight=0.5)
-    with pytest.raises(InputError, match=re.escape("weight[1]: expected a whole weight")):
-        ev.update_many(["ham", "spam"], score=[0.5, 0.5], weight=[1, 0.5])
-    assert ev.to_bytes() == empty
-    assert ev.labels == ["not spam", "spam"]  # the refused calls have taught nothing
-
-
-def test_two_windows_are_not_merged_unless_one_is_empty() -> None:
-    items = binary_stream(10, seed=1)
-    ev, other, empty = fed(5, items[:4]), fed(5, items[4:]), fed(5, [])
-    before = ev.to_bytes(), other.to_bytes()
-    with pytest.raises(StateError, match=r"Last\(5\) windows cannot be merged: which events"):
-        ev.merge(other)
-    assert (ev.to_bytes(), other.to_bytes()) == before
-    ev.merge(empty)
-    empty.merge(other)
-    assert (ev.to_bytes(), empty.to_bytes()) == before
 
 
 def test_a_batch_larger_than_the_window_costs_no_more_than_the_window() -> None:

@@ -67,6 +67,10 @@ OPTIONAL = {
     "river": {"demo/flights.py", "integrations/river.py"},
     "sklearn": set(),
     "matplotlib": {"plots/with_matplotlib.py"},
+    "mlflow": {"integrations/mlflow.py"},
+    "tensorboardX": {"integrations/tensorboard.py"},
+    "torch": {"integrations/torchmetrics.py"},
+    "torchmetrics": {"integrations/torchmetrics.py"},
 }
 
 

@@ -196,23 +196,6 @@ def test_where_there_is_no_interval() -> None:
     assert "outside [0, 1]" in margins.interval("log_loss").reason
 
 
-@pytest.mark.parametrize(
-    ("level", "freedom", "published"),
-    [
-        (0.95, 3, 3.182446),
-        (0.95, 5, 2.570582),
-        (0.95, 10, 2.228139),
-        (0.95, 30, 2.042272),
-        (0.99, 4, 4.604095),
-        (0.90, 120, 1.657651),
-    ],
-)
-def test_quantiles_of_student_are_those_of_the_tables(
-    level: float, freedom: float, published: float
-) -> None:
-    assert student_quantile(level, freedom) == pytest.approx(published, rel=1e-6)
-
-
 @settings(max_examples=200)
 @given(st.floats(0.5, 0.999), st.floats(3, 1e6))
 def test_quantiles_of_student_are_those_of_scipy(level: float, freedom: float) -> None:

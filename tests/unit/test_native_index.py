@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
 import math
@@ -17,7 +16,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from streameval.errors import InputError
 from streameval.metrics import roc_auc
 from streameval.states.backend import backend
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
@@ -44,15 +42,6 @@ def filled(kind: type, count: int = 20_000) -> object:
     index = kind()
     index.update_many(rng.random(count) < 0.3, rng.random(count).round(4))
     return index
-
-
-def test_the_written_form_is_that_of_the_portable_index() -> None:
-    native, portable = filled(NativeScoreIndex), filled(ReferenceScoreIndex)
-    left, right = native.to_state(), portable.to_state()
-    assert list(left) == list(right)
-    for key, value in left.items():
-        assert np.asarray(value).tobytes() == np.asarray(right[key]).tobytes()
-    assert ReferenceScoreIndex.from_state(left).twice_u == native.twice_u
 
 
 @pytest.mark.parametrize(
@@ -109,37 +98,6 @@ def test_its_largest_gap_has_the_bits_of_the_portable_index(lead: float, most: i
                 index.update_many(*columns)
             assert native.ks_statistic == portable.ks_statistic
         assert native.ks_statistic is not None
-
-
-@PICKLED
-def test_copies_and_pickles_are_independent() -> None:
-    index = filled(NativeScoreIndex)
-    for twin in (
-        index.copy(),
-        copy.copy(index),
-        copy.deepcopy(index),
-        pickle.loads(pickle.dumps(index)),
-    ):
-        assert twin == index
-        twin.update(True, 2.0)
-        assert twin.twice_u != index.twice_u
-
-
-def test_refusals_change_nothing() -> None:
-    index = filled(NativeScoreIndex)
-    before = index.to_state()
-    for call in (
-        lambda: index.update(True, float("nan")),
-        lambda: index.update(2, 0.5),
-        lambda: index.update(True, 0.5, -1),
-        lambda: index.update_many([True, False], [0.5, float("inf")]),
-        lambda: index.revert(True, 7.0),
-        lambda: index.revert(True, 0.5, 10**9),
-    ):
-        with pytest.raises(InputError):
-            call()
-    for key, value in index.to_state().items():
-        assert np.asarray(value).tobytes() == np.asarray(before[key]).tobytes()
 
 
 def test_nothing_leaks() -> None:

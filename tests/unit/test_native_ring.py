@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import hashlib
-import os
 import random
-import subprocess
 import sys
 from collections import deque
 from typing import Any
@@ -26,16 +23,6 @@ NativeEventRing = pytest.importorskip(
 
 compiled = pytest.mark.skipif(se.backend() != "native", reason="the portable backend has no ring")
 
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"metrics": ["roc_auc"]},
-    {"metrics": ["accuracy"]},
-    {"metrics": ["log_loss", "f1"]},
-    {"positive": "spam", "threshold": 0.4},
-    {"slices": ("country",)},
-]
-READ = ["roc_auc", "f1", "log_loss", "binormal_auc", "average_precision"]
-
 
 def call(evaluator: se.Evaluator, how: str, *args: Any, **given: Any) -> str:
     """What came of it, in words: the refusal, or nothing."""
@@ -44,105 +31,6 @@ def call(evaluator: se.Evaluator, how: str, *args: Any, **given: Any) -> str:
     except InputError as error:
         return str(error)
     return ""
-
-
-def value(evaluator: se.Evaluator, name: str) -> str:
-    try:
-        return float(evaluator[name]).hex()
-    except se.errors.MetricError as error:
-        return str(error)
-
-
-def event(draw: random.Random, spam: bool) -> dict[str, Any]:
-    """An event as users pass it: mostly plain, now and then anything."""
-    yes: Any = draw.random() < 0.4
-    if spam:
-        yes = "spam" if yes else "ham"
-    elif draw.random() < 0.2:
-        yes = draw.choice([int(yes), float(yes), np.bool_(yes), np.int64(yes)])
-    given: dict[str, Any] = {"y_true": yes, "slices": {"country": draw.choice("ab")}}
-    score: Any = round(draw.random(), draw.choice((1, 2, 9)))
-    kind = draw.random()
-    if kind < 0.75:
-        given["score"] = score
-    elif kind < 0.8:
-        given["proba"] = score
-    elif kind < 0.85:
-        given["y_pred"] = yes
-    elif kind < 0.9:
-        given |= {"y_pred": yes, "score": np.float64(score)}
-    elif kind < 0.93:
-        given["score"] = draw.choice([-0.0, 1, -3.5, 1e300])
-    elif kind < 0.96:
-        given |= {"score": score, "weight": draw.choice([1, 1.0, np.int64(1), 3])}
-    else:
-        bad = [
-            {"score": float("nan")},
-            {"score": "0.5"},
-            {"y_true": "eggs", "score": 0.5},
-            {"y_true": [], "score": 0.5},
-            {"y_true": None, "score": 0.5},
-            {"y_pred": {}, "score": 0.5},
-            {"score": 0.5, "weight": 0},
-            {"score": 0.5, "proba": 0.5},
-            {},
-        ]
-        given |= draw.choice(bad)
-    return given
-
-
-@compiled
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "default")
-@pytest.mark.parametrize("n", [1, 3, 40])
-def test_random_operations_agree_with_a_deque(
-    n: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ev = se.Evaluator(window=se.Last(n), **options)
-    with monkeypatch.context() as patch:
-        patch.setattr(last, "compiled_ring", lambda most, plan: None)
-        plain = se.Evaluator(window=se.Last(n), **options)
-    assert ev._windows.total._compiled is not None  # type: ignore[attr-defined]
-    assert plain._windows.total._compiled is None  # type: ignore[attr-defined]
-    draw = random.Random(n)
-    spam = "positive" in options
-    came: list[dict[str, Any]] = []
-    for step in range(1_500):
-        act = draw.random()
-        if act < 0.9:
-            given = event(draw, spam)
-            came.append(given)
-            assert call(ev, "update", **given) == call(plain, "update", **given)
-        elif act < 0.94:
-            given = draw.choice(came[-n - 2 :])
-            assert call(ev, "revert", **given) == call(plain, "revert", **given)
-        elif act < 0.97:
-            count = draw.choice((0, 1, 2, n, 2 * n))
-            true = ["spam" if draw.random() < 0.4 else "ham" for _ in range(count)]
-            column: Any = true if spam else np.array([label == "spam" for label in true], bool)
-            weight = None if draw.random() < 0.8 else [draw.choice((1, 2)) for _ in range(count)]
-            rest = {"weight": weight, "slices": {"country": ["a"] * count}}
-            scores = [round(draw.random(), 2) for _ in range(count)]
-            assert call(ev, "update_many", column, score=scores, **rest) == call(
-                plain, "update_many", column, score=scores, **rest
-            )
-        elif act < 0.98:
-            ev = se.from_bytes(ev.to_bytes())
-            with monkeypatch.context() as patch:
-                patch.setattr(last, "compiled_ring", lambda most, plan: None)
-                plain = se.from_bytes(plain.to_bytes())
-        else:
-            for name in READ:
-                assert value(ev, name) == value(plain, name), name
-        for name in draw.sample(["roc_auc", "accuracy"], 1):
-            assert value(ev, name) == value(plain, name)
-        if step % 20 == 0:
-            assert ev.to_bytes() == plain.to_bytes()
-            assert ev.retained == plain.retained
-            ev._check()
-    assert ev.to_bytes() == plain.to_bytes()
-    assert {key: view.report().to_dict() for key, view in ev.slices().items()} == {
-        key: view.report().to_dict() for key, view in plain.slices().items()
-    }
 
 
 @compiled
@@ -244,38 +132,3 @@ def test_nothing_leaks() -> None:
     gc.collect()
     after = [sys.getrefcount(item) for item in watched]
     assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True)), (before, after)
-
-
-_PROGRAM = """
-import hashlib, random
-import streameval as se
-draw = random.Random(8)
-ev = se.Evaluator(window=se.Last(60))
-seen = hashlib.sha256()
-for step in range(2000):
-    ev.update(draw.random() < 0.3, score=round(draw.random(), 2))
-    if step % 7 == 0:
-        seen.update(repr([float(ev[name]) for name in ("roc_auc", "f1")]).encode())
-    if step % 501 == 500:
-        seen.update(repr(float(ev["log_loss"])).encode())
-        seen.update(ev.to_bytes())
-        ev = se.from_bytes(ev.to_bytes())
-print(se.backend(), seen.hexdigest())
-"""
-
-
-def test_both_backends_write_the_same_bytes() -> None:
-    found = {}
-    for backend in ("portable", "native"):
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
-            env={**os.environ, "STREAMEVAL_BACKEND": backend},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        name, digest = done.stdout.split()
-        found[name] = digest
-    assert len(found) == 2
-    assert len(set(found.values())) == 1
-    assert len(digest) == 2 * hashlib.sha256().digest_size

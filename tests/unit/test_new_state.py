@@ -285,6 +285,7 @@ def test_laws(law: str) -> None:
         ),
         from_state=lambda data: StateSet.from_state(data, plan),
         max_events=5,
+        pickled=False,
     )
     check_law(spec, law, max_examples=8)
 

@@ -10,19 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import streameval as se
 from streameval.errors import InputError, MetricError
 from tests.support.window_model import (
-    Item,
-    Model,
-    batches,
     binary_stream,
-    class_stream,
     columns,
-    plain,
 )
 
 HOUR = 1_700_002_800  # a whole hour
@@ -31,44 +25,6 @@ HOUR = 1_700_002_800  # a whole hour
 def opened(**options: Any) -> se.Evaluator:
     window = se.Panes("1h", "10m", "20m", **options.pop("panes", {}))
     return se.Evaluator(window=window, time_unit="s", **options)
-
-
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_batches_give_the_bits_of_single_events(task: str) -> None:
-    items = (binary_stream if task == "binary" else class_stream)(1500, seed=5)
-    one, many, at_once = (opened(task=task) for _ in range(3))
-    rng = np.random.default_rng(1)
-    for run in batches(items, rng, 90):
-        for item in run:
-            one.update(**item.arguments(timed=True))
-        many.update_many(**columns(run, timed=True))
-        assert one.arrivals == many.arrivals
-        if rng.random() < 0.2:  # a read in between changes nothing
-            assert repr(float(many["accuracy"])) == repr(float(one["accuracy"]))
-        assert many.retained["panes"] <= many.retained["panes_at_most"]
-    at_once.update_many(**columns(items, timed=True))
-    assert one.to_bytes() == many.to_bytes() == at_once.to_bytes()
-    many._check()
-
-
-def test_out_of_order_inside_the_lateness_is_the_same_as_in_order() -> None:
-    items = binary_stream(800, seed=6, late=0)
-    rng = np.random.default_rng(2)
-    ordered = opened()
-    shuffled = opened()
-    ordered.update_many(**columns(items, timed=True))
-    # A pane that ended less than 20 minutes ago still takes events.
-    jittered = sorted(items, key=lambda item: item.time + rng.integers(0, 1200))
-    shuffled.update_many(**columns(jittered, timed=True))
-    assert shuffled.arrivals["late_dropped"] == 0
-    assert shuffled.arrivals["late_kept"] > 50
-    assert (
-        shuffled.to_state()["window"]["panes"][0]["pane"]
-        == (ordered.to_state()["window"]["panes"][0]["pane"])
-    )
-    assert repr(float(shuffled["roc_auc"])) == repr(float(ordered["roc_auc"]))
-    for left, right in zip(shuffled.series("f1"), ordered.series("f1"), strict=True):
-        assert repr(left) == repr(right)
 
 
 def test_a_late_event_changes_the_answer_and_a_later_one_only_a_count() -> None:
@@ -90,47 +46,6 @@ def test_a_late_event_changes_the_answer_and_a_later_one_only_a_count() -> None:
     ev.update(True, False, event_time=HOUR + 1800)
     ev.update(True, False, event_time=HOUR + 599)
     assert ev.arrivals["late_dropped"] == 2
-
-
-@pytest.mark.parametrize("many", [False, True])
-def test_a_refused_event_moves_nothing(many: bool) -> None:
-    ev = se.Evaluator(positive="spam", window=se.Panes("1h"), slices=("country",), time_unit="s")
-    ev.update("spam", score=0.5, event_time=HOUR, slices={"country": "PT"})
-    before = ev.to_bytes()
-    good = {"y_true": "ham", "score": 0.3, "event_time": HOUR + 9999, "slices": {"country": "DE"}}
-    bad: list[tuple[str, Any]] = [
-        ("y_true", 1),
-        ("score", math.nan),
-        ("weight", -1),
-        ("event_time", "noon"),
-        ("event_time", None),
-        ("slices", {"country": 0.5}),
-        ("slices", {"country": ["PT"]}),
-        ("slices", None),
-    ]
-    for name, value in bad:
-        event = {**good, name: value}
-        if many:
-            event = {key: None if item is None else [item] for key, item in event.items()}
-            if isinstance(event["slices"], list):
-                event["slices"] = {key: [item] for key, item in event["slices"][0].items()}
-        with pytest.raises(InputError, match=name):
-            (ev.update_many if many else ev.update)(**event)
-        assert ev.to_bytes() == before, name
-    assert ev.arrivals["on_time"] == 1
-
-
-def test_too_much_weight_is_refused_as_a_whole() -> None:
-    ev = opened(metrics=["roc_auc", "accuracy"])
-    for _ in range(511):
-        ev.update(True, score=0.5, weight=2**53, event_time=HOUR)
-    before = ev.to_bytes()
-    for _ in range(2):
-        with pytest.raises(InputError, match="weight: expected weights of one class"):
-            ev.update(True, score=0.5, weight=2**53, event_time=HOUR + 60)
-        with pytest.raises(InputError, match="weight: expected weights of one class"):
-            ev.update_many([True], score=[0.5], weight=[2**53], event_time=[HOUR + 60])
-        assert ev.to_bytes() == before
 
 
 def test_the_series_shows_every_pane() -> None:
@@ -165,71 +80,6 @@ def test_memory_is_bounded_by_what_is_retained_and_says_so() -> None:
         assert len(ev.series("accuracy")) <= most
     assert 0 < kept["frozen_bytes"] < 20_000
     assert kept["since"] < ev.series("accuracy")[0].end
-
-
-def test_a_revert_goes_to_its_own_pane() -> None:
-    items = binary_stream(400, seed=9)
-    ev = opened()
-    rest = opened()
-    for n, item in enumerate(items):
-        ev.update(**item.arguments(timed=True))
-        rest.update(**item.arguments(timed=True))
-        if n % 3 == 0:
-            ev["roc_auc"]
-    model = Model(se.Panes("1h", "10m", "20m"))
-    for item in items:
-        model.add(item)
-    inside = [item for item, _ in model.inside()]
-    watermark = ev.to_state()["timeline"]
-    for item in inside[::4]:
-        ev.revert(**item.arguments(timed=True))
-        ev._check()
-    assert ev.to_state()["timeline"] == watermark
-    left = list(inside)
-    for item in inside[::4]:
-        left.remove(item)
-    fresh = plain("binary", [(item, 1) for item in left])
-    for name in ("accuracy", "roc_auc", "log_loss", "f1"):
-        assert repr(float(ev[name])) == repr(float(fresh[name]))
-    before = ev.to_bytes()
-    for item in (
-        Item(True, score=0.123, time=inside[-1].time),  # never came
-        Item(True, score=0.5, time=items[0].time),  # dropped with its pane
-        Item(True, score=0.5, time=inside[-1].time + 7200),  # still to come
-    ):
-        with pytest.raises(InputError):
-            ev.revert(**item.arguments(timed=True))
-        assert ev.to_bytes() == before
-    with pytest.raises(InputError, match="event_time: expected the event's time"):
-        ev.revert(True, score=0.5)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_million_events_add_up(seed: int) -> None:
-    n = 1_000_000 if seed == 0 else 50_000
-    rng = np.random.default_rng(seed)
-    moments = np.cumsum(rng.integers(0, 3, n)) + HOUR
-    late = rng.random(n) < 0.05
-    moments = moments - late * rng.integers(0, 3600, n)
-    true, predicted = rng.random(n) < 0.3, rng.random(n) < 0.3
-    ev = opened(metrics=["accuracy"])
-    for start in range(0, n, n // 7 + 1):
-        rows = slice(start, start + n // 7 + 1)
-        ev.update_many(true[rows], predicted[rows], event_time=moments[rows])
-    counts = {"on_time": 0, "late_kept": 0, "late_dropped": 0}
-    latest = None
-    for moment in moments.tolist():
-        end = moment - moment % 600 + 600
-        if latest is None or end > latest:
-            counts["on_time"] += 1
-        elif end > latest - 1200:
-            counts["late_kept"] += 1
-        else:
-            counts["late_dropped"] += 1
-        latest = moment if latest is None or moment > latest else latest
-    assert ev.arrivals == counts
-    assert sum(ev.arrivals.values()) == n
-    assert min(counts.values()) > n // 200
 
 
 @pytest.mark.parametrize(

@@ -58,25 +58,6 @@ def numbered(count: int) -> list[tuple[dict[str, Any], str]]:
     return [({"n": n, "t": float(n)}, "abc"[n % 3]) for n in range(count)]
 
 
-@pytest.mark.parametrize("delay", [None, 0, 1, 25, 10_000])
-def test_equals_river_progressive_validation(delay: int | None) -> None:
-    rows = phishing()
-    ours = se.prequential(model(), rows, se.Evaluator(), delay=delay)
-    metric = RiverMetric("roc_auc")
-    # River's delays are in moments; the position serves as one.
-    evaluate.progressive_val_score(
-        ((x, y) for x, y in rows),
-        model(),
-        metric,
-        delay=(lambda x, y: delay) if delay else None,
-    )
-    assert ours.evaluator is not None
-    assert ours.events == len(rows)
-    if not delay:
-        assert ours.evaluator["roc_auc"] == metric.get()
-    assert ours.evaluator.confusion.total == len(rows)
-
-
 MODELS: list[Any] = [
     model(),
     preprocessing.StandardScaler() | naive_bayes.GaussianNB(),
@@ -84,6 +65,7 @@ MODELS: list[Any] = [
     preprocessing.StandardScaler() | neighbors.KNNClassifier(),
     forest.AMFClassifier(n_estimators=3, seed=1),
     linear_model.LogisticRegression(optim.SGD(0.0)),  # stays at p = 0.5
+    preprocessing.StandardScaler() | linear_model.Perceptron(),  # has no probabilities
 ]
 
 
@@ -245,21 +227,6 @@ def test_slices_and_multi_class_probabilities() -> None:
     slices = evaluator.slices()
     assert sum(view.confusion.total for view in slices.values()) == 199
     assert evaluator["log_loss"] > 0
-
-
-def test_models_without_probabilities() -> None:
-    result = se.prequential(
-        preprocessing.StandardScaler() | linear_model.Perceptron(),
-        phishing(200),
-        se.Evaluator(metrics=["accuracy"]),
-    )
-    theirs = evaluate.progressive_val_score(
-        phishing(200),
-        preprocessing.StandardScaler() | linear_model.Perceptron(),
-        metrics.Accuracy(),
-    )
-    assert result.evaluator is not None
-    assert result.evaluator["accuracy"] == theirs.get()
 
 
 def test_weighted_lessons_where_the_model_takes_weights() -> None:

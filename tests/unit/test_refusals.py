@@ -285,7 +285,7 @@ def others(kind: str, make: Any, events: list[dict[str, Any]]) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("way", "seed"), [("native", "0"), ("portable", "1"), ("native", "2")])
+@pytest.mark.parametrize(("way", "seed"), [("portable", "1"), ("native", "2")])
 def test_the_law_in_other_processes(way: str, seed: str) -> None:
     env = {**os.environ, "PYTHONHASHSEED": seed, "STREAMEVAL_BACKEND": way}
     law = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__, "-k"]

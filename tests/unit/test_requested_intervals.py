@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -14,7 +12,6 @@ import pytest
 import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.states.state_set import StateSet
-from streameval.states.weight_squares import WeightSquares
 from tests.support.window_model import Model, batches, binary_stream, class_stream, columns, plain
 
 
@@ -152,17 +149,6 @@ def test_intervals_of_weighted_events_contain_the_truth(fading: bool) -> None:
         assert 0.917 <= hit / runs <= 0.983, name
 
 
-def test_an_event_of_another_weight_is_not_removed() -> None:
-    weights = WeightSquares()
-    weights.update(True, True, 2)
-    with pytest.raises(InputError, match="an event that was counted before"):
-        weights.revert(True, True, 1)
-    assert weights.total == 2
-    weights.update(True, True, 0.5)
-    with pytest.raises(InputError, match="whole weights only"):
-        weights.revert(True, True, 2)
-
-
 def test_the_option_is_true_or_false() -> None:
     with pytest.raises(InputError, match="intervals: expected True or False, got 1"):
         se.Evaluator(intervals=1)  # type: ignore[arg-type]
@@ -173,41 +159,6 @@ def test_the_option_is_true_or_false() -> None:
 
 
 # Files of evaluators that keep no intervals --------------------------------
-
-
-def plain_evaluators() -> Iterator[se.Evaluator]:
-    binary = [(n % 3 == 0, n % 7 / 7, 1 + n % 2) for n in range(60)]
-    for options in (
-        {},
-        {"metrics": ["log_loss", "accuracy"]},
-        {"window": se.Fading("1m"), "time_unit": "s"},
-        {"window": se.Panes("1m"), "time_unit": "s", "slices": ("country",)},
-    ):
-        for unit in (1, 0.5):
-            evaluator = se.Evaluator(**options)  # type: ignore[arg-type]
-            for n, (y_true, score, weight) in enumerate(binary):
-                more: dict[str, Any] = {}
-                if "time_unit" in options:
-                    more["event_time"] = 10**9 + n * 5
-                if "slices" in options:
-                    more["slices"] = {"country": "PT" if n % 2 else "DE"}
-                evaluator.update(y_true, score=score, weight=weight * unit, **more)
-            yield evaluator
-    several = se.Evaluator(task="multiclass")
-    for n in range(30):
-        several.update("abc"[n % 3], proba={"a": 0.5, "b": 0.25, "c": 0.25}, weight=1 + n % 3)
-    yield several
-
-
-def test_files_of_other_evaluators_have_the_bytes_of_earlier_versions() -> None:
-    digest = hashlib.sha256()
-    for evaluator in plain_evaluators():
-        data = evaluator.to_bytes()
-        assert se.from_bytes(data).to_bytes() == data
-        digest.update(data)
-    # Of the version before intervals.
-    earlier = "2b2b67e4dec9b1859955f67378747629fcbec31cf3941b111b9acc9dcf92a767"
-    assert digest.hexdigest() == earlier
 
 
 def test_a_report_has_the_intervals_of_parameters_that_are_labels() -> None:

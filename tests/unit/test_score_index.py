@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -17,14 +13,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sklearn.metrics import roc_auc_score
 
-from streameval.errors import InputError, StateError
-from streameval.states.backend import backend
+from streameval.errors import InputError
 from streameval.states.ranking.reference_index import ReferenceScoreIndex
 from streameval.states.ranking.score_groups import exact_dot
 from streameval.states.ranking.weights import count_at_or_below
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums.fixed_point import total_weight
+from tests.properties.test_delong_sums import by_pairs
 
+KINDS = list(dict.fromkeys((ReferenceScoreIndex, ScoreIndex)))
 POOL = [0.0, 0.25, 0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 1.0]
 POOL += [5e-324, -5e-324, 2.5e-308, 1.7e308, -1.7e308, -0.0, -3.0]
 scores = st.one_of(st.sampled_from(POOL), st.floats(allow_nan=False, allow_infinity=False))
@@ -58,8 +55,8 @@ def auc(index):
     return index.twice_u / (2 * index.positives * index.negatives)
 
 
-def fed(listed):
-    index = ReferenceScoreIndex()
+def fed(listed, kind=ReferenceScoreIndex):
+    index = kind()
     for event in listed:
         index.update(*event)
     return index
@@ -70,71 +67,81 @@ def as_columns(listed):
 
 
 class IndexMachine(RuleBasedStateMachine):
-    """Anything in any order; the same bits as the plain list of events gives."""
+    """Anything in any order, in every index; the same bits as the plain list of events gives."""
 
     def __init__(self):
         super().__init__()
-        self.index = ReferenceScoreIndex()
+        self.indices = [kind() for kind in KINDS]
         self.listed = []
 
     @rule(event=st.tuples(st.booleans(), scores, weights))
     def update(self, event):
-        self.index.update(*event)
         self.listed.append(event)
+        for index in self.indices:
+            index.update(*event)
 
     @rule(listed=events)
     def update_many(self, listed):
-        self.index.update_many(*as_columns(listed))
         self.listed += listed
+        for index in self.indices:
+            index.update_many(*as_columns(listed))
 
     @rule(listed=events)
     def merge(self, listed):
-        other = fed(listed)
-        if len(listed) % 2:
-            assert other.twice_u == literal_wins(listed)
-        before = other.to_state()
-        self.index.merge(other)
-        assert str(other.to_state()) == str(before)
         self.listed += listed
+        for index in self.indices:
+            other = fed(listed, type(index))
+            if len(listed) % 2:
+                assert other.twice_u == literal_wins(listed)
+            before = other.to_state()
+            index.merge(other)
+            assert str(other.to_state()) == str(before)
 
     @rule(place=st.integers(0, 10**6))
     def revert(self, place):
         if self.listed:
             event = self.listed.pop(place % len(self.listed))
-            self.index.revert(*event)
+            for index in self.indices:
+                index.revert(*event)
 
     @rule()
     def read(self):
-        assert self.index.twice_u == literal_wins(self.listed)
+        """What was read is kept current from then on."""
+        for index in self.indices:
+            assert index.twice_u == literal_wins(self.listed)
+            assert index.delong_sums() == by_pairs(self.listed)
 
     @rule(event=st.tuples(st.booleans(), scores, weights))
     def copy(self, event):
-        twin = self.index.copy()
-        self.index.update(*event)
-        self.index.merge(twin)
-        self.index._check()
-        self.index = twin
+        twins = [index.copy() for index in self.indices]
+        for index, twin in zip(self.indices, twins, strict=True):
+            index.update(*event)
+            index.merge(twin)
+            index._check()
+        self.indices = twins
 
     @rule()
     def round_trip(self):
-        self.index = ReferenceScoreIndex.from_state(self.index.to_state())
+        self.indices = [type(index).from_state(index.to_state()) for index in self.indices]
 
     @rule()
     def pickled(self):
-        self.index = pickle.loads(pickle.dumps(self.index))
+        self.indices = [pickle.loads(pickle.dumps(index)) for index in self.indices]
 
     @invariant()
     def same_as_the_list(self):
-        index = self.index.copy()
-        assert index.positives == sum(w for positive, _, w in self.listed if positive)
-        assert index.negatives == sum(w for positive, _, w in self.listed if not positive)
-        assert found_groups(index) == literal_groups(self.listed)
-        assert index.distinct == len(literal_groups(self.listed))
-        assert index.exact
-        assert index.twice_u == literal_wins(self.listed)
-        assert type(index.twice_u) is int
-        # On a copy, because checking settles what waits.
-        self.index.copy()._check()
+        for each in self.indices:
+            index = each.copy()
+            assert index.positives == sum(w for positive, _, w in self.listed if positive)
+            assert index.negatives == sum(w for positive, _, w in self.listed if not positive)
+            assert found_groups(index) == literal_groups(self.listed)
+            assert index.distinct == len(literal_groups(self.listed))
+            assert index.exact
+            assert index.twice_u == literal_wins(self.listed)
+            assert index.delong_sums() == by_pairs(self.listed)
+            assert {type(sums) for sums in (index.twice_u, *index.delong_sums())} == {int}
+            # On a copy, because checking settles what waits.
+            each.copy()._check()
 
 
 TestActions = IndexMachine.TestCase
@@ -142,17 +149,6 @@ TestActions.settings = settings(max_examples=60, stateful_step_count=15)
 
 
 # --- numbers ------------------------------------------------------------------------------
-
-
-@given(events)
-def test_any_path_gives_the_same_bits(listed):
-    one, many, merged = fed(listed), ReferenceScoreIndex(), ReferenceScoreIndex()
-    many.update_many(*as_columns(listed))
-    for start in range(0, len(listed), 4):
-        merged.merge(fed(listed[start : start + 4]))
-    assert one.twice_u == many.twice_u == merged.twice_u == literal_wins(listed)
-    assert one == many == merged
-    assert found_groups(one) == literal_groups(listed)
 
 
 @pytest.mark.parametrize("digits", [1, 2, 16])
@@ -172,32 +168,6 @@ def test_auc_is_that_of_scikit_learn(digits, weighing):
     expected = roc_auc_score(positive, score, sample_weight=weight)
     assert math.isclose(auc(index), expected, rel_tol=1e-12 if index.exact else 1e-9)
     assert index.exact == (weighing != "fractions")
-
-
-def test_every_prefix_is_that_of_scikit_learn():
-    random = np.random.default_rng(1)
-    positive, score = random.random(400) < 0.5, random.random(400).round(2)
-    index = ReferenceScoreIndex()
-    for n, (label, value) in enumerate(zip(positive, score, strict=True), start=1):
-        index.update(label, value)
-        if 0 < positive[:n].sum() < n:
-            assert math.isclose(auc(index), roc_auc_score(positive[:n], score[:n]), rel_tol=1e-12)
-    index._check()
-
-
-def test_a_window_slides_exactly():
-    random = np.random.default_rng(2)
-    listed = [(bool(p), float(s), 1) for p, s in zip(random.random(3000) < 0.4,
-              random.random(3000).round(3), strict=True)]  # fmt: skip
-    index = ReferenceScoreIndex()
-    for n, event in enumerate(listed):
-        index.update(*event)
-        if n >= 200:
-            index.revert(*listed[n - 200])
-        if n % 500 == 0:
-            assert index.twice_u == literal_wins(listed[max(0, n - 199) : n + 1])
-    index._check()
-    assert index == fed(listed[-200:])
 
 
 def test_twice_wins_passes_int64_and_stays_an_integer():
@@ -282,17 +252,6 @@ def test_counts_are_those_of_a_loop(values, queries):
     assert tied.tolist() == [query in values for query in sorted(queries)]
 
 
-def test_neighbouring_and_extreme_scores_keep_their_order():
-    values = [0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0)]
-    values += [-v for v in values] + [5e-324, -5e-324, 0.0, 1.7e308, -1.7e308, 2.5e-308]
-    listed = [(n % 2 == 0, v, 1) for n, v in enumerate(values)]
-    listed += [(n % 2 == 1, v, 1) for n, v in enumerate(values)]
-    index = ReferenceScoreIndex()
-    index.update_many(*as_columns(listed))
-    assert index.twice_u == literal_wins(listed)
-    assert index.groups().scores.tolist() == sorted(values)
-
-
 # --- fractions ----------------------------------------------------------------------------
 
 
@@ -339,70 +298,6 @@ def test_the_first_fraction_promotes_for_good():
 # --- bad input ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("event", "message"),
-    [
-        ((True, math.nan), "score: expected a finite number, got nan"),
-        ((True, math.inf), "score: expected a finite number, got inf"),
-        ((True, -math.inf), "score: expected a finite number, got -inf"),
-        ((True, "0.5"), "score: expected a finite number, got '0.5'"),
-        ((True, None), "score: expected a finite number, got None"),
-        ((True, True), "score: expected a finite number, got True"),
-        ((True, 10**400), "score: expected a finite number"),
-        ((2, 0.5), "positive: expected True or 1 for a positive event, .* got 2"),
-        (("yes", 0.5), "positive: expected True or 1"),
-        ((None, 0.5), "positive: expected True or 1"),
-        ((True, 0.5, 0), "weight: expected a weight above 0 .* got 0"),
-        ((True, 0.5, -1), "weight: expected a weight above 0"),
-        ((True, 0.5, math.nan), "weight: expected a weight above 0"),
-        ((True, 0.5, 2**53 + 1), "weight: expected a weight above 0"),
-        ((True, 0.5, "1"), "weight: expected a weight above 0"),
-    ],
-)
-@pytest.mark.parametrize("read", [False, True])
-def test_a_bad_event_is_refused_and_nothing_counted(event, message, read):
-    index = ReferenceScoreIndex([(True, 0.9), (False, 0.3)])
-    if read:
-        assert index.twice_u == 2
-    before = index.copy()
-    for method in (index.update, index.revert):
-        with pytest.raises(InputError, match=message):
-            method(*event)
-        assert index == before
-    column = [[True], [0.5], [1]]
-    for place, value in enumerate(event):
-        column[place] = [column[place][0], value]
-    if len(event) == 2:
-        column[2] = [1, 1]
-    with pytest.raises(InputError, match=r"\[1\]: expected"):
-        index.update_many(*column)
-    assert index == before
-    assert index.twice_u == 2
-
-
-def test_columns_of_different_length_are_refused():
-    index = ReferenceScoreIndex()
-    for columns in (([True], [0.5, 0.1]), ([True, False], [0.5]), ([True], [0.5], [1, 1])):
-        with pytest.raises(InputError, match="one for each event"):
-            index.update_many(*columns)
-    with pytest.raises(InputError, match="expected a column"):
-        index.update_many(True, 0.5)
-    assert index.groups().scores.tolist() == []
-
-
-def test_what_never_came_cannot_be_taken_back():
-    index = ReferenceScoreIndex([(True, 0.9), (False, 0.3)])
-    index.update(True, 0.5, 2)
-    before = index.copy()
-    for event in ((False, 0.9), (True, 0.3), (True, 0.5, 3), (True, 0.8), (False, 0.3, 2)):
-        with pytest.raises(InputError, match="score: expected an event that was counted before"):
-            index.revert(*event)
-        assert index == before
-    index.revert(1, np.float64(0.5), 2.0)
-    assert index == ReferenceScoreIndex([(True, 0.9), (False, 0.3)])
-    index._check()
-
-
 def test_weight_beyond_the_limit_is_refused_and_nothing_counted():
     index = ReferenceScoreIndex()
     columns = [False] + [True] * 511, np.arange(512.0), [1] + [2**53] * 511
@@ -427,49 +322,6 @@ def test_weight_beyond_the_limit_is_refused_and_nothing_counted():
         assert heavy == before
     assert index.twice_u == 2 * 511 * 2**53
     index._check()
-
-
-def test_only_an_index_can_be_merged():
-    with pytest.raises(StateError, match="merge: expected a score index, got dict"):
-        ReferenceScoreIndex().merge({})
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"scores": None}, "index.scores: expected a one-dimensional float64 array"),
-        ({"scores": np.array([0.1, 0.1])}, r"index.scores\[1\]: expected scores in ascending"),
-        ({"scores": np.array([0.2, 0.1])}, r"index.scores\[1\]: expected scores in ascending"),
-        ({"scores": np.array([-0.0, 0.1])}, r"index.scores\[0\]: expected 0.0"),
-        ({"scores": np.array([0.1, np.nan])}, r"index.scores\[1\]: expected finite"),
-        ({"scores": np.array([0.1, np.inf])}, r"index.scores\[1\]: expected finite"),
-        ({"scores": np.array([0.1])}, "index.positives: expected 1 weights, one for each score"),
-        ({"positives": np.array([1, -1])}, r"index.positives\[1\]: expected weights of at least"),
-        ({"positives": np.array([1, 0])}, r"index.positives\[1\]: expected a weight above 0"),
-        ({"positives": np.array([1.0, 1.0])}, "index.positives: .* int64 array, got float64"),
-        ({"positives": np.array([2**61, 2**61])}, "index.positives: expected a sum of at most"),
-        ({"negatives": np.array([2**62, 2**62])}, "index.negatives: expected a sum of at most"),
-        ({"negatives": np.array([[0, 0]])}, "index.negatives: expected a one-dimensional"),
-        ({"exact": False}, "index.positives: .* float64 array, got int64"),
-        ({"exact": 1}, "index.exact: expected a bool"),
-        ({"more": 1}, "index: expected the keys"),
-    ],
-)
-def test_a_damaged_state_says_what_is_wrong(change, message):
-    state = ReferenceScoreIndex([(True, 0.1), (True, 0.9)]).to_state()
-    with pytest.raises(StateError, match=message):
-        ReferenceScoreIndex.from_state(state | change)
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -0.5, -0.0, 1e300])
-def test_a_damaged_weight_is_refused(bad):
-    index = ReferenceScoreIndex([(False, 0.1)])
-    index.update(True, 0.9, 0.5)
-    state = index.to_state()
-    assert ReferenceScoreIndex.from_state(state) == index
-    state["positives"][0] = bad
-    with pytest.raises(StateError, match=r"index\.positives"):
-        ReferenceScoreIndex.from_state(state)
 
 
 # --- columns, copies, memory --------------------------------------------------------------
@@ -507,22 +359,6 @@ def test_the_arrays_that_were_given_are_left_alone():
         index.groups().scores[0] = 1.0
 
 
-@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, ReferenceScoreIndex.copy])
-def test_a_copy_goes_its_own_way(duplicate):
-    index = ReferenceScoreIndex([(True, 0.5), (False, 0.25)])
-    assert index.twice_u == 2
-    index.update(True, 0.125)
-    twin = duplicate(index)
-    twin.update(False, 0.75)
-    index.update(True, 0.875)
-    assert twin == ReferenceScoreIndex([(True, 0.5), (False, 0.25), (True, 0.125), (False, 0.75)])
-    assert index == ReferenceScoreIndex([(True, 0.5), (False, 0.25), (True, 0.125), (True, 0.875)])
-    for each in (index, twin):
-        each._check()
-    assert index != twin
-    assert index != "index"
-
-
 def test_pickles_that_name_the_former_module_are_read():
     index = ReferenceScoreIndex([(True, 0.5), (False, 0.25)])
     name = b"cstreameval.states.ranking.%s\nPortableScoreIndex\n"
@@ -546,14 +382,3 @@ def test_a_merge_times_minus_one_removes_what_was_merged(kind, mine, theirs):
 
 
 # --- which implementation -----------------------------------------------------------------
-
-
-def test_the_portable_implementation_can_be_selected():
-    code = "import streameval as se; print(se.backend(), se.ScoreIndex.__name__)"
-    environment = os.environ | {"STREAMEVAL_BACKEND": "portable"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["portable", "ReferenceScoreIndex"]
-    assert backend() in ("portable", "native")
-    assert ScoreIndex([(True, 0.5), (False, 0.25)]).twice_u == 2

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.evaluator.slices import MISSING, OTHER, SliceKey, slice_name, slice_value
-from tests.support.window_model import Item, batches, binary_stream, columns, plain
+from tests.support.window_model import Item, binary_stream
 
 DIMENSIONS = ("country", ("country", "model"))
 WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
@@ -38,41 +38,6 @@ def opened(window: Any = None, **options: Any) -> se.Evaluator:
     return se.Evaluator(window=window, slices=DIMENSIONS, time_unit="s", **options)
 
 
-@pytest.mark.parametrize("window", WINDOWS, ids=repr)
-@pytest.mark.parametrize("most", [100, 5])
-def test_batches_give_the_bits_of_single_events(window: Any, most: int) -> None:
-    items = sliced(400, seed=3, countries=6)
-    one, many, at_once = (opened(window, max_slices=most) for _ in range(3))
-    for run in batches(items, np.random.default_rng(0), 60):
-        for item in run:
-            one.update(**item.arguments(timed=True, sliced=True))
-        many.update_many(**columns(run, timed=True, sliced=True))
-    at_once.update_many(**columns(items, timed=True, sliced=True))
-    assert one.to_bytes() == many.to_bytes() == at_once.to_bytes()
-    again = se.from_bytes(one.to_bytes())
-    assert again.to_bytes() == one.to_bytes()
-    for ev in (one, many, again):
-        ev._check()
-    if most == 5:
-        assert one.retained["slices"] == 7 == one.retained["slices_at_most"]
-        assert one.slices_overflowed == again.slices_overflowed > 100
-
-
-@pytest.mark.parametrize("window", WINDOWS[:2], ids=repr)
-def test_each_slice_is_an_evaluator_of_its_events(window: Any) -> None:
-    items = sliced(300, seed=4)
-    ev = opened(window)
-    ev.update_many(**columns(items, timed=True, sliced=True))
-    assert len(ev.slices()) == 4 + 8
-    for key, view in ev.slices().items():
-        mine = [i for i in items if all(i.slices[name] == value for name, value in key)]
-        if window is not None:
-            mine = mine[-window.n :]
-        fresh = plain("binary", [(item, 1) for item in mine])
-        for name in ("accuracy", "roc_auc", "f1", "log_loss"):
-            assert repr(float(view[name])) == repr(float(fresh[name])), key
-
-
 def test_slices_see_the_watermark_of_the_stream() -> None:
     ev = se.Evaluator(window=se.Panes("10m"), slices=("country",), time_unit="s")
     pt, de = {"country": "PT"}, {"country": "DE"}
@@ -83,31 +48,6 @@ def test_slices_see_the_watermark_of_the_stream() -> None:
     assert math.isnan(ev.slices()[(("country", "PT"),)]["accuracy"])
     ev.update(True, True, event_time=3000, slices=pt)
     assert ev.arrivals["late_dropped"] == 1
-
-
-@pytest.mark.parametrize("window", [se.Panes("10m"), se.Fading("2m"), se.Last(2)], ids=repr)
-def test_a_batch_may_span_more_than_is_kept(window: Any) -> None:
-    one, many = (se.Evaluator(window=window, slices=("user",), time_unit="s") for _ in range(2))
-    times = [n * 900 for n in range(30)]
-    users = [n % 11 for n in range(30)]
-    for when, user in zip(times, users, strict=True):
-        one.update(True, score=0.7, event_time=when, slices={"user": user})
-    many.update_many([True] * 30, score=[0.7] * 30, event_time=times, slices={"user": users})
-    assert one.to_bytes() == many.to_bytes()
-    assert se.from_bytes(many.to_bytes()).to_bytes() == one.to_bytes()
-    many._check()
-
-
-def test_a_late_event_opens_no_slice() -> None:
-    for many in (False, True):
-        ev = se.Evaluator(window=se.Panes("10m"), slices=("country",), time_unit="s")
-        times, countries = [5000, 0, 5001], ["PT", "DE", "FR"]
-        if many:
-            ev.update_many([1] * 3, [1] * 3, event_time=times, slices={"country": countries})
-        else:
-            for when, country in zip(times, countries, strict=True):
-                ev.update(1, 1, event_time=when, slices={"country": country})
-        assert [slice_name(key) for key in ev.slices()] == ["country=FR", "country=PT"]
 
 
 def test_a_hostile_stream_fills_one_slice() -> None:

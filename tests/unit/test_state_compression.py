@@ -71,24 +71,6 @@ def test_files_are_compressed_and_bytes_are_not(tmp_path: Path) -> None:
     assert load_any(path).provenance == se.from_bytes(ev.to_bytes()).provenance
 
 
-def test_older_files_are_read(tmp_path: Path) -> None:
-    ev = evaluator()
-    path = tmp_path / "a.state"
-    path.write_bytes(ev.to_bytes())
-    assert se.load(path) == ev
-    ev.name_shard("eu-1", epoch=2)
-    path.write_bytes(ev.to_bytes(provenance=True))
-    assert se.load(path).provenance == ev.provenance
-
-
-def test_what_is_saved_again_is_the_same_shard(tmp_path: Path) -> None:
-    ev = evaluator()
-    ev.save(tmp_path / "a.state")
-    se.load(tmp_path / "a.state").save(tmp_path / "b.state")
-    with pytest.raises(StateError, match="expected each shard once"):
-        se.merge([str(tmp_path / "a.state"), str(tmp_path / "b.state")])
-
-
 def test_small_states_and_random_bytes_are_written_as_they_are() -> None:
     small = pack({"counts": np.zeros(100)}, kind=KIND)
     assert compressed(small) is small

@@ -330,26 +330,6 @@ def test_options_are_checked(options: dict[str, Any], message: str) -> None:
         se.Bootstrap(**options)
 
 
-def test_a_missing_unit_is_refused() -> None:
-    ev = se.Evaluator(bootstrap=FEW)
-    for missing in (None, math.nan):
-        with pytest.raises(se.InputError, match="unit: expected the value of the event's unit"):
-            ev.update(1, 1, unit=missing)
-    with pytest.raises(se.InputError, match="unit: expected the value of the event's unit"):
-        ev.update_many([1], [1])
-    with pytest.raises(se.InputError, match=r"unit\[1\]: expected the value"):
-        ev.update_many([1, 1], [1, 1], unit=["u", None])
-    with pytest.raises(se.InputError, match="unit: expected 2"):
-        ev.update_many([1, 1], [1, 1], unit=["u"])
-    assert ev == se.Evaluator(bootstrap=FEW)
-    with pytest.raises(se.InputError, match="unit: expected an evaluator with replicates by unit"):
-        se.Evaluator().update(1, 1, unit="u")
-    with pytest.raises(se.InputError, match="requires bootstrap="):
-        se.Evaluator().update_many([1], [1], unit=["u"])
-    with pytest.raises(se.InputError, match="requires bootstrap="):
-        se.Evaluator(window=se.Last(3)).update(1, 1, unit="u")
-
-
 def test_options_that_conflict_are_named() -> None:
     with pytest.raises(se.InputError, match=r"conflicts with window=Last\(\.\.\.\)"):
         se.Evaluator(window=se.Last(10), bootstrap=FEW)

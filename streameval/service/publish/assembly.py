@@ -123,7 +123,7 @@ class PartitionRows:
         return rows
 
     def log(self, statuses: Iterable[PartitionStatus]) -> None:
-        """Log the problems that are new, and those that have ended."""
+        """Log the problems that are new, and the problems that have ended."""
         for status in statuses:
             if status.problem == self._problems.get(status.partition, ""):
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -291,24 +291,17 @@ class SnapshotBuilder:
 
     def _make_resampled(self, window: str) -> dict[str, Value]:
         """The values whose intervals have to be resampled; empty without intervals."""
-        names = [
-            name
-            for name in self._totals[window].value.report.metrics
-            if is_resampled(name, self._settings.evaluator.task)
-        ]
+        _, names = self._by_formula(self._totals[window].value.report.metrics)
         view = self._evaluator(window).total
         if self._level is None or not names or view.distinct_scores > MOST_RESAMPLED:
             return {}
         return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
 
     def _with_resampled(self, window: str) -> Report:
-        """A window's report with the newest intervals of those metrics."""
-        report, part = self._totals[window].value.report, self._resampled[window]
-        late = (
-            {}
-            if part.as_of == self._totals[window].as_of
-            else {"interval_as_of": iso_time(part.as_of)}
-        )
+        """A window's report with the newest resampled intervals."""
+        totals, part = self._totals[window], self._resampled[window]
+        report = totals.value.report
+        late = {} if part.as_of == totals.as_of else {"interval_as_of": iso_time(part.as_of)}
         values = {
             name: msgspec.structs.replace(
                 report.metrics[name],
@@ -353,14 +346,11 @@ class SnapshotBuilder:
             start=[iso_time(mark.start) for mark in marks],
             end=[iso_time(mark.end) for mark in marks],
             immature=[],
-            support=[max((row.support for row in pane.values()), default=0) for pane in rows],
-            metrics={name: [finite(pane[name].value) for pane in rows] for name in names},
-            low={name: [_ends(pane[name])[0] for pane in rows] for name in plain},
-            high={name: [_ends(pane[name])[1] for pane in rows] for name in plain},
+            **_columns(rows, names, plain),
         )
         return _Panes([mark.end for mark in marks], series)
 
-    def _by_formula(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    def _by_formula(self, names: Iterable[str]) -> tuple[list[str], list[str]]:
         """The names whose intervals have a formula, and the names that are resampled."""
         task = self._settings.evaluator.task
         resampled = [name for name in names if is_resampled(name, task)]
@@ -500,16 +490,29 @@ class SnapshotBuilder:
         whole = data.series[window]
         level = None if is_resampled(metric, self._settings.evaluator.task) else self._level
         found = view.pane_reports([metric], {}, intervals=level)
-        panes = {iso_time(mark.start): row for mark, (row,) in found.values()}
-        rows = [panes.get(start) for start in whole.start]
-        ends = [(None, None) if row is None else _ends(row) for row in rows]
-        return msgspec.structs.replace(
-            whole,
-            support=[0 if row is None else row.support for row in rows],
-            metrics={metric: [None if row is None else finite(row.value) for row in rows]},
-            low={metric: [low for low, _ in ends]},
-            high={metric: [high for _, high in ends]},
-        )
+        panes = {iso_time(mark.start): {metric: row} for mark, (row,) in found.values()}
+        rows = [panes.get(start, {}) for start in whole.start]
+        return msgspec.structs.replace(whole, **_columns(rows, [metric], [metric]))
+
+
+def _columns(
+    panes: Sequence[Mapping[str, ReportRow]], names: Sequence[str], with_ends: Sequence[str]
+) -> dict[str, Any]:
+    """The columns of a series; a metric is None in a pane that has no row of it."""
+    rows = {name: [pane.get(name) for pane in panes] for name in names}
+    ends = {
+        name: [(None, None) if row is None else _ends(row) for row in rows[name]]
+        for name in with_ends
+    }
+    return {
+        "support": [max((row.support for row in pane.values()), default=0) for pane in panes],
+        "metrics": {
+            name: [None if row is None else finite(row.value) for row in column]
+            for name, column in rows.items()
+        },
+        "low": {name: [low for low, _ in column] for name, column in ends.items()},
+        "high": {name: [high for _, high in column] for name, column in ends.items()},
+    }
 
 
 def _sources(settings: RunSettings) -> list[SourceInfo]:

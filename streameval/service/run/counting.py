@@ -4,7 +4,7 @@ Between checkpoints events are only collected. At a checkpoint the columns of
 each partition are added to a *delta*, an empty evaluator with the labels and slices of
 the main one; its bytes are a row of the store, and the main evaluator is merged
 with it. Most of that is compiled and holds no lock of the interpreter, so another thread can
-decode what comes next. States are exact and commutative, so the main evaluator has the bits
+decode meanwhile. States are exact and commutative, so the main evaluator has the bits
 of one that was updated with every event, regardless of checkpoints and restarts.
 
 Whether an event is late in a window of panes depends on the newest earlier event of its
@@ -163,7 +163,7 @@ class Counting:
     def _count_in(
         self, window: str, delta: Evaluation, events: EventColumns
     ) -> dict[int, InputError]:
-        """Count events in those parts of a window that hold events of their times."""
+        """Count events in the parts of a window that hold events of their times."""
         rejected: dict[int, InputError] = {}
         for chosen, part in self._valid_from.parts(
             window, self._dimensions[window], _times(events)

@@ -48,7 +48,7 @@ class Counter(Protocol):
         """Note that what was staged is written; before the next call of :meth:`stage`."""
 
     def publish(self, *, force: bool = False) -> None:
-        """Make what was written visible, after a checkpoint or one that had nothing to write."""
+        """Make what was written visible, after each checkpoint that was due."""
 
 
 def in_this_thread(write: Write) -> Future[Mapping[str, Position]]:

@@ -5,53 +5,43 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from streameval.errors import ConfigError, StoreError, StreamevalError
-from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.address import parse_address
 from streameval.service.config.checks import check_store_key, check_workers
-from streameval.service.config.evaluators import fingerprint, window_spec_of, with_stored_defaults
+from streameval.service.config.evaluators import window_spec_of
 from streameval.service.config.secrets import resolved_secrets, secret, with_store
 from streameval.service.config.settings import RunSettings
-from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.join.label_join import open_join
 from streameval.service.progress import Progress
 from streameval.service.publish.snapshot import Publisher
 from streameval.service.run.loop import ReadLoop
+from streameval.service.run.opening import Drop, check_units, open_unit
 from streameval.service.run.probes import probes
 from streameval.service.run.reload import differences, while_running
 from streameval.service.run.signals import on_signals
-from streameval.service.run.unit import Unit
 from streameval.service.run.worker import Runner, Worker
 from streameval.service.sources import open_source
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.kafka import open_group
 from streameval.service.sources.raw import Opening, Position, Source
-from streameval.service.store.dialect import ONE_UNIT, Connection
+from streameval.service.store.dialect import ONE_UNIT
 from streameval.service.store.kept_settings import (
     SupersededError,
     check_generation,
     join_group,
-    keep_settings,
-    keep_window_order,
 )
 from streameval.service.store.postgres import is_away, open_unclaimed
 from streameval.service.store.sqlite import inbox_of
-from streameval.service.store.store import Store, each_unit, open_store, read_store
-from streameval.service.upkeep.settings_migration import (
-    SettingsMigration,
-    migration_of,
-    stored_retention,
-)
+from streameval.service.store.store import Store
 
 if TYPE_CHECKING:
     from streameval.service.config.source_settings import KafkaSettings
@@ -59,17 +49,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("streameval.run")
 
-_LONGEST_RECORD = 1 << 20
-
 _AWAY_SECONDS = 0.5
 """Between two looks for a store that cannot be reached."""
 
 _SETTINGS = "settings"
 """The name by which ``--drop`` replaces newer settings of a group."""
-
-Drop: TypeAlias = Callable[[Mapping[str, str]], Collection[str]]
-"""From what the settings no longer have (name -> what would be lost) to the names that may be
-dropped."""
 
 
 def run_service(
@@ -122,7 +106,7 @@ def run_service(
 
 @dataclass
 class _Run:
-    """A run, and those of its parts whose settings may change meanwhile."""
+    """A run, and the parts of it whose settings may change meanwhile."""
 
     settings: RunSettings
     resolve: Callable[[str, str], str]
@@ -258,71 +242,7 @@ def _rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def open_settled(
-    settings: RunSettings,
-    drop: Drop,
-    unit: str = ONE_UNIT,
-    worker: str | None = None,
-    sibling: Store | None = None,
-    generation: int = 0,
-) -> tuple[RunSettings, Store]:
-    """A store or one of its units, open for writing; and the settings with its defaults."""
-    store = open_store(
-        settings.store,
-        fingerprint(settings),
-        migrate=partial(_migrate, settings, drop, generation),
-        unit=unit,
-        worker=worker,
-        sibling=sibling,
-    )
-    try:
-        check_generation(store, generation)
-        settings = with_stored_defaults(settings, stored_retention(store.meta()))
-        keep_window_order(store, [window.name for window in settings.window])
-        keep_settings(store, settings, generation)
-    except BaseException:
-        store.close()
-        raise
-    return settings, store
-
-
-def open_unit(
-    drop: Drop,
-    settings: RunSettings,
-    unit: str = ONE_UNIT,
-    worker: str | None = None,
-    sibling: Store | None = None,
-    *,
-    generation: int = 0,
-) -> Unit:
-    """A store, or one of its units, claimed for a worker, restored and open for writing.
-
-    ``sibling`` is the store of another unit of the worker, whose connection is shared;
-    ``generation`` the generation of the settings, 0 without a group. Raises ConfigError where the
-    store refuses the settings, SupersededError where the group has newer ones, and StoreError.
-    """
-    settings, store = open_settled(settings, drop, unit, worker, sibling, generation)
-    try:
-        join = open_join(settings, store, time.monotonic, wall_time)
-        return Unit(settings, store, _decoder_of(settings), join=join)
-    except BaseException:
-        store.close()
-        raise
-
-
-def _decoder_of(settings: RunSettings) -> RecordDecoder:
-    longest = _LONGEST_RECORD
-    if settings.http is not None:
-        longest = max(longest, settings.http.max_line_bytes)
-    return RecordDecoder(settings.fields, settings.evaluator, settings.join is not None, longest)
-
-
-def _generation(
-    settings: RunSettings,
-    file: str,
-    drop: Drop,
-    loop: ReadLoop,
-) -> int | None:
+def _generation(settings: RunSettings, file: str, drop: Drop, loop: ReadLoop) -> int | None:
     """The generation of a worker's settings; None: it was stopped while the store was away."""
     newer = {_SETTINGS: "the newer settings of the group"}
     is_away_now = False
@@ -351,13 +271,6 @@ def _check_group(settings: RunSettings, generation: int, store: Store | None) ->
     else:
         with closing(open_unclaimed(settings.store, ONE_UNIT)) as shown:
             check_generation(shown, generation)
-
-
-def check_units(settings: RunSettings, drop: Drop) -> None:
-    """Raise ConfigError where a unit of a shared store cannot be brought to these settings."""
-    with closing(read_store(settings.store)) as store, store.reading() as connection:
-        for _ in each_unit(store):
-            _migration(store.path, connection, settings, drop)
 
 
 def open_sources(
@@ -389,49 +302,3 @@ def _needs_stamps(settings: RunSettings) -> bool:
         window_spec_of(window, settings.join).needs_time for window in settings.window
     )
     return settings.fields.time is None and timed
-
-
-def _migration(
-    path: str,
-    connection: Connection,
-    settings: RunSettings,
-    drop: Drop,
-) -> SettingsMigration:
-    """The effect of the settings on a store; raises ConfigError where it is not confirmed."""
-    found = migration_of(path, connection, settings, time.time_ns() // 1_000)
-    kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
-    if kept:
-        raise ConfigError(drops_text(path, {name: found.drops[name] for name in kept}))
-    return found
-
-
-def _migrate(
-    settings: RunSettings,
-    drop: Drop,
-    generation: int,
-    store: Store,
-) -> Mapping[str, str]:
-    """Bring a store to the settings, and return their fingerprint there."""
-    # A worker with newer settings claims the unit before it converts it, so this one either sees
-    # these settings or writes nothing.
-    check_generation(store, generation)
-    with store.reading() as connection:
-        found = _migration(store.path, connection, settings, drop)
-    if found.changed:
-        found.apply(store)
-    for line in found.lines:
-        log.info("%s: %s", store.path, line)
-    for text in found.drops.values():
-        log.info("%s: dropped: %s", store.path, text)
-    return fingerprint(found.settings)
-
-
-def drops_text(path: str, drops: Mapping[str, str]) -> str:
-    """What has to be confirmed, and how.
-
-    >>> drops_text("run.db", {"window.day": "window 'day' and its 24 states"})
-    "run.db: window 'day' and its 24 states would be dropped; to confirm, add --drop window.day"
-    """
-    what = " and ".join(drops[name] for name in sorted(drops))
-    options = " ".join(f"--drop {name}" for name in sorted(drops))
-    return f"{path}: {what} would be dropped; to confirm, add {options}"

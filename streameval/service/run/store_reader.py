@@ -65,9 +65,9 @@ class _Share:
 class MergedStates:
     """The evaluators of a store's windows, kept current while other processes write rows.
 
-    New rows are merged into what is there. Where rows that were merged are gone, because the
-    process that writes has replaced several by one, that partition's share of the window is read
-    again, and the window is merged anew from the shares of all partitions. States are exact, so
+    New rows are merged into the states. If rows that were merged are gone, because the process that
+    writes has replaced several by one, that partition's share of the window is read again, and the
+    window is merged anew from the shares of all partitions. States are exact, so
     the result has the bytes of one that read all rows at once. The states are in memory twice: by
     window, and by window and partition.
     """

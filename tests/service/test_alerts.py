@@ -1,8 +1,9 @@
-"""Alerts on intervals, differences, any slice and numbers of the run."""
+"""Alerts: which state for which observations, also across restarts, and what they observe."""
 
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import coverage
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, StateError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook
@@ -31,7 +32,14 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.service.publish.snapshot import Checkpoint, Quarantine, Slice, Snapshot, Value
+from streameval.service.publish.snapshot import (
+    Checkpoint,
+    Quarantine,
+    Report,
+    Slice,
+    Snapshot,
+    Value,
+)
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.differences import difference
 from streameval.uncertainty.proportions import wilson
@@ -55,18 +63,62 @@ def run_of(*alerts: AlertSettings, **given: Any) -> RunSettings:
     return found
 
 
+def plain(value: float | None, support: int = 100) -> AlertInput:
+    return AlertInput(Value(value, support))
+
+
 def sure(value: float, half: float, support: int = 100) -> AlertInput:
     return AlertInput(Value(value, support, "", value - half, value + half, "wilson"))
 
 
-def states(book: AlertBook, *seen: AlertInput) -> list[str]:
+def book_of(*alerts: AlertSettings) -> AlertBook:
+    return AlertBook(alerts or [alert()], "all", RunSettings())
+
+
+def reopened(book: AlertBook, *alerts: AlertSettings) -> AlertBook:
+    again = book_of(*alerts)
+    again.restore(json.loads(json.dumps(book.to_state())))
+    return again
+
+
+def states(book: AlertBook, *seen: AlertInput | float | None, start: int = 0) -> list[str]:
     """The state after each observation, a second apart; in capitals where it was posted."""
     found = []
-    for moment, one in enumerate(seen):
-        judgement = book.judge({"low": one}, moment * SECOND)
+    for moment, one in enumerate(seen, start):
+        given = one if isinstance(one, AlertInput) else plain(one)
+        judgement = book.judge({"low": given}, moment * SECOND)
         posted = [transition.event for transition in judgement.transitions]
         found.append(posted[0].upper() if posted else judgement.states[0].state)
     return found
+
+
+FOR_2S = {"for_": DurationOrZero("2s")}
+ABOVE = {"below": None, "above": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("given", "seen", "wanted"),
+    [
+        ({}, [0.8, 0.9], ["ok", "ok"]),
+        ({}, [0.7, 0.7, 0.8], ["FIRING", "firing", "RESOLVED"]),
+        ({}, [0.7, 0.9, 0.7], ["FIRING", "RESOLVED", "FIRING"]),
+        (ABOVE, [0.2, 0.3, 0.1], ["ok", "FIRING", "RESOLVED"]),
+        (ABOVE, [math.inf], ["FIRING"]),
+        (FOR_2S, [0.7, 0.7, 0.7, 0.9], ["pending", "pending", "FIRING", "RESOLVED"]),
+        (FOR_2S, [0.7, 0.7, 0.9, 0.7], ["pending", "pending", "ok", "pending"]),
+        # Having no value for a while starts the waiting anew, but ends no alert.
+        (FOR_2S, [0.7, 0.7, None, 0.7], ["pending", "pending", "undefined", "pending"]),
+        ({}, [None, math.nan, 0.9, None], ["undefined", "undefined", "ok", "undefined"]),
+        ({}, [0.7, None, math.nan, 0.7, 0.9], ["FIRING", *["firing"] * 3, "RESOLVED"]),
+        (
+            {"min_support": 10},
+            [plain(0.1, 9), plain(0.1, 10), plain(0.9, 9), plain(0.9, 10)],
+            ["undefined", "FIRING", "firing", "RESOLVED"],
+        ),
+    ],
+)
+def test_states(given: dict[str, Any], seen: list[Any], wanted: list[str]) -> None:
+    assert states(book_of(alert(**given)), *seen) == wanted
 
 
 @pytest.mark.parametrize(
@@ -80,11 +132,7 @@ def states(book: AlertBook, *seen: AlertInput) -> list[str]:
             [sure(0.7, 0.05), sure(0.78, 0.05), sure(0.8, 0.05), sure(0.78, 0.05)],
             ["FIRING", "firing", "RESOLVED", "ok"],
         ),
-        (
-            {"below": None, "above": 0.2},
-            [sure(0.3, 0.2), sure(0.3, 0.05), sure(0.2, 0.05)],
-            ["ok", "FIRING", "RESOLVED"],
-        ),
+        (ABOVE, [sure(0.3, 0.2), sure(0.3, 0.05), sure(0.2, 0.05)], ["ok", "FIRING", "RESOLVED"]),
         # The bound itself is within.
         ({"below": 0.75}, [sure(0.7, 0.05)], ["ok"]),
         # An end that is infinite reaches beyond any bound.
@@ -98,11 +146,34 @@ def states(book: AlertBook, *seen: AlertInput) -> list[str]:
 def test_states_of_an_alert_on_an_interval(
     given: dict[str, Any], seen: list[AlertInput], wanted: list[str], when: str
 ) -> None:
-    assert states(AlertBook([alert(when=when, **given)], "all"), *seen) == wanted
+    assert states(book_of(alert(when=when, **given)), *seen) == wanted
+
+
+def test_what_is_published() -> None:
+    book = book_of(alert(window="hour", slice={"country": "PT"}, min_support=10))
+    book.judge({"low": plain(0.9, 10)}, 5 * SECOND)
+    judgement = book.judge({"low": plain(0.75, 12)}, 7 * SECOND)
+    (state,), (transition,) = judgement.states, judgement.transitions
+    assert (state.state, state.since) == ("firing", "1970-01-01T00:00:07Z")
+    assert (state.slice, state.bound, state.support) == ("country=PT", "below 0.8", 12)
+    assert (state.when, state.level, state.low, state.method) == ("value", None, None, "")
+    assert (transition.number, transition.at) == (1, "1970-01-01T00:00:07Z")
+    assert transition.text == (
+        "firing: low: accuracy is 0.75 (below 0.8 fires) in window hour, country=PT, support 12"
+    )
+    for seen, reason in (
+        ({"low": plain(0.9, 3)}, "support 3, less than 10"),
+        ({"low": AlertInput(Value(math.nan, 3, "no positive"))}, "no positive"),
+        ({}, "not computed"),
+    ):
+        (state,) = book.judge(seen, 9 * SECOND).states
+        assert (state.state, state.since) == ("firing", "1970-01-01T00:00:07Z")
+        assert state.reason == reason
+    assert state.value is None
 
 
 def test_what_is_published_of_an_interval() -> None:
-    book = AlertBook([alert(when="certain", level=0.9)], "all", RunSettings())
+    book = book_of(alert(when="certain", level=0.9))
     judgement = book.judge({"low": sure(0.7, 0.05)}, 0)
     (state,), (transition,) = judgement.states, judgement.transitions
     assert (state.bound, state.below, state.above) == ("certainly below 0.8", 0.8, None)
@@ -165,42 +236,61 @@ STEPS = st.lists(
 def test_the_book_follows_the_model(
     steps: list[tuple[float | None, float | None, int, int]], when: str, wait: int
 ) -> None:
+    """Also across restarts, and each change is posted once."""
     watched = alert(when=when, for_=DurationOrZero(f"{wait}s"), min_support=5)
-    book, model, now = AlertBook([watched], "all"), Model(watched, wait * SECOND), 0
+    book, model, now = book_of(watched), Model(watched, wait * SECOND), 0
+    posted: list[str] = []
     for value, half, support, later in steps:
         now += later * SECOND
         seen = Value(value, support)
         if value is not None and half is not None:
             seen = Value(value, support, "", value - half, value + half, "wilson")
-        (state,) = book.judge({"low": AlertInput(seen)}, now).states
-        assert state.state == model.state(now, seen)
+        judgement = book.judge({"low": AlertInput(seen)}, now)
+        assert judgement.states[0].state == model.state(now, seen)
+        posted += [transition.event for transition in judgement.transitions]
+        assert (judgement.states[0].state == "firing") == (posted[-1:] == ["firing"])
         if later == 3:
-            saved = json.loads(json.dumps(book.to_state()))
-            book = AlertBook([watched], "all")
-            book.restore(saved)
+            book = reopened(book, watched)
+    assert posted == ["firing", "resolved"] * (len(posted) // 2) + ["firing"] * (len(posted) % 2)
 
 
-def test_an_alert_that_watches_something_else_starts_anew() -> None:
-    old = AlertBook([alert()], "all")
-    assert states(old, AlertInput(Value(0.7, 9))) == ["FIRING"]
-    saved = json.loads(json.dumps(old.to_state()))
-    # As versions before intervals have stored it.
+WAITS = alert(for_=DurationOrZero("1h"), min_support=5)
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "kept"),
+    [
+        (alert(), alert(), True),
+        (alert(), WAITS, True),
+        (alert(), alert(below=0.75), False),
+        (alert(), alert(window="hour"), False),
+        (alert(), alert(when="certain"), False),
+        (alert(), alert(against="previous"), False),
+        (alert(), alert(reference="a.state"), False),
+        (alert(), alert(slice="any", when="certain"), False),
+        (alert(when="certain", level=0.9), alert(when="certain", level=0.9), True),
+        (alert(when="certain", level=0.9), alert(when="certain", level=0.99), False),
+    ],
+)
+def test_an_alert_that_watches_something_else_starts_anew(
+    begun: AlertSettings, now: AlertSettings, kept: bool
+) -> None:
+    book = book_of(begun)
+    assert states(book, sure(0.7, 0.01)) == ["FIRING"]
+    again = reopened(book, now)
+    assert states(again, None, sure(0.7, 0.01))[0] == ("firing" if kept else "undefined")
+    if kept:
+        assert states(again, 0.7, 0.9 if begun.when == "value" else sure(0.9, 0.01)) == [
+            "firing",
+            "RESOLVED",
+        ]
+        # Numbers go on: what was posted before keeps its own.
+        assert [transition.number for transition in again.unsent] == [1, 2]
+
+
+def test_what_an_alert_watches_is_stored_as_by_versions_before_intervals() -> None:
+    saved = book_of().to_state()
     assert saved["alerts"]["low"]["watched"] == '["accuracy","all",[],0.8,null]'
-    for other in (
-        {"when": "certain"},
-        {"against": "previous"},
-        {"reference": "a.state"},
-        {"slice": "any", "when": "certain"},
-    ):
-        book = AlertBook([alert(**other)], "all")
-        book.restore(saved)
-        assert book._memory["low"].state == "undefined"
-    certain = AlertBook([alert(when="certain", level=0.9)], "all")
-    assert states(certain, sure(0.7, 0.01)) == ["FIRING"]
-    for level, kept in ((0.9, "firing"), (0.99, "undefined")):
-        book = AlertBook([alert(when="certain", level=level)], "all")
-        book.restore(certain.to_state())
-        assert book._memory["low"].state == kept
 
 
 def test_transitions_of_older_versions_are_read() -> None:
@@ -214,6 +304,40 @@ def test_transitions_of_older_versions_are_read() -> None:
     assert again.unsent == book.unsent
 
 
+def test_a_clock_that_is_set_back_does_not_keep_an_alert_pending() -> None:
+    kept = book_of(alert(for_=DurationOrZero("2s")))
+    assert states(kept, 0.7, start=1_000_000) == ["pending"]
+    assert states(kept, 0.7, 0.7, 0.7) == ["pending", "pending", "FIRING"]
+
+
+def test_what_was_not_certainly_sent_is_kept() -> None:
+    kept = book_of()
+    states(kept, 0.7, 0.9)
+    assert [transition.event for transition in kept.unsent] == ["firing", "resolved"]
+    kept.discard([1, 99])
+    kept = reopened(kept)
+    assert [transition.number for transition in kept.unsent] == [2]
+    kept.discard([2])
+    assert kept.unsent == []
+    states(kept, *[0.7, 0.9] * 600)
+    assert len(kept.unsent) == 1000
+
+
+def test_an_infinite_value_survives_a_restart() -> None:
+    kept = book_of(alert(below=None, above=1.0))
+    states(kept, math.inf)
+    (transition,) = reopened(kept, alert(below=None, above=1.0)).unsent
+    assert "accuracy is infinite (above 1 fires)" in transition.text
+
+
+@pytest.mark.parametrize(
+    "state", [None, {}, [], {"version": 2, "next": 1, "alerts": {}, "unsent": []}]
+)
+def test_a_state_that_is_none(state: object) -> None:
+    with pytest.raises(StateError, match="alerts: expected their saved state"):
+        book_of().restore(state)
+
+
 # ------------------------------------------------------------------ observations
 
 
@@ -222,6 +346,44 @@ def snapshot(**given: Any) -> Snapshot:
     return msgspec.structs.replace(
         published(slices=0, join=False), **{"windows": [], "partitions": [], **given}
     )
+
+
+def test_values_out_of_what_is_published() -> None:
+    data = snapshot(
+        reports={
+            "all": Report(task="binary", metrics={"accuracy": Value(0.5, 7)}),
+            "hour": Report(task="binary", metrics={"accuracy": Value(None, 0, "no events")}),
+        },
+        slices={
+            "all": [
+                Slice({"c": "PT"}, "c=PT", 3, {"accuracy": None}, {"accuracy": "why"}, {}, {}, {}),
+                Slice({"c": 7}, "c=7", 2, {"accuracy": 0.25}, {}, {}, {}, {}),
+            ]
+        },
+    )
+    alerts = [
+        alert(name="total"),
+        alert(name="hour", window="hour"),
+        alert(name="slice", slice={"c": "PT"}),
+        alert(name="no slice", slice={"c": "ES"}),
+        alert(name="number", slice={"c": "7"}),
+        alert(name="no window", window="day"),
+        alert(name="no metric", metric="recall"),
+        alert(name="no join", metric="label_coverage"),
+    ]
+    whole = RunSettings(alert=alerts, window=[WindowSettings(name="all")])
+    found = AlertInputs(whole, {}, lambda: 0.0).observe(data, 0)
+    assert {name: seen.value for name, seen in found.items()} == {
+        "total": Value(0.5, 7),
+        "hour": Value(None, 0, "no events"),
+        "slice": Value(None, 3, "why"),
+        "no slice": Value(None, 0, "no event of this slice yet"),
+        "number": Value(0.25, 2),
+        "no window": Value(None, 0, "not published"),
+        "no metric": Value(None, 0, "not published"),
+        "no join": Value(None, 0, "not published"),
+    }
+    assert {s.state for s in book_of(*alerts).judge(found, 0).states} == {"firing", "undefined"}
 
 
 def counted(settings: RunSettings, right: float = 0.8, events: int = 600) -> dict[str, Evaluator]:

@@ -1,0 +1,418 @@
+"""What each state refuses, with which words: bad events, what was never counted, damaged forms."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streameval.errors import InputError, StateError
+from streameval.events.values import MAX_CLASSES
+from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.class_scores import ClassScores
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.joint_losses import JointLosses
+from streameval.states.label_persistence import LabelPersistence
+from streameval.states.loss_squares import LossSquares
+from streameval.states.moments import ScoreMoments
+from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.reference_index import ReferenceScoreIndex
+from streameval.states.sums.fixed_point import UNIT
+from streameval.states.weight_squares import WeightSquares
+from tests.support.laws import assert_same
+
+INDICES: list[Any] = [ReferenceScoreIndex]
+with contextlib.suppress(ImportError):  # where none was compiled
+    from streameval.states.ranking.compiled_index import NativeScoreIndex
+
+    INDICES.append(NativeScoreIndex)
+
+Change = tuple[dict[str, Any], str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A state, events that it has counted, and what it refuses."""
+
+    make: Callable[[], Any]
+    counted: tuple[tuple[Any, ...], ...]
+    never: tuple[tuple[Any, ...], ...]
+    """Events of which no like one was counted, or not so heavy a one."""
+    error: str
+    """What is said of those."""
+    field: str
+    """What an error calls the second value of an event."""
+    prefix: str = ""
+    """Where the form below is inside of the written one."""
+    damages: tuple[Change, ...] = ()
+    bad: tuple[tuple[tuple[Any, ...], str], ...] = ()
+
+    def state(self) -> Any:
+        made = self.make()
+        for event in self.counted:
+            made.update(*event)
+        return made
+
+
+def ints(*values: int) -> Any:
+    return np.array(values, dtype=np.int64)
+
+
+def floats(*values: float) -> Any:
+    return np.array(values, dtype=np.float64)
+
+
+WEIGHT = "weight: expected a weight above 0 and at most 9007199254740992"
+BAD_WEIGHTS = (0, -1, math.nan, math.inf, 2**53 + 2, "1", None, True)
+TRUTH = "positive: expected True or 1 for a positive event, False or 0 for a negative one, got "
+
+
+def bad_scores(field: str) -> tuple[tuple[tuple[Any, ...], str], ...]:
+    """Events (positive, score, weight) that no state of scores counts."""
+    number = f"{field}: expected a finite number, got "
+    return (
+        *(((True, score), number + repr(score)) for score in (math.nan, math.inf, -math.inf)),
+        *(((True, score), number + repr(score)) for score in ("0.5", None, True)),
+        ((True, 10**400), number),
+        *(((label, 0.5), TRUTH + repr(label)) for label in (2, "yes", None)),
+        *(((True, 0.5, weight), WEIGHT) for weight in BAD_WEIGHTS),
+    )
+
+
+BOTH = ((True, 0.75), (False, 0.25))
+NEVER = ((False, 0.75), (True, 0.5), (True, 0.75, 2))
+LABEL = "expected a str, int or bool label, got "
+BAD_LABELS = (None, [1], {}, 0.5, math.nan, math.inf, b"a", 1j)
+
+ROWS: dict[str, Row] = {
+    **{
+        f"score index, {kind.__name__}": Row(
+            kind, BOTH, NEVER, "score: expected an event that was counted before", "score",
+            bad=bad_scores("score"),
+            damages=(
+                ({"scores": None}, ".scores: expected a one-dimensional float64 array"),
+                ({"scores": floats(0.1, 0.1)}, ".scores[1]: expected scores in ascending"),
+                ({"scores": floats(0.2, 0.1)}, ".scores[1]: expected scores in ascending"),
+                ({"scores": floats(-0.0, 0.1)}, ".scores[0]: expected 0.0"),
+                ({"scores": floats(0.1, math.nan)}, ".scores[1]: expected finite"),
+                ({"scores": floats(0.1, math.inf)}, ".scores[1]: expected finite"),
+                ({"scores": floats(0.1)}, ".positives: expected 1 weights, one for each score"),
+                ({"positives": ints(1, -1)}, ".positives[1]: expected weights of at least"),
+                ({"positives": ints(1, 0), "negatives": ints(0, 0)},
+                 ".positives[1]: expected a weight above 0"),
+                ({"positives": floats(1, 1)}, ".positives: expected a one-dimensional int64 array"),
+                ({"positives": ints(2**61, 2**61)}, ".positives: expected a sum of at most"),
+                ({"negatives": ints(2**62, 2**62)}, ".negatives: expected a sum of at most"),
+                ({"negatives": np.array([[0, 0]])}, ".negatives: expected a one-dimensional"),
+                ({"exact": False}, ".positives: expected a one-dimensional float64 array"),
+                *(({"exact": False, "positives": floats(0.5, bad), "negatives": floats(0, 0)},
+                   ".positives") for bad in (math.nan, math.inf, -0.5, -0.0, 1e300)),
+                ({"exact": 1}, ".exact: expected a bool"),
+                ({"more": 1}, ": expected the keys"),
+            ),
+        )
+        for kind in INDICES
+    },
+    "probability": Row(
+        lambda: ProbabilitySums(2), BOTH, (*NEVER, (True, 0.72), (True, 0.78)),
+        "probability: expected an event that was counted before", "probability",
+        bad=bad_scores("probability"),
+        damages=(
+            ({"bins": 3}, ".bin_weights: expected a list of 3 values, got 2 values"),
+            ({"bins": 10**9}, ".bins: expected an integer in 1 … 10000, got 1000000000"),
+            ({"exact": 1}, ".exact: expected a bool, got 1"),
+            ({"outside": -1}, ".outside: expected a non-negative integer"),
+            ({"outside": 1.0}, ".outside: expected a non-negative integer"),
+            ({"brier_units": 3 * UNIT}, ": not the losses of events of weight 2"),
+            ({"log_loss_units": 0}, ": not the losses of events of weight 2"),
+            ({"bin_positives": [0, 2]}, ".bin_probability_units[1]: not the sums of events"),
+            ({"bin_probability_units": [UNIT, UNIT]}, ".bin_probability_units[0]: not the sums"),
+            ({"bin_weights": [2, True]}, ".bin_weights[1]: expected a non-negative integer"),
+            ({"more": 1}, ": expected the keys "),
+        ),
+    ),
+    "moments": Row(
+        ScoreMoments, ((True, 1.0), (True, 3.0), (False, 2.5)),
+        ((False, 3.0), (True, 9.0), (True, 3.0, 3), (True, -3.0, 2)),
+        "score: expected an event that was counted before", "score", "positive",
+        bad=bad_scores("score"),
+        damages=(
+            ({"weight": {"numerator": 3, "shift": 1}}, ".weight: expected a whole"),
+            ({"weight": {"numerator": 0, "shift": 0}}, ": no events have these"),
+            ({"weight": {"numerator": 1 << 200, "shift": 0}}, ": no events"),
+            ({"squares": {"numerator": 1, "shift": 0}}, ": no events have these"),
+            ({"squares": {"numerator": 8, "shift": 1}}, ".squares: expected "),
+            ({"sum": None}, ".sum: expected numerator and shift, got None"),
+            ({"extra": 1}, ": expected the keys"),
+        ),
+    ),
+    "confusion": Row(
+        ConfusionCounts, (("a", "b", 2), ("b", "b")),
+        (("a", "b", 3), ("a", "a"), ("b", "a"), ("c", "a"), ("a", "c")),
+        "event: expected an event that was counted before", "y_pred",
+        bad=(
+            *(((label, "a"), f"y_true: {LABEL}") for label in BAD_LABELS),
+            *((("a", label), f"y_pred: {LABEL}") for label in BAD_LABELS),
+            *((("a", "b", weight), WEIGHT) for weight in BAD_WEIGHTS),
+        ),
+        damages=(
+            ({"labels": ["b", "a"]}, ".labels[1]: expected a label after 'b', got 'a'"),
+            ({"labels": ["a", 1]}, ".labels: expected labels that are all str or all int"),
+            ({"labels": ["a", "b", "c"]}, ".labels[2]: expected a label that occurs in a cell"),
+            ({"labels": ["a"]}, ".true[1]: expected an index into 1 labels, got 1"),
+            ({"labels": list(range(MAX_CLASSES + 1))}, ".labels: expected at most 100000"),
+            ({"closed": 1}, ".closed: expected a bool, got 1"),
+            ({"true": ints(0, -1)}, ".true[1]: expected an index into 2 labels, got -1"),
+            ({"true": ints(0)}, ".predicted: expected 1 values, as many as in true"),
+            ({"true": ints(1, 0)}, ".true[1]: expected cells that ascend by true"),
+            ({"true": ints(1, 1)}, ".true[1]: expected cells that ascend by true"),
+            ({"weight": ints(2, 0)}, ".weight[1]: expected a finite weight above 0"),
+            ({"weight": floats(1.5, math.nan)}, ".weight[1]: expected a finite weight"),
+            ({"weight": [2, 1]}, ".weight: expected an array, or a list of int of which one"),
+            ({"weight": [2**63, 2**130]}, ".weight[1]: expected a finite weight above 0"),
+            ({"weight": np.array([1], "u1")}, ".weight: expected a one-dimensional int"),
+            ({"more": 1}, ": expected the keys closed, labels, predicted, true, weight, got"),
+        ),
+    ),
+    "class probability": Row(
+        ClassProbabilitySums,
+        (("a", {"a": 0.75, "b": 0.25}), ("b", {"a": 0.75, "b": 0.25})),
+        (("b", {"a": 0.5, "b": 0.5}), ("a", {"a": 0.75, "b": 0.25}, 2),
+         ("a", {"a": 0.7, "b": 0.3}), ("z", {"a": 1.0})),
+        "proba: expected an event that was counted before", "proba",
+        damages=(
+            ({"ranks": [1, 0]}, ".ranks: expected each rank once, ascending"),
+            ({"ranks": [-2, 0]}, ".ranks: expected integers from -1"),
+            ({"ranks": (0, 1)}, ".ranks: expected integers from -1"),
+            ({"rank_weights": [1]}, ".rank_weights: expected a list of 2 values, got 1 values"),
+            ({"rank_weights": [2, 0]}, ".rank_weights: expected weights above 0"),
+            ({"rank_weights": [2, 1]}, ".rank_weights: not of the events that the bins hold"),
+            ({"brier_units": 7 * UNIT}, ".log_loss_units: not the losses of events of weight 2"),
+            ({"bins": True}, ".bins: expected an integer in 1 … 10000, got True"),
+        ),
+    ),
+    "class scores": Row(
+        ClassScores,
+        (("a", {"a": 0.5, "b": 0.5}, 2), ("b", {"b": 1.0}), ("c", {"b": 1.0})),
+        (("b", {"a": 0.5, "b": 0.5}), ("a", {"a": 0.5, "b": 0.5}, 3), ("a", {"a": 0.7, "b": 0.3}),
+         ("a", {"a": 0.5, "c": 0.5}), ("a", {"a": 1.0}), ("z", {"z": 1.0}), (1, {1: 1.0})),
+        "proba: expected an event that was counted before", "proba",
+        damages=(
+            ({"labels": ["b", "a", "c"]}, ".labels[1]: expected a label after 'b', got 'a'"),
+            ({"labels": ["a", "b", 1]}, ".labels: expected labels that are all str or all int"),
+            ({"labels": ["a", "b"]}, ".counts: expected a list of 2 values, got 3 values"),
+            ({"counts": [1, 1, 1]}, ".weights[0:1]: expected a sum of at most 1"),
+            ({"counts": [2, 1, 2**62]}, ".counts: expected a sum of at most"),
+            ({"counts": [2, 1, 0]}, "expected "),
+            ({"columns": ints(0, 1, 1, 5)}, ".columns[3]: expected an index into 3 labels, got 5"),
+            ({"columns": ints(0, 1, 1, 0)}, ".columns[3]: expected ascending"),
+            ({"columns": ints(0, 1)}, ".columns: expected columns, true and lengths of one length"),
+            ({"columns": [0, 1, 1, 1]}, ".columns: expected a one-dimensional int64 array, got"),
+            ({"lengths": ints(1, 1, 2, 1)}, ".lengths: expected lengths above 0 that add up to"),
+            ({"lengths": ints(2**62, 2**62, 2, 1)}, ".lengths: expected lengths above 0 that add"),
+            ({"scores": floats(0.5, 0.0, 1, 1)}, ".scores[1]: expected a score in (0, 1]"),
+            ({"scores": floats(0.5, math.nan, 1, 1)}, ".scores[1]: expected a score in (0, 1]"),
+            ({"weights": ints(1, 1)}, ".weights: expected 4 weights, got 2"),
+            ({"weights": ints(2, 0, 1, 1)}, ".weights[1]: expected a weight above 0, got 0"),
+            ({"weights": floats(1, 1, 1, 1)}, ".weights: expected a one-dimensional int64 array"),
+        ),
+    ),
+    "label persistence": Row(
+        LabelPersistence, (("a",), ("b",)), (("a",),),
+        "revert: expected a state that does not depend on the order of events, got the succession "
+        "of labels, from which 'a' cannot be taken back; leave kappa_temporal out", "weight",
+        bad=(
+            *(((label,), f"y_true: {LABEL}") for label in BAD_LABELS),
+            ((1,), "y_true: expected a str like the label "),
+            *((("a", weight), WEIGHT) for weight in BAD_WEIGHTS),
+        ),
+        damages=(
+            ({"events": 1}, ".pairs: expected an integer in 0 … 0, got 1"),
+            ({"pairs": -1}, ".pairs: expected an integer in 0 … 1, got -1"),
+            ({"repeats": 2}, ".repeats: expected an integer in 0 … 1, got 2"),
+            ({"last": ["a", "b"]}, ".last: expected at most one label, and none before any"),
+            ({"last": [0.5]}, ".last: expected labels that are all str or all int"),
+            ({"last": []}, ".pairs: expected an integer in 0 … 0, got 1"),
+            ({"last": [], "events": 1, "pairs": 0}, ".last: expected the label of the one"),
+            ({"events": 0, "pairs": 0}, ".last: expected at most one label, and none before"),
+            ({"extra": 0}, ": expected the keys events, last, pairs, repeats, got"),
+        ),
+    ),
+    "joint losses": Row(
+        JointLosses, ((1, (0.5, 1.0, 0.25, 0.5), 2, (1, 0)),), (), "", "",
+        damages=(
+            ({"models": 1}, "a list of 1 values"),
+            ({"weight": 0}, "a number of models"),
+            ({"log_loss": [1]}, "a list of 2 values"),
+            ({"brier_squares": [100 * UNIT]}, "no events of weight"),
+            ({"exact": False}, "float"),
+        ),
+    ),
+}  # fmt: skip
+SQUARES = {
+    "loss squares": Row(
+        LossSquares, BOTH, NEVER, "expected an event that was counted before", "probability"
+    ),
+    "weight squares": Row(
+        WeightSquares, BOTH, ((True, 0.75, 3),), "expected an event that was counted before", ""
+    ),
+}
+"""Which take their events as another state has checked them."""
+
+
+def cases(part: str, rows: dict[str, Row] = ROWS) -> list[Any]:
+    return [
+        pytest.param(row, *(one if isinstance(one, tuple) else (one,)), id=f"{name}-{n}")
+        for name, row in rows.items()
+        for n, one in enumerate(getattr(row, part))
+    ]
+
+
+@pytest.mark.parametrize(("row", "event", "message"), cases("bad"))
+def test_a_bad_event_is_refused_and_nothing_counted(
+    row: Row, event: tuple[Any, ...], message: str
+) -> None:
+    state, halves = row.state(), row.state()
+    halves.update(*row.counted[0][:2], *([0.5] if len(row.counted[0]) > 1 else []))
+    before, fractions = state.to_state(), halves.to_state()
+    reverted = [] if isinstance(state, LabelPersistence) else [state.revert]
+    for call in (state.update, halves.update, *reverted):
+        with pytest.raises(InputError) as caught:
+            call(*event)
+        assert str(caught.value).startswith(message)
+    good = row.counted[0]
+    pairs = [(good[n] if n < len(good) else 1, value) for n, value in enumerate(event)]
+    if pairs[-1][1] is None and message == WEIGHT:
+        return  # of which a column is none
+    expected, _, got = message.partition(": ")
+    for each, written in ((state, before), (halves, fractions)):
+        with pytest.raises(InputError) as caught:
+            each.update_many(*map(list, pairs))
+        found = str(caught.value)
+        assert re.match(rf"{expected}(\[1\])?: {re.escape(got[:20])}", found), found
+        assert_same(each.to_state(), written)
+        each._check()
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_columns_of_different_length_are_refused(name: str) -> None:
+    row = ROWS[name]
+    if row.field in ("", "proba"):
+        return  # they take batches that have been checked
+    state = row.make()
+    columns = [list(column) for column in zip(*(event[:2] for event in row.counted), strict=True)]
+    one, *rest = columns
+    for given, field in (
+        ([one, *(column[:1] for column in rest)], row.field),
+        ([one[:1], *rest], row.field),
+        ([*columns, [1] * (len(one) + 1)], "weight"),
+    ):
+        if len(given) > 1 and (rest or field == "weight"):
+            with pytest.raises(InputError, match=f"^({field}|positive): expected . values"):
+                state.update_many(*given)
+    assert state == row.make()
+
+
+@pytest.mark.parametrize("name", [*ROWS, *SQUARES])
+def test_what_was_never_counted_cannot_be_taken_back(name: str) -> None:
+    row = (ROWS | SQUARES)[name]
+    state = row.state()
+    before = state.to_state()
+    for event in row.never:
+        with pytest.raises(InputError, match=re.escape(row.error)):
+            state.revert(*event)
+        assert_same(state.to_state(), before)
+        state._check()
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if name != "label persistence"])
+def test_with_a_fraction_nothing_can_be_taken_back(name: str) -> None:
+    row = ROWS[name]
+    whole, halves = row.state(), row.make()
+    first = list(row.counted[0])
+    first[2:3] = [0.5]
+    halves.update(*first)
+    assert whole.exact
+    assert not halves.exact
+    for state, event in ((whole, first), (halves, row.counted[0]), (halves, first)):
+        with pytest.raises(InputError, match="float sums cannot be undone exactly"):
+            state.revert(*event)
+    empty = row.make()
+    empty.merge(halves)
+    assert not empty.exact
+    assert empty == halves
+
+
+OTHERS: list[tuple[str, Callable[[], Any], str]] = [
+    ("probability", lambda: ProbabilitySums(5), "of 2 and of 5 bins cannot be merged"),
+    ("class probability", lambda: ClassProbabilitySums(5), "cannot be merged"),
+    ("class scores", lambda: fed(ClassScores, 1, {1: 1.0}), "merge: y_true: expected a str like"),
+    ("confusion", lambda: ConfusionCounts(["a", "b"]), "merge: "),
+    ("confusion", lambda: fed(ConfusionCounts, 1, 2), "merge: "),
+]
+
+
+def fed(kind: type, *event: Any) -> Any:
+    made = kind()
+    made.update(*event)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "message"),
+    [
+        *OTHERS,
+        *((name, lambda: None, "expected .*, got None") for name in ROWS if "joint" not in name),
+    ],
+)
+def test_states_merge_with_their_like_only(
+    name: str, make: Callable[[], Any], message: str
+) -> None:
+    state = ROWS[name].state()
+    before, other = state.to_state(), make()
+    with pytest.raises(StateError, match=message):
+        state.merge(other)
+    if other is not None:
+        with pytest.raises(StateError):
+            other.merge(state)
+    assert_same(state.to_state(), before)
+
+
+@pytest.mark.parametrize(("row", "change", "message"), cases("damages"))
+def test_a_damaged_form_is_refused_with_the_field(
+    row: Row, change: dict[str, Any], message: str
+) -> None:
+    state = row.state()
+    data = state.to_state()
+    kind = type(state)
+    assert kind.from_state(data) == state
+    inner = {**data[row.prefix], **change} if row.prefix else {**data, **change}
+    with pytest.raises(StateError) as caught:
+        kind.from_state({**data, row.prefix: inner} if row.prefix else inner)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("data", [[], None, 3])
+def test_a_form_is_a_dictionary(name: str, data: Any) -> None:
+    with pytest.raises(StateError, match="expected a dictionary, got "):
+        type(ROWS[name].make()).from_state(data)
+
+
+@pytest.mark.parametrize("kind", [ProbabilitySums, ClassProbabilitySums, LossSquares])
+@pytest.mark.parametrize("bins", [0, -1, 10_001, True, 2.0, "10"])
+def test_bins_out_of_range_are_refused(kind: type, bins: Any) -> None:
+    with pytest.raises(InputError, match="bins: expected a whole number from 1 to 10000"):
+        kind(bins)
+
+
+@pytest.mark.parametrize("label", BAD_LABELS)
+def test_a_class_is_a_label(label: Any) -> None:
+    with pytest.raises(InputError, match=f"^positive: {LABEL}"):
+        ROWS["confusion"].state().binary(label)
