@@ -210,11 +210,11 @@ _COLUMNS = ("y_true", "y_pred", "score", "weight", "time")
 
 def _has_columns(data: Any, given: Mapping[str, Any]) -> bool:
     """Whether columns are given in place of their names."""
-    # An array of probabilities may be beside a table, too.
-    return not _is_table(data) or any(
-        hasattr(type(given[name]), "__len__") and not isinstance(given[name], str)
-        for name in _COLUMNS
-    )
+    if any(hasattr(type(given[n]), "__len__") and type(given[n]) is not str for n in _COLUMNS):
+        return True
+    defaults = _defaults()
+    named = any(given[name] is not defaults[name] for name in _COLUMNS)
+    return not named and not _is_table(data)
 
 
 def _is_table(data: Any) -> bool:
