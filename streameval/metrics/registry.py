@@ -359,7 +359,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 _SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in row.synonyms}
 
 _WITH_PARAMETER = (
-    (re.compile(r"f_?((?!1$)\d+(?:\.\d+)?)"), 'value("fbeta", beta={})'),
+    (re.compile(r"f_?([2-9]|\d\.\d+)"), 'value("fbeta", beta={})'),
     (re.compile(r"top_?(\d+)(?:_acc(?:uracy)?)?"), 'value("top_k_accuracy", k={})'),
     (re.compile(r"(?:acc(?:uracy)?@)(\d+)"), 'value("top_k_accuracy", k={})'),
 )
