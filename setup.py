@@ -41,7 +41,8 @@ def _tell(text: str) -> None:
     path = os.environ.get("STREAMEVAL_PROGRESS")
     if path:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(f"  {text}, {time.monotonic() - _BEGAN:.0f} s so far\n")
+            line = f"  {text}, {time.monotonic() - _BEGAN:.0f} s so far"
+            file.write(f"\r{line:60}\n")  # over the line that pip turns its spinner in
 
 
 def _warn(reason: object) -> None:

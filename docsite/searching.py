@@ -5,8 +5,6 @@ from __future__ import annotations
 import fnmatch
 from typing import Any
 
-from docsite.reference import METRICS, base_of
-
 _LAST = 0.001
 _LATER = 0.1
 _BOOSTS = {
@@ -49,14 +47,14 @@ _WORDS = {
     "definitions.md": "undefined nan confusion matrix averages macro micro",
     "bounded-memory.md": "memory",
     "tutorials/river.md": "prequential online learning",
-    "tutorials/shards.md": "distributed shards mapreduce merge",
+    "tutorials/shards.md": "distributed shards mapreduce",
     "coming-from/torchmetrics.md": "torchmetrics torch pytorch lightning tensor",
     "coming-from/river.md": "river",
     "coming-from/evidently.md": "evidently",
     "coming-from/mlflow.md": "mlflow",
     "loggers.md": "mlflow tensorboard wandb tracking logging logger ray lightning",
     "reference/metrics/roc_auc.md": "auc auroc roc",
-    "reference/metrics/average_precision.md": "pr aucpr auprc prauc",
+    "reference/metrics/average_precision.md": "pr auprc prauc",
     "reference/metrics/accuracy.md": "accuracy",
     "reference/metrics/log_loss.md": "log loss logloss cross entropy",
     "reference/metrics/brier_score.md": "brier",
@@ -71,11 +69,6 @@ _WORDS = {
 def weigh(path: str, meta: dict[str, Any]) -> None:
     """Writes the words and the weight of a page into its metadata, which the theme reads."""
     words = _WORDS.get(path, "").split()
-    name = path.removeprefix("reference/metrics/").removesuffix(".md")
-    if name in METRICS:
-        group = (metric for metric in METRICS.values() if base_of(metric) == name)
-        synonyms = {synonym for metric in group for synonym in metric.synonyms}
-        words += sorted(synonym for synonym in synonyms if "_" not in synonym)
     if words:
         meta["tags"] = words
     for pattern, boost in _BOOSTS.items():

@@ -26,7 +26,7 @@ __all__ = ["StreamevalMetric"]
 
 
 # Lightning recognises a metric by its class, so this adapter derives from torchmetrics'.
-class StreamevalMetric(torchmetrics.Metric):
+class StreamevalMetric(torchmetrics.Metric):  # type: ignore[misc]
     """Metrics of streameval as a metric of torchmetrics, exact over all ranks.
 
     The state that ranks exchange is the evaluator's bytes, and its reduction is the merge: the

@@ -173,3 +173,11 @@ def test_a_speed_that_is_none(speed: str, command: Command) -> None:
     refused = command("demo", "--speed", speed)
     assert refused.code == 2
     assert "--speed: expected a number above 0" in refused.err
+
+
+def test_the_demo_asks_nothing_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = pytest.importorskip("demos.run")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("it asked"))
+    run.offer_dashboard()
+    assert all(word in run.NEXT for word in ("streameval demo", "YOUR.csv", "docs/start.md"))

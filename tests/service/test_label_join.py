@@ -23,6 +23,7 @@ from streameval.service.join.counters import STORED
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.sources.raw import Decoded
+from streameval.service.store.tables import JOIN_TABLES, create_tables
 from tests.support.join_model import Label, Prediction, joined
 
 MINUTE = 60_000_000
@@ -41,7 +42,7 @@ class Time:
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
-        LabelJoin.create(opened)
+        create_tables(opened, *JOIN_TABLES)
         yield opened
 
 
@@ -284,7 +285,7 @@ def played(
 ) -> tuple[Counter[Any], dict[str, Any]]:
     """Events and counts after reading all, in some order with some kills."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        LabelJoin.create(connection)
+        create_tables(connection, *JOIN_TABLES)
         run = Run(connection, list(queues), hot)
         committed = dict.fromkeys(queues, 0)
         read = dict(committed)
@@ -481,7 +482,7 @@ def transcript(seed: int, hot: int) -> list[Any]:
     now = 0
     every = [f"k{n}" for n in range(400)]
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        LabelJoin.create(connection)
+        create_tables(connection, *JOIN_TABLES)
         join = opened(connection, hot=hot, layout=(*LAYOUT, "weight"))
         for _ in range(30):
             now += rng.choice([0, 1, MINUTE // 2, 4 * MINUTE])

@@ -28,7 +28,7 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.join.counts import read_spans
-from streameval.service.join.label_join import JOIN_LAYOUT, LabelJoin, join_layout
+from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.service.run.reload import while_running
 from streameval.service.sources.raw import RawBatch
 from streameval.service.store.checksums import (
@@ -45,6 +45,7 @@ from streameval.service.store.postgres import _translated
 from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay, merged
 from streameval.service.store.staged import write_now
 from streameval.service.store.store import Store, open_store, read_store
+from streameval.service.store.tables import JOIN_TABLES, create_tables
 from streameval.service.store.valid_from import VALID_FROM, read_valid_from, since_text
 
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
@@ -269,7 +270,7 @@ def test_what_is_committed_is_read_beside_a_transaction(path: str) -> None:
 def test_many_rows_are_written_with_their_checksums(store: Store, count: int) -> None:
     rows = [(n, n + 0.5, n * 7, n * 9, b"x" * (n % 50)) for n in range(1, count + 1)]
     with store.transaction() as connection:
-        LabelJoin.create(connection)
+        create_tables(connection, *JOIN_TABLES)
         keep_checksums(connection)
     with store.transaction() as connection:
         insert_rows(connection, "join_segments", rows)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import StoreError
 from streameval.service.join.entry_store.entry_store import EntryStore
-from streameval.service.join.entry_store.segments import MOST_ENTRIES, SegmentStore, cuts
+from streameval.service.join.entry_store.segments import MOST_ENTRIES, SegmentStore, segment_bounds
 from streameval.service.join.rules import (
     Complete,
     Corrected,
@@ -28,12 +28,13 @@ from streameval.service.join.rules import (
     LabelsByOrigin,
     Unlabelled,
 )
+from streameval.service.store.tables import create_tables
 
 
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
-        EntryStore.create(opened)
+        create_tables(opened, "join_segments")
         yield opened
 
 
@@ -76,7 +77,7 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
         if collide:
             patch.setattr("streameval.service.join.entry_store.segments.key_hashes", colliding)
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            EntryStore.create(connection)
+            create_tables(connection, "join_segments")
             store = EntryStore(connection, 50, hot)
             for step in range(25):
                 if rng.random() < 0.3:
@@ -129,7 +130,7 @@ def test_only_what_is_not_known_is_put_in(seed: int, hot: int) -> None:
     expected: dict[str, Entry] = {}
     border = -1_000
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        EntryStore.create(connection)
+        create_tables(connection, "join_segments")
         store = EntryStore(connection, 50, hot)
         for step in range(30):
             keys = rng.choices(names, k=rng.randrange(1, 20))
@@ -203,7 +204,7 @@ def test_large_payloads_make_small_segments(connection: sqlite3.Connection) -> N
 def test_cuts_cover_all_and_keep_their_bounds(rows: list[tuple[int, int]], spread: int) -> None:
     sizes = np.array([size for size, _ in rows])
     newest = np.sort(np.array([time for _, time in rows]))
-    found = cuts(sizes, newest, spread)
+    found = segment_bounds(sizes, newest, spread)
     assert [start for start, _ in found] == [0, *(stop for _, stop in found[:-1])]
     assert found[-1][1] == len(rows)
     for start, stop in found:
@@ -313,7 +314,7 @@ def test_a_missing_segment_is_reported(connection: sqlite3.Connection) -> None:
 def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        EntryStore.create(connection)
+        create_tables(connection, "join_segments")
         keys = filled(connection, 3_000)
     whole = path.read_bytes()
     rng = random.Random(11)

@@ -144,7 +144,7 @@ class AlertBook:
             slice=_slice_text(alert),
             state=memory.state,
             value=finite(seen.value),
-            bound=_SURE[alert.when]
+            bound=_CERTAINTY[alert.when]
             + (f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}"),
             below=alert.below,
             above=alert.above,
@@ -208,7 +208,7 @@ class AlertBook:
         return msgspec.json.encode(about, enc_hook=str).decode()
 
 
-_SURE: Mapping[When, str] = {"value": "", "certain": "certainly ", "anytime": "certainly "}
+_CERTAINTY: Mapping[When, str] = {"value": "", "certain": "certainly ", "anytime": "certainly "}
 
 
 def _slice_text(alert: AlertSettings) -> str:

@@ -50,7 +50,7 @@ from streameval.service.sources.raw import Decoded
 from streameval.service.store.checksums import keep_checksums
 from streameval.service.store.dialect import Connection, decoded, has_table
 from streameval.service.store.store import Store
-from streameval.service.store.tables import JOIN_TABLES, sqlite_schema
+from streameval.service.store.tables import JOIN_TABLES, create_tables
 
 JOIN_LAYOUT = "run.layout"
 """The key in ``meta`` with the columns of the predictions that wait, in their order."""
@@ -92,12 +92,6 @@ class LabelJoin:
         self._pairing = Pairing(
             self._entries, self._coverage, self._partitions, layout, wait_us, remember_us
         )
-
-    @staticmethod
-    def create(connection: Connection) -> None:
-        """Make the tables, inside the caller's transaction."""
-        for statement in sqlite_schema(*JOIN_TABLES):
-            connection.execute(statement)
 
     def _load(self, connection: Connection) -> dict[str, int]:
         """Restore counts and watermark; returns the numbers of the partitions."""
@@ -197,6 +191,13 @@ class LabelJoin:
         return {**self._coverage.to_dict(self._watermark.value), "late": self.late.value}
 
 
+def create_join_tables(connection: Connection) -> None:
+    """Make the tables of a join if a store has none, inside a transaction."""
+    if not has_table(connection, "join_counts"):
+        create_tables(connection, *JOIN_TABLES)
+        keep_checksums(connection)
+
+
 def join_layout(
     fields: FieldSettings, evaluator: EvaluatorSettings, meta: Mapping[str, str]
 ) -> list[str]:
@@ -233,9 +234,7 @@ def open_join(
     spans = JoinSpans(wait, cohort_us)
     with store.transaction() as connection:
         store.set_meta(JOIN_LAYOUT, msgspec.json.encode(layout).decode())
-        if not has_table(connection, "join_counts"):
-            LabelJoin.create(connection)
-            keep_checksums(connection)
+        create_join_tables(connection)
         # For readers of the counts that do not have the settings.
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
     # Another thread may write, so entries are looked up through a connection of their own.

@@ -390,9 +390,9 @@ class Pairing:
         payload = payload_columns(self.layout, records)
         inserted = self.entries.predict(ids, times, number, payload, labels)
         if inserted is not None:
-            taken = _picked([labels, times, *payload], inserted)
+            columns = _picked([labels, times, *payload], inserted)
             self._count_complete(partition, times[inserted])
-            self.events.add_columns(number, taken[0], taken[1], taken[2:])
+            self.events.add_columns(number, columns[0], columns[1], columns[2:])
             if inserted.all():
                 return
             records, times = records.select(~inserted), times[~inserted]

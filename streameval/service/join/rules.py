@@ -92,7 +92,7 @@ Entry: TypeAlias = Prediction | EarlyLabels
 """What is kept of an id."""
 
 
-class Verdict(NamedTuple):
+class LabelEffect(NamedTuple):
     """The effect of a label."""
 
     outcome: str
@@ -111,7 +111,7 @@ def current_label(entry: Prediction) -> Any:
 
 def judged(
     entry: Prediction, label: Any, time: int, *, inside: bool, wait: int, remember: int
-) -> Verdict:
+) -> LabelEffect:
     """The effect of a label on the prediction of its id; ``inside``: from a complete record.
 
     >>> entry = Unlabelled(100, 1, (0.5,), None, 100)
@@ -123,20 +123,22 @@ def judged(
     """
     gap = abs(time - entry.time)
     if gap > wait + remember:  # the prediction may have been forgotten by then
-        return Verdict("orphans", entry)
+        return LabelEffect("orphans", entry)
     newest = max(entry.newest, time)
     if isinstance(entry, Unlabelled):
         if gap > wait:
-            return Verdict("too_late", entry)
+            return LabelEffect("too_late", entry)
         kind = Complete if inside else Labelled
-        return Verdict("joined", kind(entry.time, entry.partition, entry.payload, label, newest))
+        return LabelEffect(
+            "joined", kind(entry.time, entry.partition, entry.payload, label, newest)
+        )
     before = _by_origin(entry)
     if inside:
         first, last, other = before.first_inside, before.last_inside, before.first
     else:
         first, last, other = before.first, before.last, before.first_inside
     if first is not None and last == label:
-        return Verdict("duplicate_labels", entry)
+        return LabelEffect("duplicate_labels", entry)
     # A first one is compared with the first of the other origin, which later ones do not change.
     same = first is None and bool(other == label)
     if first is None:
@@ -147,7 +149,7 @@ def judged(
         else LabelsByOrigin(before.first_inside, before.last_inside, first, label)
     )
     kept = Corrected(entry.time, entry.partition, entry.payload, after, newest)
-    return Verdict("duplicate_labels" if same else "corrected", kept)
+    return LabelEffect("duplicate_labels" if same else "corrected", kept)
 
 
 def _by_origin(entry: Prediction) -> LabelsByOrigin:

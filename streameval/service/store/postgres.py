@@ -20,7 +20,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -481,8 +481,7 @@ class PostgresStore(KeyedValues):
 
     def is_held(self) -> bool:
         """Whether another process that is alive has claimed a unit."""
-        row = self._row(f"SELECT EXISTS (SELECT {_HOLDERS})")
-        return row is not None and bool(row[0])
+        return bool(self._row(f"SELECT EXISTS (SELECT {_HOLDERS})")[0])
 
     def _row(self, query: str, *values: object) -> Any:
         """The first row of a query in PostgreSQL's own SQL; None if it has none."""
@@ -796,11 +795,8 @@ def open_unclaimed(path: str, unit: str) -> PostgresStore:
 
 def postgres_exists(path: str) -> bool:
     """Whether there is a store with a unit at an address; raises StoreError."""
-    store = PostgresStore(_Session(parse_address(path)), ONE_UNIT)
-    try:
+    with closing(PostgresStore(_Session(parse_address(path)), ONE_UNIT)) as store:
         return store.version() is not None and bool(store.units())
-    finally:
-        store.close()
 
 
 def read_postgres(path: str, unit: str | None = None) -> PostgresStore:

@@ -116,15 +116,15 @@ class Quarantine:
             for (partition, kind, timed), group in groupby(
                 rows, key=lambda row: (row[2], row[3], row[5] is not None)
             ):
-                taken = list(group)
-                self._changes.replayed += [row[0] for row in taken]
+                records = list(group)
+                self._changes.replayed += [row[0] for row in records]
                 yield RawBatch(
                     partition,
                     kind,
-                    messages=[row[10] for row in taken],
-                    places=[row[4] for row in taken],
+                    messages=[row[10] for row in records],
+                    places=[row[4] for row in records],
                     next={},
-                    times=[row[5] for row in taken] if timed else None,
+                    times=[row[5] for row in records] if timed else None,
                 )
 
     def stage(self) -> QuarantineChanges:

@@ -29,7 +29,7 @@ from streameval.service.store.dialect import (
     closed_on_error,
 )
 from streameval.service.store.lock import StoreLock, commits_noted
-from streameval.service.store.tables import JOIN_TABLES, TABLES, sqlite_schema
+from streameval.service.store.tables import JOIN_TABLES, TABLES, create_tables
 from streameval.state_files.disk import sync
 
 SCHEMA_VERSION = 2
@@ -306,8 +306,7 @@ def _begin(
         meta.update({f"config.{key}": value for key, value in fingerprint.items()})
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        for statement in sqlite_schema(*(name for name in TABLES if name not in JOIN_TABLES)):
-            connection.execute(statement)
+        create_tables(connection, *(name for name in TABLES if name not in JOIN_TABLES))
         connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
         keep_checksums(connection)
         connection.execute("COMMIT")

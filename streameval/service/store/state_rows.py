@@ -84,15 +84,15 @@ def read_rows(
             if not is_sound:
                 raise StateError("it does not match its checksum")
             evaluator = evaluation_from_bytes(data)
-            taken: list[Event] = msgspec.msgpack.decode(reverted, strict=False) if reverted else []
-            if not isinstance(taken, list) or not all(isinstance(item, dict) for item in taken):
+            events: list[Event] = msgspec.msgpack.decode(reverted, strict=False) if reverted else []
+            if not isinstance(events, list) or not all(isinstance(item, dict) for item in events):
                 raise StateError("the reverted events are not a list of events")
         except (StateError, msgspec.DecodeError) as error:
             raise StoreError(
                 f"the state {number} of partition {part!r}, window {name!r} is damaged: {error}; "
                 f"{RESTORE}"
             ) from None
-        yield StateRow(part, name, number, kind, evaluator, taken)
+        yield StateRow(part, name, number, kind, evaluator, events)
 
 
 def merged_windows(connection: Connection, partition: str | None = None) -> dict[str, Evaluation]:
@@ -104,9 +104,9 @@ def merged_windows(connection: Connection, partition: str | None = None) -> dict
 
 def merge_rows(evaluators: dict[str, Evaluation], rows: Iterable[StateRow]) -> None:
     """Merge rows into the evaluators of their windows, then revert their events."""
-    taken: list[tuple[str, Event]] = []
+    reverted: list[tuple[str, Event]] = []
     for row in rows:
-        taken += [(row.window, event) for event in row.reverted]
+        reverted += [(row.window, event) for event in row.reverted]
         if row.window not in evaluators:
             evaluators[row.window] = row.evaluator
             continue
@@ -117,7 +117,7 @@ def merge_rows(evaluators: dict[str, Evaluation], rows: Iterable[StateRow]) -> N
                 f"the state {row.number} of partition {row.partition!r}, window "
                 f"{row.window!r} does not belong with the others: {error}"
             ) from None
-    for window, event in taken:
+    for window, event in reverted:
         try:
             revert_event(evaluators[window], event)
         except (TypeError, ValueError, KeyError) as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from streameval.service.store.dialect import Connection
 
 
 class Kind(NamedTuple):
@@ -150,16 +152,17 @@ def quoted(column: str) -> str:
     return f'"{column}"' if column == "window" else column
 
 
-def sqlite_schema(*names: str) -> Iterator[str]:
-    """The statements that make tables of a file; their text is stored, and has a checksum."""
+def create_tables(connection: Connection, *names: str) -> None:
+    """Make tables of a file; the text of each statement is stored, and has a checksum."""
     for name in names:
         table = TABLES[name]
         form, separator = table.layout
         columns = separator.join(
             f"{column} {kind.sqlite}" for column, kind in table.columns.items() if kind.sqlite
         )
-        yield f"CREATE TABLE {name} {form.format(columns)}{table.options}"
-        yield from table.indexes
+        connection.execute(f"CREATE TABLE {name} {form.format(columns)}{table.options}")
+        for index in table.indexes:
+            connection.execute(index)
 
 
 def postgres_columns(name: str) -> str:

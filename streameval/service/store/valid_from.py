@@ -51,11 +51,11 @@ class ValidFrom(msgspec.Struct):
         self, window: str, dimensions: Dimensions, times: IntArray | None
     ) -> list[tuple[IntArray | None, HeldPart | None]]:
         """Rows of a batch by the part of a window that they belong to."""
-        cuts = self._cuts(window)
-        if not cuts or times is None or not len(times) or int(times.min()) >= cuts[-1]:
+        borders = self._borders(window)
+        if not borders or times is None or not len(times) or int(times.min()) >= borders[-1]:
             return [(None, None)]
         found: list[tuple[IntArray | None, HeldPart | None]] = []
-        codes = np.searchsorted(np.array(cuts), times, side="right")
+        codes = np.searchsorted(np.array(borders), times, side="right")
         for code in np.unique(codes).tolist():
             rows = np.flatnonzero(codes == code)
             part = self.part(window, dimensions, int(times[rows[0]]))
@@ -63,11 +63,11 @@ class ValidFrom(msgspec.Struct):
                 found.append((rows, part))
         return found
 
-    def _cuts(self, window: str) -> list[int]:
-        cuts = {self.panes.get(window)}
+    def _borders(self, window: str) -> list[int]:
+        borders = {self.panes.get(window)}
         if self.joined:
-            cuts |= {self.windows.get(window), self.labels, self.scores, *self.slices.values()}
-        return sorted(cut for cut in cuts if cut is not None)
+            borders |= {self.windows.get(window), self.labels, self.scores, *self.slices.values()}
+        return sorted(time for time in borders if time is not None)
 
     def part(self, window: str, dimensions: Dimensions, time: int) -> HeldPart | None:
         """What of a window holds an event of this time; None: the whole window."""

@@ -102,7 +102,7 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
         if saved is not None:
             entries = EntryStore(connection).check()
         read = sum(partition.records for partition in partitions.values())
-        books = _Books(
+        counts = _RecordCounts(
             read + counters.get("replayed", 0),
             counters.get("events", 0),
             sum(refused.values()),
@@ -113,9 +113,9 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
         if saved is not None:
             placed |= saved.coverage.counts.keys()
         fault = (
-            books.imbalance()
+            counts.imbalance()
             or _unread(placed - partitions.keys())
-            or _window_fault(windows, books, store.meta(), read_valid_from(connection))
+            or _window_fault(windows, counts, store.meta(), read_valid_from(connection))
         )
         if fault:
             raise StoreError(f"{store.path}: the counts are inconsistent: {fault}; {RESTORE}")
@@ -132,7 +132,7 @@ def checked_unit(store: Store, connection: Connection) -> Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Books:
+class _RecordCounts:
     """The sums of the records of a unit."""
 
     # Without a join each record is an event or was refused. With one it is a prediction, a label or
@@ -196,7 +196,10 @@ def _unread(partitions: Set[str]) -> str:
 
 
 def _window_fault(
-    windows: Mapping[str, Evaluation], books: _Books, meta: Mapping[str, str], valid_from: ValidFrom
+    windows: Mapping[str, Evaluation],
+    counts: _RecordCounts,
+    meta: Mapping[str, str],
+    valid_from: ValidFrom,
 ) -> str:
     """A window with other events than were counted (one that was begun later has fewer)."""
     kept = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
@@ -205,20 +208,20 @@ def _window_fault(
     for name in {**kept, **windows}:
         evaluator = windows.get(name)
         seen = 0 if evaluator is None else sum(evaluator.arrivals.values())
-        if seen > books.events:
-            return f"window {name!r} has seen {seen:,} events of {books.events:,}"
+        if seen > counts.events:
+            return f"window {name!r} has seen {seen:,} events of {counts.events:,}"
         later = name in valid_from.windows or name in valid_from.panes
         if later or not are_whole or valid_from.labels is not None or valid_from.scores is not None:
             continue
         kind = kept.get(name, {}).get("kind")
-        most, least = books.events, books.events
+        most, least = counts.events, counts.events
         if kind == "cumulative":
             seen = 0 if evaluator is None else int(reference_of(evaluator).total.support)
-            if books.join is not None:
+            if counts.join is not None:
                 # A correction takes one event back and counts another.
-                least = books.join["joined"] - books.refused_joined
-                if books.events <= books.join["joined"] + books.join["corrected"]:
-                    most = books.join["joined"]
+                least = counts.join["joined"] - counts.refused_joined
+                if counts.events <= counts.join["joined"] + counts.join["corrected"]:
+                    most = counts.join["joined"]
         elif kind != "panes":
             continue
         if not least <= seen <= most:

@@ -11,8 +11,7 @@ from urllib.parse import quote, unquote
 
 from streameval.errors import StoreError
 from streameval.service.config.address import is_postgres
-from streameval.service.join.label_join import LabelJoin
-from streameval.service.store.checksums import keep_checksums
+from streameval.service.join.label_join import create_join_tables
 from streameval.service.store.dialect import ONE_UNIT, Connection, has_table, streamed
 from streameval.service.store.postgres import PostgresStore
 from streameval.service.store.sqlite import RESTORED
@@ -133,9 +132,8 @@ def _other_units(target: str, known: Mapping[str, object]) -> list[str]:
 
 
 def _copy_tables(source: Connection, target: Connection) -> None:
-    if has_table(source, "join_counts") and not has_table(target, "join_counts"):
-        LabelJoin.create(target)
-        keep_checksums(target)
+    if has_table(source, "join_counts"):
+        create_join_tables(target)
     for name, table in TABLES.items():
         if not has_table(source, name):
             continue

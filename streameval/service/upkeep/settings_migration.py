@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ def migration_of(
     path: str, connection: Connection, settings: RunSettings, now: int
 ) -> SettingsMigration:
     """Compare a store with settings, and find how it has to be converted."""
-    return _Comparison(path, connection, settings, now).compare()
+    return _SettingsComparison(path, connection, settings, now).compare()
 
 
 class UnitView(NamedTuple):
@@ -141,11 +141,11 @@ def view_of(
     migration = migration_of(path, connection, wanted, now)
     if not migration.converts:
         return UnitView(migration.valid_from)
-    kept = {window.name: _as_it_is for window in wanted.window}
+    kept = {window.name: _unchanged for window in wanted.window}
     return UnitView(migration.valid_from, kept | migration.steps)
 
 
-def _as_it_is(evaluation: Evaluation) -> Evaluation:
+def _unchanged(evaluation: Evaluation) -> Evaluation:
     return evaluation
 
 
@@ -161,7 +161,7 @@ _FIXED = (
 _RENAME = "give the window another name, "
 
 
-class _Comparison:
+class _SettingsComparison:
     """Compares the settings that a store was begun with and those of a run."""
 
     def __init__(self, path: str, connection: Connection, settings: RunSettings, now: int) -> None:
@@ -213,10 +213,7 @@ class _Comparison:
         merged = merged_windows(self._connection)
         self._merged = {name: reference_of(one) for name, one in merged.items()}
         self._coarsened = self._bounded and any(
-            state_set.get("index", {}).get("level")
-            for evaluator in self._merged.values()
-            # The states of slices are parts of these.
-            for state_set in state_sets(evaluator.to_state()["window"])
+            one.get("index", {}).get("level") for one in self._state_sets()
         )
         self._compare_kept()
         if "evaluator.models" in self._got:
@@ -245,6 +242,11 @@ class _Comparison:
                     self.migration.valid_from.panes.get(window.name),
                 )
         return self.migration
+
+    def _state_sets(self) -> Iterator[dict[str, Any]]:
+        """The stored state sets of every window; the states of slices are parts of these."""
+        for evaluator in self._merged.values():
+            yield from state_sets(evaluator.to_state()["window"])
 
     def _report(self, text: str) -> None:
         self.migration.lines.append(text)
@@ -416,11 +418,7 @@ class _Comparison:
             return False
         if self._coarsened:
             return False  # scores near the threshold may be in one cell
-        return all(
-            state_set["index"]["exact"]
-            for evaluator in self._merged.values()
-            for state_set in state_sets(evaluator.to_state()["window"])
-        )
+        return all(one["index"]["exact"] for one in self._state_sets())
 
     def _compare_labels(self) -> None:
         key = "evaluator.labels"

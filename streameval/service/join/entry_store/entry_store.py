@@ -33,7 +33,6 @@ from streameval.service.join.entry_store.segments import (
 )
 from streameval.service.join.rules import Complete, Entry, Labelled, Unlabelled
 from streameval.service.store.dialect import Connection
-from streameval.service.store.tables import sqlite_schema
 from streameval.states.backend import compiled
 
 if TYPE_CHECKING:
@@ -101,12 +100,6 @@ class EntryStore:
         self._old = _Generation(columns)
         self._border: int | None = None
         self._disk = SegmentStore(connection, spread_us)
-
-    @staticmethod
-    def create(connection: Connection) -> None:
-        """Make the table, inside the caller's transaction."""
-        for statement in sqlite_schema("join_segments"):
-            connection.execute(statement)
 
     def check(self) -> int:
         """Decode every entry on disk, and count their versions; raises StoreError."""

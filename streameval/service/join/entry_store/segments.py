@@ -218,7 +218,7 @@ class SegmentStore:
         rows = []
         added = {}
         written = np.empty(len(ends), dtype=np.int64)
-        for start, stop in cuts(np.diff(ends, prepend=0), newest, self._spread):
+        for start, stop in segment_bounds(np.diff(ends, prepend=0), newest, self._spread):
             before = int(ends[start - 1]) if start else 0
             own = (ends[start:stop] - before).astype("<u4").tobytes()
             blob = own + data[before : int(ends[stop - 1])]
@@ -268,7 +268,7 @@ class SegmentStore:
         delete_rows(connection, "join_segments", "segment", segments)
 
 
-def cuts(sizes: IntArray, newest: IntArray, spread_us: int) -> list[tuple[int, int]]:
+def segment_bounds(sizes: IntArray, newest: IntArray, spread_us: int) -> list[tuple[int, int]]:
     """The (start, stop) of each segment of entries of these sizes and newest times, ascending."""
     # A segment is dropped when its newest entry is old. An entry far ahead would delay that for
     # its neighbours, so entries further apart do not share a segment.
