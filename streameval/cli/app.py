@@ -15,15 +15,8 @@ import typer
 import typer.main
 
 from streameval.cli.help import width, with_groups
-from streameval.cli.output import (
-    BAD_INPUT,
-    FAILURE,
-    INTERRUPTED,
-    exit_code,
-    say,
-    write,
-    write_version,
-)
+from streameval.cli.output import exit_code
+from streameval.cli.streams import BAD_INPUT, FAILURE, INTERRUPTED, say, write, write_version
 from streameval.errors import InputError, StreamevalError
 
 # Module and member of each command. A module is imported for its command only: the

@@ -30,15 +30,8 @@ from streameval.cli.options import (
     positions,
     rare,
 )
-from streameval.cli.output import (
-    BAD_INPUT,
-    FAILURE,
-    TOO_MANY_BAD,
-    check_target,
-    say,
-    say_bad_records,
-    say_reasons,
-)
+from streameval.cli.output import check_target, say_bad_records, say_reasons
+from streameval.cli.streams import BAD_INPUT, FAILURE, TOO_MANY_BAD, say
 from streameval.errors import InputError, OptionError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator

@@ -20,8 +20,9 @@ from streameval.records.spec import Dimensions
 from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.score_index import ScoreIndex
 from streameval.tasks.registry import task_names
-from streameval.windows.kinds import KINDS, window_forms
-from streameval.windows.window import WindowKind, WindowSpec
+from streameval.windows import kinds
+from streameval.windows.kinds import KINDS
+from streameval.windows.window import WindowSpec
 
 MetricCall: TypeAlias = tuple[str, Mapping[str, Any]]
 """A metric's name, and its parameters."""
@@ -342,53 +343,15 @@ def metric_names(text: str | None) -> tuple[str, ...] | None:
 
 def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
     """The window that ``--window`` names."""
-    name, _, rest = text.strip().partition(":")
-    value, *options = (part.strip() for part in rest.split(","))
-    kind = KINDS.get(name)
-    sizes = [part.strip() for part in value.split("/")]
-    try:
-        if (
-            kind is not None
-            and value
-            and len(sizes) <= len(kind.sizes)
-            and (value.isdecimal() or kind.clock != "events")
-            and (kind.named or not options)
-        ):
-            count = kind.clock != "time" and value.isdecimal()
-            given = {
-                option: int(size) if count else size
-                for option, size in zip(kind.sizes, sizes, strict=False)
-            }
-            spec: WindowSpec = kind.spec(**given, **_named(options, kind))
-            return spec if kind.widest is None or not all_panes else kind.widest(spec)
-    except InputError as error:
-        if error.field == "--window":
-            raise
-        remedy = error.remedy
-        if error.remedy_code == "duration":
-            remedy = f"write it as in {text.strip()!r}: 90s, 5m, 1h, 7d or 52w"
-        raise error.of("--window", remedy=remedy, remedy_code="") from None
-    raise InputError("--window", expected=_or(window_forms()), got=shown(text))
+    spec = kinds.parse_window(text, "--window")
+    kind = kinds.kind_of(spec)
+    widest = kind.widest if kind is not None and all_panes else None
+    return spec if widest is None else widest(spec)
 
 
 def _or(forms: Iterable[str]) -> str:
     *others, last = forms
     return f"{', '.join(others)} or {last}"
-
-
-def _named(options: list[str], kind: WindowKind) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for option in options:
-        name, _, value = (part.strip() for part in option.partition("="))
-        if name not in kind.named or not value or name in given:
-            each = " and ".join(f"{known}=DURATION" for known in kind.named)
-            raise InputError(
-                "--window",
-                expected=f"{each}, each once, after {kind.name}:{kind.sizes[0].upper()}",
-                got=shown(option),
-            )
-        given[name] = value
-    return given
 
 
 def parse_slices(text: str | None) -> Dimensions | None:

@@ -15,22 +15,13 @@ from typing import Any
 
 import msgspec
 
-from streameval import __version__
+from streameval.cli.streams import BAD_INPUT, FAILURE
+from streameval.cli.streams import say as say
+from streameval.cli.streams import write as write
 from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
 from streameval.evaluator.reports import Table
 from streameval.records.chunk import KEPT, BadRecords
-from streameval.states.backend import backend, slow_because
 from streameval.tables import markdown_text
-
-FAILURE = 1
-BAD_INPUT = 2
-TOO_MANY_BAD = 3
-INTERRUPTED = 130
-CLOSED_PIPE = 141  # as shells report a command that SIGPIPE ended
-
-
-class ClosedPipeError(Exception):
-    """The reader of the output has closed it (``| head -1``)."""
 
 
 class TargetError(StreamevalError):
@@ -68,21 +59,6 @@ def exit_code(error: BaseException) -> int:
     """The exit code of an error that ends a command."""
     failures = (MissingExtraError, SourceError, StoreError, TargetError, OSError, MemoryError)
     return FAILURE if isinstance(error, failures) else BAD_INPUT
-
-
-def write(text: str) -> None:
-    """Write text and a newline to the standard output, always as UTF-8."""
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
-        sys.stdout.flush()
-    except OSError as error:
-        # Python flushes again at exit, and would raise again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            raise ClosedPipeError from None
-        raise
 
 
 def text_of(sections: Sequence[Section], format: Format) -> str:
@@ -133,19 +109,6 @@ def _defused(cell: Any) -> Any:
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def write_version() -> None:
-    """Write the version, which score index runs, and where it is slow, the remedy."""
-    write(f"streameval {__version__} ({backend()} score index)")
-    if slow := slow_because():
-        write(slow)
-
-
-def say(message: str) -> None:
-    """Print one line on the standard error."""
-    if sys.stderr is not None:
-        print("streameval:", " ".join(message.split()), file=sys.stderr)
 
 
 def escaped(text: str) -> str:

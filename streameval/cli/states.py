@@ -11,7 +11,7 @@ import typer
 from streameval.cli import options
 from streameval.cli.counting import saved
 from streameval.cli.options import of_result, of_window
-from streameval.cli.output import FAILURE, Format, check_target, say
+from streameval.cli.output import Format, check_target
 from streameval.cli.pictures import checked_pictures
 from streameval.cli.result import (
     ComparisonResult,
@@ -21,6 +21,7 @@ from streameval.cli.result import (
     result_of,
     write_result,
 )
+from streameval.cli.streams import FAILURE, say
 from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison, load_any, provenances_of
 from streameval.evaluator.evaluator import Evaluator

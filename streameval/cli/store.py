@@ -15,20 +15,10 @@ from urllib.parse import quote
 import typer
 
 from streameval.cli.options import MetricsOption, metric_calls
-from streameval.cli.output import (
-    FAILURE,
-    Format,
-    Section,
-    TargetError,
-    csv_text,
-    escaped,
-    say,
-    text_of,
-    to_json,
-    write,
-)
+from streameval.cli.output import Format, Section, TargetError, csv_text, escaped, text_of, to_json
 from streameval.cli.page import page
 from streameval.cli.result import Details, result_of, write_result
+from streameval.cli.streams import FAILURE, say, write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import Table, number

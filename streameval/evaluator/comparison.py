@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,8 +15,10 @@ import numpy as np
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
-from streameval.evaluator.reports import TableOfRows, number
+from streameval.evaluator.public_class import PublicClass
+from streameval.evaluator.reports import TableOfRows, number, slice_columns
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
+from streameval.evaluator.spellings import explains_attributes, explains_keywords
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.event import EventBatch
 from streameval.events.values import Label, named_columns
@@ -53,7 +56,7 @@ _REFUSED = {
 _WORDS = {"y_pred": "labels", "score": "scores", "proba": "probabilities"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Difference:
     """The difference of a metric of two models on the same events.
 
@@ -93,6 +96,9 @@ class Difference:
             told = f" ({self.reason})"
         return f"{self.metric} of {self.a} less {self.b}: {self.value:.4g}{told}"
 
+    def __repr__(self) -> str:
+        return f"<Difference: {self}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: what is not a number is None."""
         numbers = ("value", "low", "high", "p_value")
@@ -107,13 +113,25 @@ class Difference:
             **({"reason": self.reason} if self.reason else {}),
         }
 
-    def _cells(self) -> list[str]:
+    def _cells(self, *, short: bool = False) -> list[str]:
         """Difference, ends, p-value and test, as tables show them."""
         numbers = [f"{end:.6g}" for end in (self.value, self.low, self.high)]
+        if short:
+            ends = "" if math.isnan(self.low) else f" [{self.low:.4g}, {self.high:.4g}]"
+            numbers = [f"{self.value:.4g}{ends}"]
         return [*numbers, f"{self.p_value:.4g}", self.method or self.reason]
+
+    def _numbers(self) -> dict[str, Any]:
+        """The same for data frames."""
+        names = ("value", "low", "high", "p_value", "p_adjusted", "method", "reason")
+        return {name: getattr(self, name) for name in names}
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(str(self))} <small>{html.escape(self.method)}</small></p>"
 
 
 _DIFFERENCE = ["difference", "low", "high", "p", "test"]
+_SHORT_DIFFERENCE = ["difference", "p", "test"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +144,7 @@ class SliceDifference:
     """Whether its adjusted p-value is at most the rate of false discoveries."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SliceDifferences(TableOfRows[SliceDifference]):
     """A difference for each slice, least p-value first; see :meth:`Comparison.slice_differences`.
 
@@ -151,13 +169,25 @@ class SliceDifferences(TableOfRows[SliceDifference]):
             ],
         }
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
         rows = []
         for row in self.rows:
             one = row.difference
             marks = [f"{one.p_adjusted:.4g}", "yes" if row.flagged else ""]
-            rows.append([slice_name(row.slice), *one._cells(), *marks])
-        return ["slice", *_DIFFERENCE, "p adjusted", "flagged"], rows
+            rows.append([slice_name(row.slice), *one._cells(short=short), *marks])
+        names = _SHORT_DIFFERENCE if short else _DIFFERENCE
+        return ["slice", *names, "p adjusted", "flagged"], rows
+
+    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
+        return self._cells(short=True)
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        rows = [{**row.difference._numbers(), "flagged": row.flagged} for row in self.rows]
+        names = rows[0] if rows else ()
+        return {
+            **slice_columns([row.slice for row in self.rows]),
+            **{name: [row[name] for row in rows] for name in names},
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +199,7 @@ class ComparisonRow:
     differences: tuple[Difference, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ComparisonReport(TableOfRows[ComparisonRow]):
     """Metrics × models, each challenger with its difference from the first model."""
 
@@ -193,17 +223,32 @@ class ComparisonReport(TableOfRows[ComparisonRow]):
             },
         }
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
         several = any(len(row.differences) > 1 for row in self.rows)
-        header = ["metric", "model", "value", *_DIFFERENCE] + (["p (Holm)"] if several else [])
+        names = _SHORT_DIFFERENCE if short else _DIFFERENCE
+        header = ["metric", "model", "value", *names] + (["p (Holm)"] if several else [])
+        text = "{:.4g}".format if short else number
         lines = []
         for row in self.rows:
             (first, value), *challengers = row.values.items()
-            lines.append([row.metric, first, number(value)] + [""] * (len(header) - 3))
+            lines.append([row.metric, first, text(value)] + [""] * (len(header) - 3))
             for (name, value), one in zip(challengers, row.differences, strict=True):
                 adjusted = [f"{one.p_adjusted:.4g}"] if several else []
-                lines.append(["", name, number(value), *one._cells(), *adjusted])
+                lines.append(["", name, text(value), *one._cells(short=short), *adjusted])
         return header, lines
+
+    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
+        return self._cells(short=True)
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        found = [
+            {"metric": row.metric, "model": one.a, "model_value": row.values[one.a]}
+            | {"reference": one.b, "reference_value": row.values[one.b]}
+            | {"difference" if key == "value" else key: v for key, v in one._numbers().items()}
+            for row in self.rows
+            for one in row.differences
+        ]
+        return {name: [row[name] for row in found] for name in (found[0] if found else ())}
 
 
 class ComparisonReadings:
@@ -268,7 +313,7 @@ class ComparisonReadings:
 
         >>> c = Comparison(task="multiclass")
         >>> truth, wrong = ["a", "a", "b", "b"] * 5, ["a", "a", "b", "a"] * 5
-        >>> c.update_many(truth, {"champion": truth, "challenger": wrong})
+        >>> _ = c.update_many(truth, {"champion": truth, "challenger": wrong})
         >>> c.difference("f1_macro", level=0.9).value < 0
         True
         >>> c.difference("accuracy").method
@@ -400,7 +445,7 @@ class ComparisonView(ComparisonReadings):
         self._context = context
 
 
-class Comparison(MergeableEvaluation, ComparisonReadings):
+class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass):
     """Evaluates two or more classifiers on the same events, and their differences.
 
     Each model has an :class:`Evaluator` of its own, from which any metric of it is read. Beside
@@ -409,7 +454,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
 
     Args:
         models: Names, the first one the reference that the others are compared with.
-        task: ``"binary"`` or ``"multiclass"``.
+        task: As of :class:`Evaluator`.
         threshold: Binary: as of :class:`Evaluator`, or a mapping model -> threshold.
         paired_scores: Whether the joint cells hold the models' scores. Without them memory
             does not grow with the pairs of scores, and differences of metrics of scores have
@@ -437,7 +482,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         labels, log loss and Brier score only.
 
     >>> c = Comparison()
-    >>> c.update_many(
+    >>> _ = c.update_many(
     ...     [0, 0, 0, 1, 1, 1],
     ...     score={"champion": [.1, .4, .6, .3, .5, .9], "challenger": [.1, .2, .4, .6, .7, .9]},
     ... )
@@ -468,10 +513,11 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         "_windows",
     )
 
+    @explains_keywords
     def __init__(
         self,
         models: Sequence[str] = ("champion", "challenger"),
-        task: TaskName = "binary",
+        task: TaskName | None = None,
         *,
         threshold: float | Mapping[str, float] = 0.5,
         paired_scores: bool = True,
@@ -576,7 +622,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         weight: object = 1,
         event_time: object = None,
         slices: object = None,
-    ) -> None:
+    ) -> Self:
         """Count one event with the predictions of every model.
 
         Args:
@@ -590,8 +636,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             InputError: A bad value, or a model's prediction is missing; nothing was counted for
                 any model.
 
-        >>> c = Comparison()
-        >>> c.update(True, score={"champion": 0.9})
+        >>> c = Comparison().update(True, score={"champion": 0.9})
         Traceback (most recent call last):
         streameval.errors.InputError: score: expected scores of champion and challenger, got ...
         """
@@ -600,7 +645,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         if heavy and not self._context.cumulative:
             given = {"y_pred": y_pred, "score": score, "proba": proba, "slices": slices}
             self._update_one(y_true, weight, event_time, **given)
-            return
+            return self
         try:
             events = self._checked("event", y_true, y_pred, score, proba, weight=weight)
             self._stage_labels()
@@ -619,6 +664,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
             self._commit()
         else:
             self._roll_back()
+        return self
 
     def _update_one(
         self, y_true: object, weight: object, event_time: object, **by_key: object
@@ -647,7 +693,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         weight: object = None,
         event_time: object = None,
         slices: object = None,
-    ) -> None:
+    ) -> Self:
         """Count many events: the same bits as one by one.
 
         As :meth:`update` with columns: ``score`` is a mapping model -> column, or a data frame
@@ -673,6 +719,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         for commit in staged:
             commit()
         self._commit()
+        return self
 
     @locked
     def revert(
@@ -878,6 +925,15 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
         new._take(emptied, self._paired_scores)
         return new
 
+    def _take_over(self, new: Self) -> None:
+        new._context.notes, new._context.later = self._context.notes, self._context.later
+        kept = self._context.kept
+        for one in new._evaluators.values():
+            one.share_lock(self._first)
+        for name in set(type(self).__slots__) - {"__weakref__"}:
+            setattr(self, name, getattr(new, name))
+        self._context.kept = kept
+
     def _follow(self, other: Self, newest: int | None) -> None:
         for name, evaluator in self._evaluators.items():
             evaluator._follow(other._evaluators[name], newest)
@@ -985,6 +1041,12 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, self._pickled()
 
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self)[1:-1])}</p>{self.report()._repr_html_()}"
+
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
+
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.models)}>"
 
@@ -996,6 +1058,9 @@ class Comparison(MergeableEvaluation, ComparisonReadings):
 
 Evaluation: TypeAlias = Evaluator | Comparison
 """What evaluates a stream: one model's predictions, or those of several."""
+
+
+explains_attributes(Comparison, 'comparison["champion"]')
 
 
 def evaluation_from_bytes(data: bytes) -> Evaluation:

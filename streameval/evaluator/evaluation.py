@@ -44,6 +44,10 @@ class MergeableEvaluation:
         """A new one set up in the same way, without events."""
         raise NotImplementedError
 
+    def _take_over(self, new: Self) -> None:
+        """Count in what a new one counts in, under the lock and with the notes of this one."""
+        raise NotImplementedError
+
     def to_state(self) -> dict[str, Any]:
         """Plain canonical data: what :meth:`to_bytes` packs."""
         raise NotImplementedError
@@ -93,7 +97,7 @@ class MergeableEvaluation:
         >>> from streameval import Evaluator, Panes
         >>> ev = Evaluator(window=Panes("1h", lateness="10m"), time_unit="s")
         >>> for time in (3000, 7300, 7100, 3500):
-        ...     ev.update(True, True, event_time=time)
+        ...     _ = ev.update(True, True, event_time=time)
         >>> ev.arrivals
         {'on_time': 2, 'late_kept': 1, 'late_dropped': 1}
         """
@@ -115,8 +119,7 @@ class MergeableEvaluation:
         A comparison's numbers are about one model.
 
         >>> from streameval import Evaluator, Last
-        >>> ev = Evaluator(window=Last(100))
-        >>> ev.update(True, score=0.9)
+        >>> ev = Evaluator(window=Last(100)).update(True, score=0.9)
         >>> ev.retained
         {'events': 1, 'events_at_most': 100}
         """
@@ -150,7 +153,7 @@ class MergeableEvaluation:
 
     # Merges, and the shards that they add
 
-    def merge(self, other: Self, *, allow_overlap: bool = False) -> None:
+    def merge(self, other: Self, *, allow_overlap: bool = False) -> Self:
         """Add another shard's events; the operand is unchanged.
 
         Args:
@@ -158,16 +161,16 @@ class MergeableEvaluation:
             allow_overlap: Also count events that are counted here already, see
                 :attr:`provenance`.
 
+        Returns:
+            This one, so that ``functools.reduce(Evaluator.merge, shards, Evaluator())`` merges.
+
         Raises:
             StateError: The two were set up differently (every setting that differs is named),
                 or both hold a shard, or a sequence of one, whose events would count twice.
 
         >>> from streameval import Evaluator
-        >>> shard = Evaluator()
-        >>> shard.update(True, True)
-        >>> total = Evaluator()
-        >>> total.merge(shard)
-        >>> total.merge(shard)
+        >>> shard = Evaluator().update(True, True)
+        >>> total = Evaluator().merge(shard).merge(shard)
         Traceback (most recent call last):
         streameval.errors.StateError: expected each shard once, got the events of an evaluator ...
         """
@@ -181,6 +184,21 @@ class MergeableEvaluation:
                 other = self.copy()
             self.add_events(other)
             self._provenance.add(other._provenance, live=not other._holds_none())
+        return self
+
+    @locked
+    def reset(self) -> Self:
+        """Drop all events, and the labels and slices that they brought; settings stay.
+
+        Views that were read before stay as they are.
+
+        >>> from streameval import Evaluator
+        >>> ev = Evaluator().update(True, score=0.9)
+        >>> ev.reset().total.support
+        0
+        """
+        self._take_over(self.emptied())
+        return self
 
     def _check_kind(self, other: Self) -> None:
         """Raise StateError for what is not merged with this kind, whatever its settings."""
@@ -199,11 +217,10 @@ class MergeableEvaluation:
                 has reached. None: the first event decides which events are late.
 
         >>> from streameval import Evaluator
-        >>> ev = Evaluator(positive="spam")
-        >>> ev.update("ham", "spam")
+        >>> ev = Evaluator(positive="spam").update("ham", "spam")
         >>> delta = ev.delta()
-        >>> delta.update_many(["spam", "ham"], ["spam", "ham"])
-        >>> ev.merge(delta)
+        >>> _ = delta.update_many(["spam", "ham"], ["spam", "ham"])
+        >>> _ = ev.merge(delta)
         >>> ev["accuracy"]
         0.6666666666666666
         """
@@ -223,8 +240,7 @@ class MergeableEvaluation:
         this process.
 
         >>> from streameval import Evaluator, from_bytes
-        >>> ev = Evaluator()
-        >>> ev.update(True, True)
+        >>> ev = Evaluator().update(True, True)
         >>> ev.name_shard("eu-1", epoch=2, sequence=(0, 1000))
         >>> ev.provenance
         {'contents': [], 'shards': [['eu-1', 2, 0, 1000]]}

@@ -21,11 +21,13 @@ from streameval.evaluator.options import (
     plan_of,
     replicated,
 )
+from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import SliceReport, SliceRow
-from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer
+from streameval.evaluator.slices import SlicedWindows, Slicer
+from streameval.evaluator.spellings import explains_attributes, explains_keywords
 from streameval.evaluator.track import Track, consume
 from streameval.evaluator.updates import Updates
-from streameval.evaluator.view import Readings, View, ViewContext, locked
+from streameval.evaluator.view import Readings, SliceViews, View, ViewContext, locked
 from streameval.events.time import iso_time
 from streameval.events.values import SUM_TOLERANCE, Weight
 from streameval.metrics.metric import undefined_number
@@ -37,20 +39,22 @@ from streameval.states.class_events import plain_event
 from streameval.states.lock import PLAIN_LOCK
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.tasks.input import InputOptions
-from streameval.tasks.registry import TASKS, TaskName
+from streameval.tasks.registry import TASKS, TaskName, likely_task
 from streameval.uncertainty.differences import sides
-from streameval.windows import Cumulative, window_note, window_spec
+from streameval.windows import Cumulative, Fading, Last, Panes, window_note, window_spec
 from streameval.windows.replicated import Bootstrap
-from streameval.windows.window import WindowSpec
 
 EVALUATOR_KIND = "evaluator"
 
+_SEVERAL = 3
+"""Declared labels from which on a task that is not given has several classes."""
 
-class Evaluator(Updates, MergeableEvaluation, Readings):
+
+class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
     """Evaluates a classifier from the stream of its predictions.
 
     Args:
-        task: ``"binary"`` or ``"multiclass"``.
+        task: ``"binary"`` or ``"multiclass"``; None: binary, unless ``labels`` has three or more.
         positive: Binary: the label that counts as positive.
         threshold: Binary: ``score >= threshold`` is predicted positive where
             an event has no ``y_pred``.
@@ -63,8 +67,8 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
             (but ``kappa_temporal``; see ``temporal``).
         bins: Reliability bins for the calibration metrics.
         window: Which events count: :class:`~streameval.Last`,
-            :class:`~streameval.Panes` or :class:`~streameval.Fading`; None
-            is all of them.
+            :class:`~streameval.Panes` or :class:`~streameval.Fading`, or their text on the
+            command line, such as ``"last:1000"``; None is all of them.
         slices: Keys, or tuples of keys, to evaluate by as well: each event
             then has its values as ``slices={"country": "PT"}``.
         max_slices: Most slices that are kept; events of others are counted
@@ -103,10 +107,9 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         distinct scores (none are kept when ``metrics=`` names no ranking
         metric) and with the distinct pairs of labels.
 
-    >>> ev = Evaluator(task="binary", positive="spam")
-    >>> ev.update("spam", score=0.9)
-    >>> ev.update("ham", score=0.7)
-    >>> ev.update_many(["ham", "spam"], score=[0.2, 0.8])
+    >>> ev = Evaluator(task="binary", positive="spam").update("spam", score=0.9)
+    >>> _ = ev.update("ham", score=0.7)
+    >>> _ = ev.update_many(["ham", "spam"], score=[0.2, 0.8])
     >>> ev["accuracy"], ev["roc_auc"]
     (0.75, 1.0)
     >>> ev
@@ -133,16 +136,17 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         "_windows",
     )
 
+    @explains_keywords
     def __init__(
         self,
-        task: TaskName = "binary",
+        task: TaskName | None = None,
         *,
         positive: object = True,
         threshold: float = 0.5,
         labels: Iterable[object] | None = None,
         metrics: Iterable[str] | None = None,
         bins: int = 10,
-        window: WindowSpec | None = None,
+        window: Last | Panes | Fading | str | None = None,
         slices: Iterable[str | Iterable[str]] = (),
         max_slices: int = 10_000,
         time_unit: str | None = None,
@@ -153,8 +157,10 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         bootstrap: Bootstrap | None = None,
         probabilities: bool = True,
     ) -> None:
-        check_arguments(task, bins, temporal, intervals, probabilities, time_unit)
         declared = None if labels is None else listed(labels, "labels", "a list of labels")
+        if task is None:
+            task = likely_task(declared is None or len(declared) < _SEVERAL)
+        check_arguments(task, bins, temporal, intervals, probabilities, time_unit)
         given = InputOptions(positive, threshold, declared, probabilities, plain_event)
         self._input = TASKS[task].input(given)
         names = None
@@ -298,17 +304,18 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         return Track(self, every, metrics)
 
     @locked
-    def slices(self) -> dict[SliceKey, View]:
+    def slices(self) -> SliceViews:
         """Every slice's key and its view, sorted; the total is the evaluator itself.
 
         >>> ev = Evaluator(task="multiclass", slices=("country",))
-        >>> ev.update("a", "a", slices={"country": "PT"})
+        >>> _ = ev.update("a", "a", slices={"country": "PT"})
         >>> {key: view["accuracy"] for key, view in ev.slices().items()}
         {(('country', 'PT'),): 1.0}
         """
-        return {
-            key: View(self._windows.slices[key], self._context) for key in self._windows.in_order()
-        }
+        slices = self._windows.slices
+        return SliceViews(
+            {key: View(slices[key], self._context) for key in self._windows.in_order()}
+        )
 
     @locked
     def slice_report(
@@ -390,6 +397,14 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         """A new evaluator set up in the same way, without events."""
         return type(self)._blank(self._options)
 
+    def _take_over(self, new: Self) -> None:
+        new._context.notes, new._context.later = self._context.notes, self._context.later
+        new._context.kept = self._context.kept
+        new.share_lock(self)
+        for name in ("_context", "_input", "_provenance", "_slicer", "_windows"):
+            setattr(self, name, getattr(new, name))
+        self._find_fast_paths()
+
     def _follow(self, other: Evaluator, newest: int | None) -> None:
         self.learn_labels([other])
         self._windows.follow(other._windows, newest)
@@ -406,7 +421,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
 
         >>> from streameval import Panes
         >>> ev = Evaluator(window=Panes("1h"), time_unit="s")
-        >>> ev.update(True, True, event_time=1_700_000_000)
+        >>> _ = ev.update(True, True, event_time=1_700_000_000)
         >>> ev.span
         ('2023-11-14T22:00:00Z', '2023-11-14T22:13:20Z')
         """
@@ -484,7 +499,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
         window = window_spec(given.pop("window"))
         if "bootstrap" in given:
             given["bootstrap"] = Bootstrap(**given["bootstrap"])
-        return cls(**given, window=window)
+        return cls(**given, window=window)  # type: ignore[arg-type]
 
     @locked
     def to_state(self) -> dict[str, Any]:
@@ -525,6 +540,9 @@ class Evaluator(Updates, MergeableEvaluation, Readings):
     def _repr_html_(self) -> str:
         return self._total._repr_html_()
 
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
+
     def _check(self) -> None:
         self._windows._check()
 
@@ -556,6 +574,9 @@ def _without(items: list[Any], others: list[Any]) -> list[Any]:
     return [item for item in items if repr(item) not in known]
 
 
+explains_attributes(Evaluator, "ev")
+
+
 def _unpickled(data: bytes, provenance: Any) -> Evaluator:
     return Evaluator._from_pickled(data, provenance)
 
@@ -571,8 +592,7 @@ def from_bytes(data: bytes) -> Evaluator:
         StateError: The bytes are not a whole, sound state of a version that
             this release reads; nothing else, whatever the bytes.
 
-    >>> ev = Evaluator(task="multiclass")
-    >>> ev.update("cat", "dog")
+    >>> ev = Evaluator(task="multiclass").update("cat", "dog")
     >>> from_bytes(ev.to_bytes())["accuracy"]
     0.0
     """

@@ -40,8 +40,8 @@ def merge(shards: Iterable[Shard], *, allow_overlap: bool = False) -> Evaluator:
             would count twice: one object or shard is given twice.
 
     >>> shards = [Evaluator(), Evaluator()]
-    >>> shards[0].update(True, score=0.9)
-    >>> shards[1].update(False, score=0.4)
+    >>> _ = shards[0].update(True, score=0.9)
+    >>> _ = shards[1].update(False, score=0.4)
     >>> merge(shards)["roc_auc"]
     1.0
     >>> merge(shard.to_bytes() for shard in shards) == merge(shards)

@@ -15,7 +15,7 @@ from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan
 from streameval.tasks.registry import TASKS, TaskName, one_of_tasks, task_names
 from streameval.windows.cumulative import Cumulative
-from streameval.windows.kinds import KINDS, kind_of
+from streameval.windows.kinds import KINDS, kind_of, parse_window
 from streameval.windows.last import LAST, Last
 from streameval.windows.panes import PANES
 from streameval.windows.replicated import Bootstrap, Replicated
@@ -48,12 +48,19 @@ def check_arguments(
         raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
 
 
-def known_window(window: WindowSpec | None) -> WindowSpec:
+def known_window(window: object) -> WindowSpec:
     """The specification of a window; raises InputError where the argument is none."""
-    spec: WindowSpec = Cumulative() if window is None else window
+    if isinstance(window, str) and (":" in window or window in KINDS):
+        return parse_window(window)
+    spec: Any = Cumulative() if window is None else window
     if kind_of(spec) is None:
         # A number of events or a length is the usual mistake.
         likely = {int: LAST, str: PANES}.get(type(window))
+        try:
+            if likely is not None:
+                likely.spec(window)
+        except InputError:
+            likely = None
         names = [f"{kind.spec.__name__}(...)" for kind in KINDS.values() if kind.sizes]
         raise InputError(
             "window",
@@ -63,10 +70,11 @@ def known_window(window: WindowSpec | None) -> WindowSpec:
             if likely
             else "",
         )
-    return spec
+    known: WindowSpec = spec
+    return known
 
 
-def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
+def checked_window(window: object, plan: StatePlan) -> WindowSpec:
     """The specification of the windows, which every state of the plan can be kept in."""
     spec = known_window(window)
     if plan.max_scores is not None and kind_of(spec) is LAST:

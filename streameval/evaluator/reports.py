@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -12,6 +13,7 @@ from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import json_number
 from streameval.tables import Table as Table
+from streameval.tables import data_frame
 from streameval.uncertainty.differences import Side
 from streameval.uncertainty.interval import Bounds, Interval
 
@@ -78,8 +80,29 @@ class Tabular:
         """A Markdown table."""
         return self.table().to_markdown()
 
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        """The columns of :meth:`to_frame`."""
+        header, rows = self._cells()
+        return {name: [row[n] for row in rows] for n, name in enumerate(header)}
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars, whichever is loaded, with all digits.
+
+        Raises:
+            MissingExtraError: Neither is installed.
+        """
+        return data_frame(self._columns())
+
+    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
+        """The header and the rows of notebooks: four digits, an interval beside its value."""
+        return self._cells()
+
     def _repr_html_(self) -> str:
-        return Table(*self._cells()).to_html()
+        return Table(*self._short_cells()).to_html()
+
+    def __repr__(self) -> str:
+        count = len(self._cells()[1])
+        return f"<{type(self).__name__}: {count} row{'s' * (count != 1)}; print it for the table>"
 
 
 _Row = TypeVar("_Row")
@@ -104,7 +127,7 @@ class TableOfRows(Tabular, Generic[_Row]):
         return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report(TableOfRows[ReportRow]):
     """Metrics with their values, reasons and support.
 
@@ -133,22 +156,42 @@ class Report(TableOfRows[ReportRow]):
                 return row.value
         raise KeyError(metric)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: undefined values are None with their reason."""
+    def to_dict(self, *, flat: bool = False) -> dict[str, Any]:
+        """Plain data for JSON: undefined values are None with their reason.
+
+        Args:
+            flat: Only ``{name: value}``, for loggers; undefined values are ``nan``.
+        """
+        if flat:
+            return {row.metric: float(row.value) for row in self.rows}
         return {
             "task": self.task,
             **self.notes,
             "metrics": {row.metric: plain_value(row) for row in self.rows},
         }
 
+    def _names(self) -> dict[str, list[str]]:
+        return {"metric": [row.metric for row in self.rows]}
+
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        return value_cells({"metric": [row.metric for row in self.rows]}, "value", self.rows)
+        return value_cells(self._names(), "value", self.rows)
+
+    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
+        return value_cells(self._names(), "value", self.rows, short=True)
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        return value_columns(self._names(), self.rows)
+
+    def __repr__(self) -> str:
+        some = ", ".join(f"{row.metric} {row.value:.4g}" for row in self.rows[:3])
+        more = ", …" if len(self.rows) > 3 else ""
+        return f"<Report: {self.task}, {len(self.rows)} metrics; {some}{more}>"
 
 
 _COLUMNS = ("precision", "recall", "f1-score", "support")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ClassificationReport(Tabular):
     """The table of classes, as scikit-learn's ``classification_report``.
 
@@ -220,6 +263,17 @@ class ClassificationReport(Tabular):
         """The rows as cells; the ends of intervals beside their numbers, or in lines beneath."""
         return Table(*self._cells(beneath=beneath), frozenset(_COLUMNS))
 
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        rows: dict[Any, Sequence[Any]] = dict(self.rows)
+        if self.accuracy is not None:
+            rows["accuracy"] = (self.accuracy, self.accuracy, self.accuracy, self.total)
+        rows |= self.averages
+        numbers = zip(*rows.values(), strict=True)
+        return {
+            "class": [str(name) for name in rows],
+            **{name: list(column) for name, column in zip(_COLUMNS, numbers, strict=False)},
+        }
+
     def _ends(self, intervals: Sequence[Interval] | None) -> list[str] | None:
         if intervals is None:
             return None
@@ -244,7 +298,7 @@ class SliceRow(NamedTuple):
     :func:`streameval.uncertainty.differences.sides`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SliceReport(Tabular):
     """A metric for each slice, worst first; undefined values last."""
 
@@ -270,9 +324,16 @@ class SliceReport(Tabular):
             "below_support": self.below_support,
         }
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
         rows = (self.total, *self.rows)
-        return value_cells({"slice": [slice_name(row.slice) for row in rows]}, self.metric, rows)
+        names = {"slice": [slice_name(row.slice) for row in rows]}
+        return value_cells(names, self.metric, rows, short=short)
+
+    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
+        return self._cells(short=True)
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        return value_columns(slice_columns([row.slice for row in self.rows]), self.rows)
 
     def __str__(self) -> str:
         tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""
@@ -280,13 +341,78 @@ class SliceReport(Tabular):
         return Tabular.__str__(self) + tail
 
 
+class Series(Tabular, list[SeriesRow]):
+    """A metric over the panes, oldest first: a list of :class:`SeriesRow`."""
+
+    __slots__ = ("metric",)
+
+    def __init__(self, metric: str, rows: Iterable[SeriesRow]) -> None:
+        super().__init__(rows)
+        self.metric = metric
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Series, (self.metric, list(self))
+
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
+        return value_cells(self._names(), self.metric, self, short=short)
+
+    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
+        return self._cells(short=True)
+
+    def _names(self) -> dict[str, list[str]]:
+        return {"start": [row.start for row in self], "end": [row.end for row in self]}
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        return value_columns(self._names(), self)
+
+    def __repr__(self) -> str:
+        last = f"; the last {self[-1].value:.4g}" if self else ""
+        return f"<Series: {self.metric} of {len(self)} panes{last}>"
+
+
+def slice_columns(keys: Sequence[SliceKey]) -> dict[str, list[Any]]:
+    """A column with each slice's name, and one for each of the keys."""
+    columns: dict[str, list[Any]] = {"slice": [slice_name(key) for key in keys]}
+    for name in dict.fromkeys(name for key in keys for name, _ in key):
+        taken = name in columns or name in ("value", "low", "high", "support", "reason")
+        columns[f"slice.{name}" if taken else name] = [dict(key).get(name) for key in keys]
+    return columns
+
+
+def value_columns(
+    names: Mapping[str, Sequence[Any]], rows: Sequence[ReportRow | SliceRow | SeriesRow]
+) -> dict[str, Sequence[Any]]:
+    """The columns of a data frame of values: of intervals and bounds where there are any."""
+    columns: dict[str, Sequence[Any]] = {**names, "value": [float(row.value) for row in rows]}
+    for prefix, found in (
+        ("", [row.interval for row in rows]),
+        ("bounds_", [row.bounds for row in rows]),
+    ):
+        if any(one is not None for one in found):
+            for end in ("low", "high"):
+                ends = [math.nan if one is None else float(getattr(one, end)) for one in found]
+                columns[prefix + end] = ends
+    return {
+        **columns,
+        "support": [row.support for row in rows],
+        "reason": [row.reason for row in rows],
+    }
+
+
 def value_cells(
-    names: Mapping[str, Sequence[str]], value: str, rows: Sequence[ReportRow | SliceRow | SeriesRow]
+    names: Mapping[str, Sequence[str]],
+    value: str,
+    rows: Sequence[ReportRow | SliceRow | SeriesRow],
+    *,
+    short: bool = False,
 ) -> tuple[list[str], list[list[str]]]:
     """The header and the cells of a table of values: all have intervals, or none."""
-    columns = [*names.items(), (value, [number(row.value) for row in rows])]
+    shown_values = [f"{row.value:.4g}" if short else number(row.value) for row in rows]
     intervals = [row.interval for row in rows if row.interval is not None]
-    if intervals:
+    if short and intervals:
+        shown_values = [one.short() for one in intervals]
+    columns = [*names.items(), (value, shown_values)]
+    if intervals and not short:
         columns += [
             ("low", [f"{interval.low:.6g}" for interval in intervals]),
             ("high", [f"{interval.high:.6g}" for interval in intervals]),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError, StateError, listed, shown
+from streameval.errors import InputError, StateError, did_you_mean, listed, shown
 from streameval.events import time as clock
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import (
@@ -112,7 +112,9 @@ def slice_order(key: SliceKey) -> tuple[Any, ...]:
 class Slicer:
     """Turns an event's ``slices=`` into the keys of the slices that it belongs to."""
 
-    __slots__ = ("dimensions", "max_slices", "names", "opened", "overflowed", "reserved")
+    __slots__ = (
+        "dimensions", "max_slices", "names", "names_set", "opened", "overflowed", "reserved",
+    )  # fmt: skip
 
     def __init__(self, dimensions: Iterable[str | Iterable[str]], max_slices: int) -> None:
         expected = "names, or tuples of names for combinations"
@@ -148,6 +150,7 @@ class Slicer:
         """Assign events to slices of these dimensions only."""
         self.dimensions = tuple(dimensions)
         self.names = tuple(dict.fromkeys(name for names in self.dimensions for name in names))
+        self.names_set = frozenset(self.names)
 
     def _mapping(self, slices: object) -> Mapping[str, object]:
         if not isinstance(slices, Mapping):
@@ -159,10 +162,26 @@ class Slicer:
             )
         return slices
 
+    def _refuse_misspelt(self, given: Mapping[str, object]) -> None:
+        """Raise InputError for a key that is like a declared one that is absent."""
+        absent = [name for name in self.names if name not in given]
+        for name in given if absent else ():
+            if name not in self.names_set and isinstance(name, str):
+                near = did_you_mean(name, absent) or did_you_mean(name.lower(), absent)
+                if near:
+                    raise InputError(
+                        "slices",
+                        expected=f"the keys {', '.join(map(shown, self.names))}",
+                        got=shown(name),
+                        remedy=near,
+                    )
+
     def keys(self, slices: object) -> list[SliceKey]:
         """The event's slices, unknown ones included; raises InputError."""
         given = slices if type(slices) is dict else self._mapping(slices)
         pairs = {}
+        if not given.keys() >= self.names_set:
+            self._refuse_misspelt(given)
         for name in self.names:
             value = _slice_value(given.get(name), name)
             pairs[name] = name, MISSING if value is None else value
@@ -186,6 +205,7 @@ class Slicer:
     def coded(self, slices: object, length: int) -> list[SliceCodes]:
         """For columns: the slices of each dimension, as codes; raises InputError."""
         given = self._mapping(slices)
+        self._refuse_misspelt(given)
         columns = {}
         for name in self.names:
             column = given.get(name)

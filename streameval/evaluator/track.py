@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
@@ -20,9 +20,9 @@ class Countable(Protocol):
     """What counts events: an evaluator or a track."""
 
     @property
-    def update(self) -> Callable[..., None]: ...
+    def update(self) -> Callable[..., object]: ...
     @property
-    def update_many(self) -> Callable[..., None]: ...
+    def update_many(self) -> Callable[..., object]: ...
 
 
 class Tracked(Countable, Protocol):
@@ -268,6 +268,9 @@ class Track(Tabular):
         columns = self.to_dict()
         lines = zip(*columns.values(), strict=True)
         return list(columns), [[str(events), *map(number, values)] for events, *values in lines]
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        return self.to_dict()
 
     def table(self) -> Table:
         """The rows as cells."""

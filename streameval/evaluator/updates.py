@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from streameval.errors import InputError
 from streameval.evaluator.slices import SlicedWindows, unit_column, unit_value
+from streameval.evaluator.spellings import explains_keywords, raise_unknown_keyword
 from streameval.evaluator.view import View, ViewContext, compiled_interval, locked
 from streameval.events.event import EventFields
 from streameval.events.values import check_same_length
@@ -56,7 +57,7 @@ class CheckedCalls:
         event_time: object = None,
         slices: object = None,
         unit: object = None,
-    ) -> None:
+    ) -> Self:
         """Count one event.
 
         Args:
@@ -77,6 +78,9 @@ class CheckedCalls:
                 in the total and in the slice ``(missing)``.
             unit: With ``bootstrap=``, and then with each event: the value of its unit. As those
                 of slices, ``7``, ``"7"`` and ``7.0`` are one.
+
+        Returns:
+            The evaluator itself, so that calls can be chained.
 
         Raises:
             InputError: A bad value; nothing was counted.
@@ -99,6 +103,7 @@ class CheckedCalls:
                     given.commit()
                 else:
                     given.roll_back()
+        return self
 
     @locked
     def update_many(
@@ -112,7 +117,7 @@ class CheckedCalls:
         event_time: object = None,
         slices: object = None,
         unit: object = None,
-    ) -> None:
+    ) -> Self:
         """Count many events: the same bits as one by one, a hundred times faster.
 
         Columns are lists, numpy arrays, pandas or polars series, Arrow arrays, or arrays of
@@ -123,6 +128,9 @@ class CheckedCalls:
         that names them, in any order; a list of mappings; or, with
         ``labels=``, a two-dimensional array with columns in that order. Where
         declared labels are numbers, the text of one (``"0"``) names it too.
+
+        Returns:
+            The evaluator itself, so that calls can be chained.
 
         Raises:
             InputError: A bad value, with its position; nothing was counted.
@@ -145,6 +153,7 @@ class CheckedCalls:
             self._input.roll_back()
             raise
         self._input.commit()
+        return self
 
     @locked
     def revert(
@@ -192,7 +201,7 @@ class CheckedCalls:
 
         >>> from streameval import Evaluator
         >>> ev = Evaluator(task="multiclass")
-        >>> ev.update_many(["a", "b", "a", "b"], ["a", "b", "b", "b"])
+        >>> _ = ev.update_many(["a", "b", "a", "b"], ["a", "b", "b", "b"])
         >>> print(ev.interval("accuracy"))
         0.75 [0.300642, 0.954413]
         """
@@ -248,6 +257,8 @@ class PythonPath(CheckedCalls):
 
     __slots__ = ("_fast", "_readers")
 
+    update_many = explains_keywords(CheckedCalls.update_many)
+
     _fast: bool
     """Whether compiled code counts events."""
 
@@ -262,6 +273,8 @@ _NATIVE: Any = compiled("streameval.states.native.native_fast_path")
 if TYPE_CHECKING or _NATIVE is None:
     Updates = PythonPath
 else:
+    for _name in ("update", "update_many"):
+        _NATIVE.explain_keywords(_name, raise_unknown_keyword)
     for _name in ("update", "update_many", "revert", "interval"):
         # Signature and documentation.
         functools.update_wrapper(

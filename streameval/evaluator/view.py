@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,13 +22,18 @@ from typing import (
 )
 
 from streameval.errors import InputError, MetricError, did_you_mean, listed, shown
+from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import (
     ClassificationReport,
     Report,
     ReportRow,
+    Series,
     SeriesRow,
+    slice_columns,
 )
 from streameval.evaluator.reports import weight as count_text
+from streameval.evaluator.slices import SliceKey, slice_name
+from streameval.evaluator.spellings import explains_attributes
 from streameval.events.time import iso_time
 from streameval.events.values import Label, Weight, canonical_label
 from streameval.metrics.averages import exact_sum
@@ -59,6 +65,7 @@ from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.lock import Lock, new_lock
 from streameval.states.registry import STATES
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.tables import Table, data_frame
 from streameval.tasks.binary import BinaryInput, BinaryTask
 from streameval.tasks.input import Input
 from streameval.tasks.multiclass import MulticlassTask
@@ -366,8 +373,7 @@ class Readings:
                 not fed what the metric needs.
 
         >>> from streameval import Evaluator
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update_many(["a", "b", "a"], ["a", "b", "b"])
+        >>> ev = Evaluator(task="multiclass").update_many(["a", "b", "a"], ["a", "b", "b"])
         >>> ev.value("fbeta", beta=2, average="macro") == ev.value("fbeta_macro", beta=2)
         True
         """
@@ -492,7 +498,8 @@ class Readings:
 
         >>> from streameval import Evaluator
         >>> ev = Evaluator(max_scores=1024)
-        >>> ev.update_many([n % 3 == 0 for n in range(9000)], score=[n / 9e3 for n in range(9000)])
+        >>> scores = [n / 9e3 for n in range(9000)]
+        >>> _ = ev.update_many([n % 3 == 0 for n in range(9000)], score=scores)
         >>> bounds = ev.bounds("roc_auc")
         >>> bounds.low < ev["roc_auc"] < bounds.high, round(bounds.width, 4)
         (True, 0.0026)
@@ -626,8 +633,7 @@ class Readings:
             InputError: The level is not between 0 and 1, or a label is twice in `labels`.
 
         >>> from streameval import Evaluator
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update_many(["a", "b"], ["a", "b"], weight=[4, 6])
+        >>> ev = Evaluator(task="multiclass").update_many(["a", "b"], ["a", "b"], weight=[4, 6])
         >>> print(ev.classification_report(intervals=0.95))
                              precision            recall          f1-score  support
         a                       1.0000            1.0000            1.0000        4
@@ -726,6 +732,26 @@ class Readings:
         of_state = getattr(self._fed(name, state), state)
         return call(f"the curve {name}", curve.function, of_state, params)
 
+    def plot(self, /, name: str = "", ax: Any = None, **options: Any) -> Any:
+        """Draw a display by its name in :data:`streameval.plots.DISPLAYS`, such as ``"roc"``.
+
+        Args:
+            name: The display's name.
+            ax: Axes of matplotlib; those of a new figure by default.
+            options: As of the display's ``from_evaluator``, such as ``intervals=0.95``.
+
+        Returns:
+            The display, with the axes in ``ax_``; notebooks show it, ``save(path)`` writes it.
+
+        Raises:
+            MetricError: No such display, or the evaluator was not fed what it draws.
+            MissingExtraError: The extra ``plots`` is not installed.
+        """
+        package = __name__.partition(".")[0]
+        # Above this layer, and loaded for pictures only.
+        displays = importlib.import_module(f"{package}.plots").DISPLAYS
+        return row_named("display", name, displays).from_evaluator(self, ax=ax, **options)
+
     @locked
     def one_vs_rest(self, label: Label) -> View:
         """One class against all others, as the view of a binary task; O(scores of the class).
@@ -744,9 +770,8 @@ class Readings:
             InputError: No such class.
 
         >>> from streameval import Evaluator
-        >>> ev = Evaluator(task="multiclass")
-        >>> ev.update("cat", proba={"cat": 0.75, "dog": 0.25})
-        >>> ev.update("dog", proba={"cat": 0.5, "dog": 0.5})
+        >>> ev = Evaluator(task="multiclass").update("cat", proba={"cat": 0.75, "dog": 0.25})
+        >>> _ = ev.update("dog", proba={"cat": 0.5, "dog": 0.5})
         >>> ev.one_vs_rest("cat")["roc_auc"]
         1.0
         """
@@ -782,8 +807,10 @@ class Readings:
         return cut
 
     @locked
-    def series(self, metric: str, *, intervals: float | None = None) -> list[SeriesRow]:
+    def series(self, metric: str, *, intervals: float | None = None) -> Series:
         """A metric for each retained pane: start, end, value, reason, support, interval.
+
+        A list of rows, with ``to_frame()``.
 
         Args:
             metric: A name of :data:`streameval.metrics.METRICS`.
@@ -799,14 +826,15 @@ class Readings:
         panes = self._panes(
             "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
         )
-        return [
+        rows = (
             SeriesRow(
                 iso_time(mark.start),
                 iso_time(mark.end),
                 *self._row(row, panes.state_set_from(mark.start), level, pane=mark.start)[1:],
             )
             for mark in panes.marked()
-        ]
+        )
+        return Series(row.name, rows)
 
     def _panes(self, refusal: str) -> PaneSeries:
         panes = panes_of(self._window)
@@ -826,7 +854,7 @@ class Readings:
         return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
 
 
-class View(Readings):
+class View(Readings, metaclass=PublicClass):
     """Metrics, reports and curves of the events in one window.
 
     Made by an :class:`~streameval.Evaluator`, whose lock it shares; read-only, and always current.
@@ -911,6 +939,9 @@ class View(Readings):
                 values.append(f"{name} {value:.4g}")
         return ", ".join(words), ", ".join(values)
 
+    def __dir__(self) -> list[str]:
+        return dir(type(self))
+
     def __repr__(self) -> str:
         return f"<View: {'; '.join(filter(None, self._summary()))}>"
 
@@ -968,3 +999,58 @@ class View(Readings):
             if end - length_us < mark.end <= end:
                 merged.merge(panes.state_set_from(mark.start))
         return View(cast(Window, _Unchanging(merged)), self._context)
+
+
+explains_attributes(View, "view")
+
+
+class SliceViews(dict[SliceKey, View]):
+    """The view of each slice by its key, with a table of the main metrics of all of them."""
+
+    def __missing__(self, key: object) -> View:
+        near = next(
+            (
+                one
+                for one in self
+                if str(key) in (slice_name(one), *dict(one), *map(str, dict(one).values()))
+            ),
+            None,
+        )
+        one = near or next(iter(self), (("country", "PT"),))
+        raise KeyError(f"no slice is called {shown(key)}; a key is a tuple of pairs, as {one}")
+
+    def _metrics(self) -> list[str]:
+        first = next(iter(self.values()))
+        kept = first._context.kept or USUAL_METRICS["slices", first.task]
+        known = {row.metric for row in first.report()}
+        return [name for name in kept if name in known]
+
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars, whichever is loaded: a row for each slice.
+
+        Raises:
+            MissingExtraError: Neither is installed.
+        """
+        columns = slice_columns(list(self))
+        names = self._metrics() if self else []
+        reports = [view.report(names) for view in self.values()]
+        columns |= {name: [float(report[name]) for report in reports] for name in names}
+        return data_frame({**columns, "support": [view.support for view in self.values()]})
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return "<p>no slices</p>"
+        names = self._metrics()
+        rows = [
+            [
+                slice_name(key),
+                *(f"{row.value:.4g}" for row in view.report(names)),
+                count_text(view.support),
+            ]
+            for key, view in self.items()
+        ]
+        return Table(["slice", *names, "support"], rows).to_html()
+
+    def __repr__(self) -> str:
+        some = ", ".join(slice_name(key) for key in list(self)[:3])
+        return f"<SliceViews: {len(self)} slices; {some}{', …' if len(self) > 3 else ''}>"

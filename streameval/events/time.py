@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError, shown
-from streameval.events.values import IntArray, check_no_table, check_same_length, is_number
+from streameval.events.values import IntArray, check_same_length, is_number, single_column
 
 _UNITS = {
     "us": 1,
@@ -207,7 +207,7 @@ def event_times(
     first: int = 0,
 ) -> IntArray:
     """A column of event times in microseconds; its ``first`` values are the first of a stream."""
-    check_no_table(column, field)
+    column = single_column(column, field)
     array = column.tolist() if np.ma.is_masked(column) else column  # type: ignore[attr-defined]
     if not isinstance(array, (list, tuple, np.ndarray)):
         to_numpy = getattr(column, "to_numpy", None)

@@ -91,6 +91,9 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
         got, remedy = "None", "this event has no label yet: leave it out"
     elif (item := _scalar(value)) is not None:
         return canonical_label(item, field, position)
+    else:
+        check_no_table(value, field)
+        remedy = _of_several(value, position, _ONE_HOT.format(field=field))
     raise InputError(
         field,
         expected="a str, int or bool label",
@@ -101,16 +104,31 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
     )
 
 
+_ONE_HOT = "of one-hot rows pass the class of each: {field}=rows.argmax(axis=1)"
+_OF_POSITIVE = "of two columns pass the positive label's, score=P[:, 1], or both as proba=P"
+_OF_TWO = "pass the positive label's probability, as proba=0.8, or {label: probability}"
+
+
+def _of_several(value: object, position: int | None, of_row: str) -> str:
+    """The remedy where several values were given as one, as a row of a column or as an event's."""
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(type(value), "__len__"):
+        return ""
+    return of_row if position is not None else "for many events call update_many()"
+
+
 def check_same_kind(known: Label, new: Label, field: str, position: int | None = None) -> None:
     """Refuse a str beside a number: the usual sign of two sources spelling one label twice."""
     if isinstance(known, str) != isinstance(new, str):
         kind, coercion = ("a str", "str") if isinstance(known, str) else ("a number", "int")
+        remedy = f"coerce the labels of both sides with {coercion}(...)"
+        if isinstance(new, str) and not new.lstrip("-").isdecimal():
+            remedy = "give all labels one type, of text or of numbers"
         raise InputError(
             field,
             expected=f"{kind} like the label {shown(known)}",
             got=f"{shown(new)}, a {'str' if isinstance(new, str) else 'number'}",
             position=position,
-            remedy=f"coerce the labels of both sides with {coercion}(...)",
+            remedy=remedy,
         )
 
 
@@ -137,7 +155,12 @@ def canonical_score(value: object, field: str = "score", position: int | None = 
             return number + 0.0
     elif (item := _scalar(value)) is not None:
         return canonical_score(item, field, position)
-    raise InputError(field, expected="a finite number", got=shown(value), position=position)
+    remedy = _of_several(value, position, _OF_POSITIVE)
+    if remedy and position is None and field == "proba":
+        remedy = _OF_TWO
+    raise InputError(
+        field, expected="a finite number", got=shown(value), position=position, remedy=remedy
+    )
 
 
 def canonical_weight(
@@ -189,6 +212,14 @@ def is_missing(value: object) -> bool:
     return (isinstance(unequal, (bool, np.bool_)) and bool(unequal)) or unequal is value
 
 
+_OF_SHAPE = {
+    "y_true": _ONE_HOT,
+    "y_pred": f"{_ONE_HOT}; probabilities are proba=",
+    "score": _OF_POSITIVE,
+}
+"""The remedies where a column is an array of two dimensions."""
+
+
 def _no_column(column: object, field: str, remedy: str = "", name: str = "") -> InputError:
     got = f"{name or shown(column)} of type {type(column).__name__}"
     expected = "a column: a list, array or series"
@@ -198,14 +229,40 @@ def _no_column(column: object, field: str, remedy: str = "", name: str = "") -> 
 def check_no_table(column: object, field: str) -> None:
     """Refuse a data frame or Arrow table in place of a column."""
     # By the type, because a lazy frame would look its columns up.
-    if hasattr(type(column), "columns") or hasattr(type(column), "column_names"):
-        remedy = "pass one of its columns, or the whole table to streameval.evaluate()"
-        raise _no_column(column, field, remedy, "a table")
+    if not (hasattr(type(column), "columns") or hasattr(type(column), "column_names")):
+        return
+    remedy = "pass one of its columns, or the whole table to streameval.evaluate()"
+    if (names := _column_names(column)) and isinstance(names[0], str):
+        name = shown(names[0])
+        remedy = (
+            f"pass one of its columns, as df[{name}], or the whole table: "
+            f"se.evaluate(df, y_true={name}, score=...)"
+        )
+    raise _no_column(column, field, remedy, "a table")
+
+
+def _column_names(table: Any) -> list[Any]:
+    """The names of a table's columns; empty where looking them up would compute it."""
+    given = getattr(table, "column_names", None)
+    lazy = hasattr(type(table), "collect") or hasattr(type(table), "compute")
+    return [] if lazy else list(getattr(table, "columns", ()) if given is None else given)
+
+
+def single_column(column: Any, field: str) -> Any:
+    """The only column of a table or an array of (n, 1); anything else as it is, no other table."""
+    if type(column) in (list, tuple):
+        return column
+    if isinstance(column, np.ndarray):
+        return column[:, 0] if column.ndim == 2 and column.shape[1] == 1 else column
+    if len(_column_names(column)) == 1 and (found := named_columns(column)) is not None:
+        return next(iter(found.values()))
+    check_no_table(column, field)
+    return column
 
 
 def column_array(column: Any, field: str) -> npt.NDArray[Any]:
     """A one-dimensional numpy array of any column type; a null or masked value is None."""
-    check_no_table(column, field)
+    column = single_column(column, field)
     nulls = getattr(column, "null_count", 0)
     if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
         return _list_array(column.tolist())
@@ -240,8 +297,20 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
             return _list_array(list(column))
         except TypeError:
             raise _no_column(column, field, "for one event call update()") from None
+    if array.ndim == 2 and array.shape[1] == 1:  # of another library
+        array = array[:, 0]
     if array.ndim != 1:
-        raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
+        remedy = ""
+        if array.ndim == 2:
+            remedy = _OF_SHAPE.get(field, "").format(field=field, k=array.shape[1])
+        if field == "proba" and array.ndim == 2 and array.shape[1] > 2:
+            remedy = f'pass task="multiclass" and labels= for {array.shape[1]} classes'
+        raise InputError(
+            field,
+            expected="a column of one dimension",
+            got=f"shape {array.shape}",
+            remedy=remedy,
+        )
     # tolist() would turn times into plain integers.
     return _list_array(list(array)) if array.dtype.kind in "mM" else array
 
@@ -410,7 +479,14 @@ def check_probabilities(proba: object) -> dict[Label, float]:
             field = f"proba[{shown(name)}]"
             value = canonical_score(value, field)
             if not 0.0 <= value <= 1.0:
-                raise InputError(field, expected="a probability from 0 to 1", got=repr(value))
+                raise InputError(
+                    field,
+                    expected="a probability from 0 to 1",
+                    got=repr(value),
+                    remedy="of logits pass the softmax; other scores of several classes "
+                    "require probabilities=False",
+                    remedy_code="probabilities",
+                )
         result[label] = value
     if len(set(map(type, result))) > 1:
         known = next(iter(result))

@@ -106,7 +106,7 @@ def binormal_auc(moments: ScoreMoments, *, undefined: float | None = None) -> fl
     return _area(model, distance, undefined)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BinormalRoc(CurveColumns):
     """False and true positive rates of the model; three columns of one length."""
 

@@ -49,7 +49,7 @@ def _filled(*columns: Sequence[Weight]) -> list[Bin]:
     return [(position, *row) for position, row in enumerate(rows) if row[0]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CalibrationCurve(CurveColumns):
     """One row for each bin with events.
 

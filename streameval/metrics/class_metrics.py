@@ -148,7 +148,7 @@ PRECISION = Rule(
     needs=("predicted",),
     example="average=None -> {'cat': 0.6, 'dog': 0.8}",
     source="scikit-learn's ``precision_score``",
-    synonyms=("ppv",),
+    synonyms=("ppv", "positive_predictive_value"),
     # With one label an event, a false positive of one class is a false
     # negative of another: pooled, these are the share predicted right, or wrong.
     fast={"macro": precision_macro, "micro": accuracy},
@@ -163,7 +163,7 @@ RECALL = Rule(
     example='positive="cat" -> 0.75',
     note="Its weighted average is the accuracy, bit for bit.",
     source="scikit-learn's ``recall_score``",
-    synonyms=("coverage", "hit_rate", "sensitivity", "tpr"),
+    synonyms=("coverage", "hit_rate", "sensitivity", "tpr", "true_positive_rate"),
     # A class's support cancels its denominator.
     fast={"macro": recall_macro, "micro": accuracy, "weighted": accuracy},
 )
@@ -175,7 +175,7 @@ F1 = Rule(
     needs=("either",),
     example='positive="cat" -> 0.6666666666666666',
     source="scikit-learn's ``f1_score``",
-    synonyms=("f_measure",),
+    synonyms=("f_measure", "dice", "dice_coefficient", "f_score"),
     fast={"macro": f1_macro, "micro": accuracy},
 )
 JACCARD = Rule(
@@ -187,7 +187,7 @@ JACCARD = Rule(
     needs=("either",),
     example="average=None -> {'cat': 0.5, 'dog': 0.5714285714285714}",
     source="scikit-learn's ``jaccard_score``; Jaccard (1912)",
-    synonyms=("iou",),
+    synonyms=("iou", "jaccard_index", "csi", "critical_success_index"),
 )
 FOWLKES_MALLOWS = Rule(
     name="fowlkes_mallows",
@@ -199,7 +199,7 @@ FOWLKES_MALLOWS = Rule(
     example='positive="cat" -> 0.6708203932499369',
     note="It lies between F1 and the arithmetic mean of precision and recall.",
     source="Fowlkes & Mallows (1983)",
-    synonyms=("g_measure",),
+    synonyms=("g_measure", "fm", "fowlkes_mallows_index"),
 )
 SPECIFICITY = Rule(
     name="specificity",
@@ -210,7 +210,7 @@ SPECIFICITY = Rule(
     needs=("others true",),
     example='positive="dog" -> 0.75',
     source="Altman & Bland (1994), Diagnostic tests 1",
-    synonyms=("tnr",),
+    synonyms=("tnr", "selectivity", "true_negative_rate"),
 )
 FPR = Rule(
     name="fpr",
@@ -223,6 +223,7 @@ FPR = Rule(
     direction="down",
     note="1 − specificity.",
     source="Fawcett (2006), An introduction to ROC analysis",
+    synonyms=("fallout", "fall_out", "false_positive_rate", "false_alarm_rate"),
 )
 FNR = Rule(
     name="fnr",
@@ -235,6 +236,7 @@ FNR = Rule(
     direction="down",
     note="1 − recall.",
     source="Fawcett (2006), An introduction to ROC analysis",
+    synonyms=("miss_rate", "false_negative_rate"),
     fast={"micro": error_rate, "weighted": error_rate},
 )
 NPV = Rule(
@@ -257,7 +259,7 @@ INFORMEDNESS = Rule(
     low=-1.0,
     note="0 for predictions that do not depend on the true class.",
     source="Youden (1950), Index for rating diagnostic tests; Powers (2011)",
-    synonyms=("youden", "youden_j"),
+    synonyms=("youden", "youden_j", "youdens_j", "bookmaker_informedness"),
 )
 MARKEDNESS = Rule(
     name="markedness",
@@ -317,7 +319,7 @@ FBETA = Rule(
     note="(1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP); `beta` above 1 favours recall. Its limits are\n"
     "the precision at 0 and the recall at infinity.",
     source="scikit-learn's ``fbeta_score``; van Rijsbergen (1979)",
-    synonyms=("f_beta", "f2"),
+    synonyms=("f_beta",),
     given=_fbeta_rule,
 )
 

@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RocCurve(CurveColumns):
     """False and true positive rates as the threshold falls; three columns of one length."""
 
@@ -93,7 +93,7 @@ def _roc_of(groups: ScoreGroups, drop_intermediate: bool) -> RocCurve:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PrecisionRecallCurve(CurveColumns):
     """Precision and recall as the threshold rises.
 
@@ -149,7 +149,7 @@ def _ends_of_level_runs(tp: Counts, *others: Counts) -> list[Counts]:
     return [column[kept] for column in (tp, *others)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DetCurve(CurveColumns):
     """False positive and false negative rates as the threshold rises; columns of one length."""
 
@@ -187,7 +187,7 @@ def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PrGainCurve(CurveColumns):
     """Recall gain in [0, 1] against precision gain, as the threshold falls.
 

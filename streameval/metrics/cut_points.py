@@ -6,6 +6,7 @@ positive. Of equally good candidates the highest threshold is taken.
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -28,6 +29,7 @@ from streameval.metrics.thresholds import (
 )
 from streameval.metrics.undefined import NO_EVENTS, Undefined, json_number
 from streameval.states.score_index import ScoreIndex
+from streameval.tables import Table
 
 __all__ = [
     "CUT_POINTS",
@@ -73,6 +75,13 @@ class CutPoint(NamedTuple):
         """
         numbers = {name: json_number(value) for name, value in self._asdict().items()}
         return {**numbers, "reason": self.reason or None}
+
+    def _repr_html_(self) -> str:
+        if self.reason:
+            return f"<p>no cut-point: {html.escape(self.reason)}</p>"
+        shares = {"threshold": f"{self.threshold:.4g}", "value": f"{self.value:.4g}"}
+        cells = [shares.get(name, str(count)) for name, count in self._asdict().items()]
+        return Table(self._fields, [cells]).to_html()
 
 
 def _no_cut(reason: str) -> CutPoint:

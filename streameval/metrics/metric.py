@@ -58,7 +58,7 @@ def row_named(
 ) -> _Row:
     """The row of a name; MetricError where there is none, with the rows and what is `known` too."""
     if not isinstance(name, str) or name not in rows:
-        near = did_you_mean(name, rows) if isinstance(name, str) else ""
+        near = did_you_mean(name.lower().replace(" ", "_"), rows) if isinstance(name, str) else ""
         there = ", ".join((*known, *rows))
         raise MetricError(f"no {kind} is called {shown(name)}; {near or f'there are {there}'}")
     return rows[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -81,14 +82,14 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
         "mean −ln(probability given to the true class), clipped at 2⁻⁵²",
         high=math.inf,
         family="loss",
-        synonyms=("cross_entropy",),
+        synonyms=("cross_entropy", "logloss", "nll", "negative_log_likelihood"),
     )
     yield row(
         probability.brier_score,
         "mean squared distance between probabilities and outcomes",
         high=top,
         family="loss",
-        synonyms=("brier",),
+        synonyms=("brier", "brier_score_loss", "mse"),
     )
     also = () if tasks == BINARY else ("confusion",)
     yield row(
@@ -116,7 +117,7 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
         expected_calibration_error,
         f"mean gap between {what} and its observed frequency, over bins",
         family="calibration",
-        synonyms=("ece",),
+        synonyms=("ece", "calibration_error"),
     )
     yield row(
         l2_calibration_error,
@@ -160,7 +161,7 @@ ROWS: tuple[Metric, ...] = tuple(
             rule=class_metrics.RECALL,
             average="micro",
             family="proportion",
-            synonyms=("acc",),
+            synonyms=("acc", "subset_accuracy", "exact_match"),
         ),
         _row(
             class_metrics.error_rate,
@@ -169,7 +170,13 @@ ROWS: tuple[Metric, ...] = tuple(
             average="micro",
             family="proportion",
             direction="down",
-            synonyms=("misclassification", "zero_one_loss"),
+            synonyms=(
+                "misclassification",
+                "zero_one_loss",
+                "hamming_loss",
+                "error",
+                "misclassification_rate",
+            ),
         ),
         _cells_row(
             class_metrics.balanced_accuracy,
@@ -201,7 +208,7 @@ ROWS: tuple[Metric, ...] = tuple(
             agreement.matthews_corrcoef,
             "correlation of the true and the predicted class",
             low=-1.0,
-            synonyms=("mcc", "phi"),
+            synonyms=("mcc", "phi", "matthews", "matthews_corr_coef"),
         ),
         _cells_row(
             agreement.cohen_kappa,
@@ -238,19 +245,27 @@ ROWS: tuple[Metric, ...] = tuple(
         _rank_row(
             ranking.roc_auc,
             "share of (positive, negative) pairs that the score orders correctly, ties half",
-            synonyms=("auc", "auroc"),
+            synonyms=("auc", "auroc", "rocauc", "auc_roc", "roc", "c_statistic", "roc_auc_score"),
             family="auc",
         ),
         _rank_row(ranking.gini, "2 · AUC − 1", low=-1.0, family="auc"),
         _rank_row(
             ranking.ks,
             "largest |TPR − FPR| over all thresholds (Kolmogorov–Smirnov)",
-            synonyms=("kolmogorov_smirnov",),
+            synonyms=("kolmogorov_smirnov", "ks_statistic", "ks_stat", "ks_score"),
         ),
         _rank_row(
             ranking.average_precision,
             "Σ (R_n − R_{n−1}) · P_n over the distinct scores, descending",
-            synonyms=("ap", "auprc"),
+            synonyms=(
+                "ap",
+                "auprc",
+                "pr_auc",
+                "aucpr",
+                "auc_pr",
+                "prauc",
+                "average_precision_score",
+            ),
         ),
         _rank_row(
             ranking.eleven_point_average_precision,
@@ -325,6 +340,7 @@ ROWS: tuple[Metric, ...] = tuple(
             tasks=MULTICLASS,
             params=("k",),
             family="proportion",
+            synonyms=("top_k", "topk", "topk_accuracy", "top_k_acc", "top_k_accuracy_score"),
         ),
     )
 )
@@ -341,6 +357,30 @@ METRICS: Mapping[str, Metric] = MappingProxyType(_METRICS)
 
 # For the hint in an error only: a value has one name.
 _SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in row.synonyms}
+
+_WITH_PARAMETER = (
+    (re.compile(r"f_?([2-9]|\d\.\d+)"), 'value("fbeta", beta={})'),
+    (re.compile(r"top_?(\d+)(?:_acc(?:uracy)?)?"), 'value("top_k_accuracy", k={})'),
+    (re.compile(r"(?:acc(?:uracy)?@)(\d+)"), 'value("top_k_accuracy", k={})'),
+)
+"""Names that hold a parameter, and how its metric is read."""
+
+_NO_METRIC: Mapping[str, str] = {
+    "confusion_matrix": "ev.confusion",
+    "confusion": "ev.confusion",
+    "classification_report": "ev.classification_report()",
+    "roc_curve": 'ev.curve("roc")',
+    "precision_recall_curve": 'ev.curve("precision_recall")',
+    "pr_curve": 'ev.curve("precision_recall")',
+    "calibration_curve": 'ev.curve("calibration")',
+}
+"""What is no metric, and how it is read."""
+
+
+def hinted_names() -> dict[str, str]:
+    """Every name and synonym of a metric, with and without ``_score``, and the metric's name."""
+    known = {**_SYNONYMS, **{name: name for name in METRICS}}
+    return {**{f"{name}_score": own for name, own in known.items()}, **known}
 
 
 def find(name: str, task: str | None = None, average: object = ...) -> Metric:
@@ -403,9 +443,18 @@ def _less_average(row: Metric) -> tuple[str, ...]:
 def _unknown(name: object) -> str:
     text = f"no metric is called {shown(name)}"
     if not isinstance(name, str):
-        return f"{text}; a name is a str"
-    plain = name.lower().replace("-", "_").replace(" ", "_").removesuffix("_score")
-    synonym = _SYNONYMS.get(plain)
+        return f"{text}; a name is a str, and ev.report() has every metric to iterate over"
+    plain = re.sub(r"[-\s]+", "_", name.lower().strip())
+    if plain in _NO_METRIC:
+        return f"{text}; read {_NO_METRIC[plain]}"
+    for pattern, reading in _WITH_PARAMETER:
+        if found := pattern.fullmatch(plain):
+            return f"{text}; read {reading.format(found[1])}"
+    plain = plain.removesuffix("_score")
+    family, _, average = plain.partition("_")
+    if family in ("macro", "micro", "weighted"):  # macro_f1
+        plain = f"{average}_{family}"
+    synonym = _SYNONYMS.get(plain) or (plain if plain in METRICS else None)
     near = [synonym] if synonym else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
         return f"{text}; did you mean {' or '.join(near)}?"

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class GainCurve(CurveColumns):
     """Cumulative gain and lift as the threshold falls; columns of one length.
 
@@ -77,7 +77,7 @@ def gain_curve(index: ScoreIndex) -> GainCurve:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ThresholdMetrics(CurveColumns):
     """Metrics at every distinct score as the threshold, ascending; columns of one length.
 
@@ -132,7 +132,7 @@ def _parts(parts: Sequence[object], length: int) -> tuple[Counts, Counts]:
     return above, below
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ScoreDistribution(CurveColumns):
     """The histogram of the scores of each class; a row for each bin.
 

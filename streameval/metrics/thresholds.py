@@ -16,11 +16,15 @@ from streameval.metrics.undefined import NO_EVENTS, json_number
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
+from streameval.tables import Table, data_frame
 
 Counts = npt.NDArray[Any]
 """int64 while the weights are whole, else float64; Python ints where int64 overflows."""
 
 _INT64_END = 2**63
+
+_SHOWN_POINTS = 10
+"""Points of a curve in a notebook."""
 
 
 class ThresholdCounts(NamedTuple):
@@ -169,6 +173,37 @@ class CurveColumns:
         """The columns in the order of the fields, so that a curve unpacks into them."""
         return iter(self.columns().values())
 
+    def to_frame(self) -> Any:
+        """A data frame of pandas or polars, whichever is loaded; a shorter column ends with nan.
+
+        Raises:
+            MissingExtraError: Neither is installed.
+        """
+        columns = self.columns()
+        length = max(map(len, columns.values()))
+        return data_frame(
+            {
+                name: np.concatenate((column, np.full(length - len(column), math.nan)))
+                if len(column) < length
+                else column
+                for name, column in columns.items()
+            }
+        )
+
+    def __repr__(self) -> str:
+        columns = self.columns()
+        points = len(next(iter(columns.values())))
+        reason: str = self.reason  # type: ignore[attr-defined]
+        return f"<{type(self).__name__}: {reason or f'{points} points'}; {', '.join(columns)}>"
+
+    def _repr_html_(self) -> str:
+        columns = self.columns()
+        points = min(map(len, columns.values()))
+        places = np.unique(np.linspace(0, points - 1, min(points, _SHOWN_POINTS)).astype(int))
+        rows = [[f"{column[n]:.4g}" for column in columns.values()] for n in places.tolist()]
+        shown_of = f" {len(rows)} of {points} points" if points > len(rows) else ""
+        return Table(list(columns), rows).to_html(f"{self._name}{shown_of}")
+
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
         reason: str = self.reason  # type: ignore[attr-defined]
@@ -177,7 +212,7 @@ class CurveColumns:
         return record
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ThresholdTable(CurveColumns):
     """Counts and rates at some thresholds, a row each; unpacks into its columns.
 

@@ -333,8 +333,7 @@ class _CurvesDisplay(Display, Generic[_Curve]):
 class RocCurveDisplay(_CurvesDisplay[RocCurve]):
     """ROC curve: true positive rate against false positive rate, with the AUC.
 
-    >>> ev = Evaluator()
-    >>> ev.update_many([True, False, True], score=[0.9, 0.4, 0.3])
+    >>> ev = Evaluator().update_many([True, False, True], score=[0.9, 0.4, 0.3])
     >>> display = RocCurveDisplay.computed(ev)
     >>> display.roc_auc, display.tpr.tolist()
     (0.5, [0.0, 0.5, 0.5, 1.0])
@@ -387,8 +386,7 @@ def _roc_band(source: Source, curve: RocCurve, level: float) -> list[Mark]:
 class PrecisionRecallDisplay(_CurvesDisplay[PrecisionRecallCurve]):
     """Precision against recall, with the average precision and the chance level.
 
-    >>> ev = Evaluator()
-    >>> ev.update_many([True, False, True], score=[0.9, 0.4, 0.3])
+    >>> ev = Evaluator().update_many([True, False, True], score=[0.9, 0.4, 0.3])
     >>> round(PrecisionRecallDisplay.computed(ev).average_precision, 4)
     0.8333
     """
@@ -571,8 +569,7 @@ def _bin_whiskers(source: Source, curve: CalibrationCurve, level: float, color: 
 class GainCurveDisplay(_CurvesDisplay[GainCurve]):
     """Cumulative gain: the share of the positives found in the highest scores, by their share.
 
-    >>> ev = Evaluator()
-    >>> ev.update_many([True, False, True, False], score=[0.9, 0.4, 0.8, 0.1])
+    >>> ev = Evaluator().update_many([True, False, True, False], score=[0.9, 0.4, 0.8, 0.1])
     >>> GainCurveDisplay.computed(ev).gain.tolist()
     [0.0, 0.5, 1.0, 1.0, 1.0]
     """

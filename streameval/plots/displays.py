@@ -79,8 +79,7 @@ Normalize: TypeAlias = Literal["true", "pred", "all"]
 class ConfusionMatrixDisplay(Display):
     """Confusion matrix: rows true, columns predicted.
 
-    >>> ev = Evaluator("multiclass")
-    >>> ev.update_many(["a", "b", "b"], ["a", "b", "a"])
+    >>> ev = Evaluator("multiclass").update_many(["a", "b", "b"], ["a", "b", "a"])
     >>> ConfusionMatrixDisplay.computed(ev).confusion_matrix.tolist()
     [[1, 0], [1, 1]]
     """
@@ -572,8 +571,7 @@ def available_displays(
     Yields:
         Name, display (not drawn yet) and an empty text; or name, None and the reason.
 
-    >>> ev = Evaluator()
-    >>> ev.update_many([True, False], [True, True])
+    >>> ev = Evaluator().update_many([True, False], [True, True])
     >>> [name for name, display, reason in available_displays(ev) if display]
     ['confusion']
     """

@@ -51,6 +51,10 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
         "one number is a score: use --score",
         "one number is a score: name it in fields.score",
     ),
+    "probabilities": (
+        "of logits give the softmax; other scores of several classes require --no-probabilities",
+        "other scores of several classes require evaluator.probabilities = false",
+    ),
     "score": ("a fraction is a score: name its field with --score", ""),
     "task": ("give --task multiclass for more than two labels", ""),
     "naive_time": (

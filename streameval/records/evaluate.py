@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -14,7 +15,8 @@ from streameval.errors import InputError, listed, shown
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.options import known_window
 from streameval.evaluator.slices import Slicer
-from streameval.events.values import MAX_WEIGHT, check_same_length, column_array
+from streameval.evaluator.spellings import explains_keywords
+from streameval.events.values import MAX_WEIGHT, check_same_length, column_array, named_columns
 from streameval.metrics.registry import metric_names
 from streameval.records.arrow import read_table
 from streameval.records.chunk import Chunk, FieldRequest
@@ -29,8 +31,7 @@ from streameval.records.spec import MAX_SLICES, Dimensions, Spec, checked_proba
 from streameval.records.tables import find_table, probability_block, read_columns
 from streameval.records.wording import CALL
 from streameval.tasks.registry import task_names
-from streameval.windows.replicated import Bootstrap
-from streameval.windows.window import WindowSpec
+from streameval.windows import Bootstrap, Fading, Last, Panes
 
 _ENGINES = {"pyspark": "spark", "dask": "dask"}
 """Packages of distributed tables, and the modules of ``integrations`` that evaluate them."""
@@ -49,20 +50,22 @@ _BLOCK = "proba"
 _MAX_COUNT = 2**62 - 1
 
 
+@explains_keywords
 def evaluate(
-    data: Any,
+    data: Any = None,
+    predictions: Any = None,
     *,
-    y_true: str = "y_true",
-    y_pred: str | None = None,
-    score: str | None = None,
+    y_true: Any = "y_true",
+    y_pred: Any = None,
+    score: Any = None,
     proba: Any = None,
-    weight: str | None = None,
-    time: str | None = None,
+    weight: Any = None,
+    time: Any = None,
     time_unit: str | None = None,
     utc: bool = False,
-    by: str | Iterable[str | Iterable[str]] | None = None,
+    by: str | Iterable[str | Iterable[str]] | Mapping[str, Any] | None = None,
     max_slices: int = MAX_SLICES,
-    window: WindowSpec | None = None,
+    window: Last | Panes | Fading | str | None = None,
     task: str = "auto",
     positive: object = None,
     negative: object = None,
@@ -84,7 +87,7 @@ def evaluate(
     na_values: Iterable[str] | None = None,
     workers: int | None = None,
 ) -> Evaluator:
-    """Evaluate the predictions in any table, file or query.
+    """Evaluate the predictions in any table, file, query, or columns: ``evaluate(y, s)``.
 
     The same events give the same state, to the last byte, whatever carried them. What can be
     streamed is read in bounded memory: lazy polars frames, DuckDB relations, Arrow data sets and
@@ -97,7 +100,11 @@ def evaluate(
             path, a directory, a pattern such as ``"day-*.parquet"``, a URL
             (``"s3://bucket/day-*.parquet"``), or a list of them, of JSONL, CSV, Parquet and Arrow
             files. Text files may be compressed by gzip, zstd, bz2 or xz. A directory
-            ``country=SE`` on the path is a field of its files' rows.
+            ``country=SE`` on the path is a field of its files' rows. Or the true labels, a list,
+            array or series, beside ``predictions``; the arguments that name columns are then
+            columns too, and ``by`` is a mapping name -> column.
+        predictions: The predictions of true labels that are given as ``data``: floats are
+            scores, two dimensions (or a data frame) probabilities, everything else labels.
         y_true: The column of the true labels. In JSONL, Parquet and Arrow a dot separates levels
             (``"meta.label"``).
         y_pred: The column of the predicted labels.
@@ -164,8 +171,13 @@ def evaluate(
     >>> ev = evaluate(table, y_true="spam", score="score", by="country")
     >>> ev["roc_auc"], {key[0][1]: view["recall"] for key, view in ev.slices().items()}
     (0.75, {'D': nan, 'P': 0.5})
+    >>> evaluate([1, 0, 1, 0], [0.9, 0.4, 0.3, 0.2])["roc_auc"]
+    0.75
     """
-    given = {name: value for name, value in locals().items() if name != "data"}
+    given = {n: value for n, value in locals().items() if n not in ("data", "predictions")}
+    if data is None or predictions is not None or _has_columns(data, given):
+        data, given = _table_of_columns(data, predictions, given)
+        proba = given["proba"]
     paths = _paths(data)
     if paths is None:
         _check_of_files(data, {name: given[name] for name in _OF_FILES})
@@ -190,6 +202,131 @@ def evaluate(
         return _of_files(paths, spec, layout, input_format, label_type, workers)
     spec, chunks = _of_table(data, spec, block)
     return _counted(RecordCounter(spec, skip=False), chunks)
+
+
+_COLUMNS = ("y_true", "y_pred", "score", "weight", "time")
+"""The arguments that name a column, or are columns."""
+
+
+def _has_columns(data: Any, given: Mapping[str, Any]) -> bool:
+    """Whether columns are given in place of their names."""
+    if any(hasattr(type(given[n]), "__len__") and type(given[n]) is not str for n in _COLUMNS):
+        return True
+    defaults = _defaults()
+    named = any(given[name] is not defaults[name] for name in _COLUMNS)
+    return not named and not _is_table(data)
+
+
+def _is_table(data: Any) -> bool:
+    """Whether it is anything but a column of values."""
+    if isinstance(data, (list, tuple)):
+        return _paths(data) is not None or any(isinstance(one, Mapping) for one in data)
+    if isinstance(data, np.ndarray):
+        return False
+    return not hasattr(data, "to_numpy") or _columns_of(data) is not None
+
+
+def _columns_of(data: Any) -> Any:
+    return getattr(data, "columns", getattr(data, "column_names", None))
+
+
+def _table_of_columns(
+    data: Any, predictions: Any, given: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of a call as a table, and its arguments, which name them; raises InputError."""
+    defaults = _defaults()
+    columns = {name: given[name] for name in _COLUMNS if given[name] is not defaults[name]}
+    names = _columns_of(data)
+    if isinstance(data, (str, os.PathLike, Mapping)) or (names is not None and len(names) != 1):
+        raise InputError(
+            _DATA,
+            expected="a table with names of its columns, or columns alone",
+            got="a table beside columns",
+            remedy="name columns, se.evaluate(df, y_true='y', score='s'), or pass columns alone, "
+            "se.evaluate(y_true=df['y'], score=df['s'])",
+        )
+    if data is not None:
+        if "y_true" in columns:
+            raise InputError("y_true", expected="the true labels once", got="them twice")
+        columns = {"y_true": data, **columns}
+    if predictions is not None:
+        name = "y_pred" if isinstance(predictions, str) else _kind_of(predictions)
+        if given[name] is not None:
+            raise InputError(name, expected="it once", got="it twice")
+        if name == "proba":
+            given = given | {"proba": predictions}
+        else:
+            columns[name] = predictions
+    if "y_true" not in columns or isinstance(columns["y_true"], str):
+        raise InputError(
+            _DATA,
+            expected="a table, a path, or columns",
+            got="none",
+            remedy="pass columns, se.evaluate(y, s), or a table, "
+            "se.evaluate(df, y_true='y', score='s')",
+        )
+    for name, column in columns.items():
+        if isinstance(column, str):
+            raise InputError(
+                name,
+                expected="a column, as the true labels are",
+                got=f"the name of a column, {shown(column)}",
+                remedy="pass the table too, se.evaluate(df, y_true='y', score='s')",
+            )
+    proba = given["proba"]
+    if proba is not None and (matrix := named_columns(proba)) is not None:
+        proba = matrix
+    named = dict.fromkeys(_COLUMNS) | {name: name for name in columns}
+    if isinstance(proba, Mapping):
+        named["proba"] = {label: f"proba {label}" for label in proba}
+        columns |= {f"proba {label}": column for label, column in proba.items()}
+    elif proba is not None and _plain(proba):
+        named["proba"], columns["proba"] = "proba", proba
+    if len(columns) == 1 and proba is None:
+        raise InputError(
+            "predictions",
+            expected="predictions beside the true labels",
+            got="none",
+            remedy="pass them: se.evaluate(y, s), or score=, y_pred= or proba=",
+        )
+    by = given["by"]
+    if by is not None and not isinstance(by, Mapping):
+        raise InputError(
+            "by",
+            expected="a mapping from a name to its column, beside columns",
+            got=shown(by),
+            remedy="pass by={'country': column}",
+        )
+    for name, column in (by or {}).items():
+        if name in columns or not isinstance(name, str):
+            raise InputError("by", expected="another name for the slices", got=shown(name))
+        columns[name] = column
+    table: dict[str, Any] = {}
+    for name, column in columns.items():
+        table[name] = column_array(column, name.partition(" ")[0])
+        check_same_length(len(table["y_true"]), len(table[name]), name)
+    return table, {**given, **named, "by": None if by is None else tuple(by)}
+
+
+def _kind_of(predictions: Any) -> str:
+    """What predictions are, by their type: ``"score"``, ``"proba"`` or ``"y_pred"``."""
+    shape: Any = getattr(predictions, "shape", ())
+    several = isinstance(predictions, Mapping) or (len(shape) == 2 and shape[1] > 1)
+    if several or (
+        isinstance(predictions, (list, tuple))
+        and any(isinstance(row, (list, tuple, np.ndarray, Mapping)) for row in predictions)
+    ):
+        return "proba"
+    array = column_array(predictions, "predictions")
+    floats = array.dtype.kind == "f" or (
+        len(array) > 0 and all(isinstance(one, (float, np.floating)) for one in array.tolist())
+    )
+    return "score" if floats else "y_pred"
+
+
+def _defaults() -> dict[str, Any]:
+    """The defaults of the arguments of :func:`evaluate`."""
+    return {name: one.default for name, one in inspect.signature(evaluate).parameters.items()}
 
 
 def _spec_of(given: Mapping[str, Any]) -> Spec:
@@ -260,7 +397,7 @@ def _of_table(data: Any, spec: Spec, block: Any) -> tuple[Spec, Iterator[Chunk]]
 
 def _check_of_files(data: Any, given: Mapping[str, Any]) -> None:
     """Raise InputError for an argument that is about files only."""
-    defaults = evaluate.__kwdefaults__ or {}
+    defaults = _defaults()
     for name, value in given.items():
         if value is not defaults[name]:
             raise InputError(
@@ -273,7 +410,7 @@ def _check_of_files(data: Any, given: Mapping[str, Any]) -> None:
 
 def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that were given, for an engine, which has the same defaults."""
-    defaults = evaluate.__kwdefaults__ or {}
+    defaults = _defaults()
     of_engine = {name: value for name, value in given.items() if value is not defaults[name]}
     if "negative" in of_engine and "positive" in of_engine and "labels" not in of_engine:
         of_engine["labels"] = [of_engine.pop("negative"), given["positive"]]

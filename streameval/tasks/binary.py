@@ -51,7 +51,11 @@ class BinaryInput(Input):
             names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
             if len(set(names)) != 2 or self.positive not in names:
                 expected = f"two labels, one of them the positive {shown(self.positive)}"
-                raise InputError("labels", expected=expected, got=shown(names))
+                remedy = f"pass {_MULTICLASS}" if len(set(names)) > 2 else ""
+                if len(set(names)) == 2:
+                    last = shown(max(names, key=str))
+                    remedy = f"pass positive={last} if that is the positive label"
+                raise InputError("labels", expected=expected, got=shown(names), remedy=remedy)
             self._learn(names[0] if names[1] == self.positive else names[1])
         elif self.positive in (0, 1):
             self._learn(1 - int(self.positive))

@@ -154,7 +154,9 @@ class ClassInput(Input):
         if not isinstance(proba, Mapping):
             expected = f"a mapping label -> {'probability' if self.probabilities else 'number'}"
             got = f"{shown(proba)} of type {type(proba).__name__}"
-            raise InputError(self.score_field, expected=expected, got=got)
+            several = hasattr(type(proba), "__len__") and not isinstance(proba, (str, bytes))
+            remedy = "pass {label: probability} of one event, or call update_many()" * several
+            raise InputError(self.score_field, expected=expected, got=got, remedy=remedy)
         shares: dict[Label, float] = {}
         for name, share in proba.items():
             label = self._named(name)
@@ -307,7 +309,11 @@ class ClassInput(Input):
                 "Evaluator in the order of the columns",
             )
         if array.shape != (length, len(self.classes)):
-            raise InputError(self.score_field, expected=expected, got=f"shape {array.shape}")
+            wanted = f"labels= names {len(self.classes)}, so pass {len(self.classes)} columns"
+            fits = array.shape[1] == len(self.classes)
+            remedy = "" if fits else f"{wanted} in their order"
+            got = f"shape {array.shape}"
+            raise InputError(self.score_field, expected=expected, got=got, remedy=remedy)
         matrix = array.astype(np.float64)
         matrix += 0.0
         if not np.isfinite(matrix).all():

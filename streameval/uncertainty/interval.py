@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -58,6 +59,15 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         ends = f" [{self.low:.6g}, {self.high:.6g}]" if self.defined else f" ({self.reason})"
         return f"{self.value:.6g}{ends}"
+
+    def short(self) -> str:
+        """The value and its ends to four digits, as notebooks show them."""
+        ends = f" [{self.low:.4g}, {self.high:.4g}]" if self.defined else ""
+        return f"{self.value:.4g}{ends}"
+
+    def _repr_html_(self) -> str:
+        how = f"{self.level:.4g} {self.method}, n = {self.n:.6g}" if self.defined else self.reason
+        return f"<p>{self.short()} <small>{html.escape(how)}</small></p>"
 
     @property
     def defined(self) -> bool:

@@ -33,6 +33,53 @@ def window_forms(*, timed: bool = False) -> Iterator[str]:
             yield kind.forms[0]
 
 
+def parse_window(text: str, field: str = "window") -> WindowSpec:
+    """The window of a text such as ``last:1000`` or ``panes:1h/5m``; raises InputError."""
+    name, _, rest = text.strip().partition(":")
+    value, *options = (part.strip() for part in rest.split(","))
+    kind = KINDS.get(name)
+    sizes = [part.strip() for part in value.split("/")]
+    try:
+        if (
+            kind is not None
+            and value
+            and len(sizes) <= len(kind.sizes)
+            and (value.isdecimal() or kind.clock != "events")
+            and (kind.named or not options)
+        ):
+            count = kind.clock != "time" and value.isdecimal()
+            given = {
+                option: int(size) if count else size
+                for option, size in zip(kind.sizes, sizes, strict=False)
+            }
+            spec: WindowSpec = kind.spec(**given, **_named(options, kind, field))
+            return spec
+    except InputError as error:
+        if error.field == field:
+            raise
+        remedy = error.remedy
+        if error.remedy_code == "duration":
+            remedy = f"write it as in {text.strip()!r}: 90s, 5m, 1h, 7d or 52w"
+        raise error.of(field, remedy=remedy, remedy_code="") from None
+    *others, last = window_forms()
+    raise InputError(field, expected=f"{', '.join(others)} or {last}", got=shown(text))
+
+
+def _named(options: list[str], kind: WindowKind, field: str) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for option in options:
+        name, _, value = (part.strip() for part in option.partition("="))
+        if name not in kind.named or not value or name in given:
+            each = " and ".join(f"{known}=DURATION" for known in kind.named)
+            raise InputError(
+                field,
+                expected=f"{each}, each once, after {kind.name}:{kind.sizes[0].upper()}",
+                got=shown(option),
+            )
+        given[name] = value
+    return given
+
+
 def window_spec(options: dict[str, Any]) -> WindowSpec:
     """The specification that ``to_options`` wrote; raises StateError."""
     name = options.get("kind")

@@ -44,7 +44,7 @@ class Last(WindowSpec):
 
     >>> from streameval import Evaluator
     >>> ev = Evaluator(task="multiclass", window=Last(2))
-    >>> ev.update_many(["a", "a", "b"], ["b", "a", "b"])
+    >>> _ = ev.update_many(["a", "a", "b"], ["b", "a", "b"])
     >>> ev["accuracy"]
     1.0
     """

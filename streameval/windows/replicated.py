@@ -55,7 +55,7 @@ class Bootstrap:
     >>> from streameval import Evaluator
     >>> ev = Evaluator(bootstrap=Bootstrap(unit="user"))
     >>> for n in range(400):
-    ...     ev.update(n % 4 > 0, n % 40 < 30, unit=n % 40)
+    ...     _ = ev.update(n % 4 > 0, n % 40 < 30, unit=n % 40)
     >>> print(ev.interval("accuracy"))
     0.6 [0.413332, 0.765056]
     """

@@ -97,7 +97,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "task": _made(task="regression"),
     "positive": _made(positive=0.5),
     "threshold": _made(threshold="high"),
-    "labels of a binary task": _made(labels=["a", "b", "c"]),
+    "labels of a binary task": _made(task="binary", labels=["a", "b", "c"]),
     "labels twice": _made(task="multiclass", labels=["a", "a"]),
     "labels of two kinds": _made(task="multiclass", labels=["a", 1]),
     "labels as text": _made(task="multiclass", labels="ab"),

@@ -231,7 +231,7 @@ def test_a_table_is_no_column(table: Any, task: str, name: str) -> None:
         task=task, window=window, bootstrap=se.Bootstrap(20, unit="u") if name == "unit" else None
     )
     before = ev.to_bytes()
-    columns = {"y_true": [1, 0], "y_pred": [1, 0], name: table({"a": [1, 0]})}
+    columns = {"y_true": [1, 0], "y_pred": [1, 0], name: table({"a": [1, 0], "b": [1, 0]})}
     with pytest.raises(se.InputError, match=rf"^{name}: expected a column"):
         ev.update_many(columns.pop("y_true"), **columns)
     assert ev.to_bytes() == before

@@ -334,7 +334,8 @@ def test_thresholds_of_each_model() -> None:
     assert (c["champion"]["recall"], c["challenger"]["recall"]) == (0.0, 1.0)
     assert c.report(["recall"]).notes["threshold"] == thresholds
     assert Comparison.from_bytes(c.to_bytes()) == c
-    assert c.copy().merge(c, allow_overlap=True) is None
+    twice = c.copy()
+    assert twice.merge(c, allow_overlap=True) is twice
 
 
 def test_fractional_weights_have_a_value_and_no_test() -> None:

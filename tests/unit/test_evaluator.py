@@ -63,7 +63,8 @@ def test_columns_of_every_kind(column: Any) -> None:
         ),
         # One label of two types, and a kind that labels= or events have set.
         ({}, [["1", "0"], ["1", "0"]], "coerce the labels of both sides with int"),
-        ({"labels": [0, 1]}, [["yes"], ["yes"]], "coerce the labels of both sides with int"),
+        ({"labels": [0, 1]}, [["yes"], ["yes"]], "give all labels one type"),
+        ({"labels": [0, 1]}, [["1"], ["1"]], "coerce the labels of both sides with int"),
         ({"positive": "yes"}, [["yes", 0], ["yes", 0]], "a str like the label 'yes', got 0"),
         ({"task": "multiclass", "labels": ["a"]}, [[0], [0]], "a str like the label 'a'"),
     ],

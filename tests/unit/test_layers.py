@@ -25,7 +25,7 @@ LAYERS = [
     ("uncertainty", "windows"),
     ("certainty", "state_files"),
     "evaluator",
-    ("integrations", "plots", "prequential", "records"),
+    ("integrations", "plots", "prequential_folds", "records"),
     "service",
     "demo",
     "cli",

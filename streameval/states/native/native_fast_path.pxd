@@ -121,6 +121,7 @@ cdef class EvaluatorFastPath:
     cdef WindowFastPath _total
     # The same, where it is all that there is.
     cdef StateFastPath _alone
+    cdef frozenset _declared  # the keys of slices
     cdef list _dimensions
     cdef list _slices
     # Of the event that was read last, where there are several classes.

@@ -53,6 +53,50 @@ cdef extern from "Python.h":
     object allocate "PyType_GenericAlloc"(type kind, Py_ssize_t size)
 
 
+cdef extern from *:
+    """
+    /* A call of a method whose unknown keywords are explained: only a call that fails takes longer. */
+    static vectorcallfunc streameval_call = NULL;
+    static PyObject *streameval_explain = NULL;
+
+    static PyObject *streameval_explained(
+        PyObject *function, PyObject *const *args, size_t count, PyObject *names
+    ) {
+        PyObject *result = streameval_call(function, args, count, names);
+        if (result == NULL && names != NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyObject *type, *value, *trace, *found;
+            PyErr_Fetch(&type, &value, &trace);
+            found = PyObject_CallFunctionObjArgs(streameval_explain, function, names, NULL);
+            if (found != NULL) {
+                Py_DECREF(found);
+                PyErr_Restore(type, value, trace);
+            } else {
+                Py_XDECREF(type);
+                Py_XDECREF(value);
+                Py_XDECREF(trace);
+            }
+        }
+        return result;
+    }
+
+    static void streameval_explain_keywords(PyObject *function, PyObject *explain) {
+        PyCFunctionObject *method = (PyCFunctionObject *)function;
+        if (method->vectorcall == NULL || method->vectorcall == streameval_explained) return;
+        if (streameval_call != NULL && streameval_call != method->vectorcall) return;
+        streameval_call = method->vectorcall;
+        Py_INCREF(explain);
+        Py_XSETREF(streameval_explain, explain);
+        method->vectorcall = streameval_explained;
+    }
+    """
+    void streameval_explain_keywords(object function, object explain)
+
+
+def explain_keywords(str name, explain):
+    """Have ``explain(function, names)`` raise a better error for a call with these keywords."""
+    streameval_explain_keywords(EvaluatorFastPath.__dict__[name], explain)
+
+
 # Compared by identity: the default weight, and labels as binary states count them.
 cdef object _ONE = 1
 cdef object _ZERO = 0
@@ -719,6 +763,7 @@ cdef class EvaluatorFastPath:
         self._total = total
         self._dimensions = list(dimensions)
         self._slices = [{} for _ in self._dimensions]
+        self._declared = frozenset([name for names in self._dimensions for name in names])
         self._locate = locate
         self._timeline = timeline
         self._timed = timed
@@ -748,8 +793,8 @@ cdef class EvaluatorFastPath:
             finally:
                 self._held.leave()
             if done:
-                return
-        self._update_checked(
+                return self
+        return self._update_checked(
             y_true, y_pred, score=score, proba=proba, weight=weight, event_time=event_time,
             slices=slices, unit=unit,
         )
@@ -975,6 +1020,8 @@ cdef class EvaluatorFastPath:
             values = []
         for name in names:
             found = lookup(slices, name)
+            if found is NULL and not self._declared.issuperset(slices):
+                return None  # a key may be misspelt
             key = None if found is NULL else <object>found
             # True and 1.0 equal 1, and would find it.
             if key is not None and type(key) is not str and type(key) is not int:
@@ -1016,8 +1063,8 @@ cdef class EvaluatorFastPath:
             finally:
                 self._held.leave()
             if done:
-                return
-        self._update_many_checked(
+                return self
+        return self._update_many_checked(
             y_true, y_pred, score=score, proba=proba, weight=weight, event_time=event_time,
             slices=slices, unit=unit,
         )

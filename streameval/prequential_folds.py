@@ -52,7 +52,7 @@ class FoldRow(NamedTuple):
     """Why the pooled value is undefined."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PrequentialResult(Tabular):
     """The result of a prequential run.
 
@@ -62,7 +62,7 @@ class PrequentialResult(Tabular):
     2010). Both are shown, under their names.
     """
 
-    evaluator: Evaluator | Comparison | None
+    evaluator: Any
     """All folds merged; None where their windows cannot be (``Last``). Of several models the
     comparison, whose own reports have their metrics."""
     folds: tuple[Evaluator, ...]
@@ -82,6 +82,13 @@ class PrequentialResult(Tabular):
             return []
         names = _known(self.folds[0]) if metrics is None else list(metrics)
         return [self._row(name) for name in names]
+
+    def _columns(self) -> Mapping[str, Sequence[Any]]:
+        if isinstance(self.evaluator, Comparison):
+            return self.evaluator.report()._columns()
+        rows = self.rows()
+        names = [name for name in FoldRow._fields if name != "folds"]
+        return {name: [getattr(row, name) for row in rows] for name in names}
 
     def _row(self, name: str) -> FoldRow:
         values = tuple(float(fold[name]) for fold in self.folds)
