@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal
 
@@ -118,9 +118,14 @@ class InputError(StreamevalError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions pickle by their args; this one has keyword arguments.
-        keywords: dict[str, Any] = {"remedy": self.remedy, "remedy_code": self.remedy_code}
-        keywords |= {"expected": self.expected, "got": self.got, "position": self.position}
-        return partial(InputError, **keywords), (self.field,)
+        return _rebuild_input_error, (
+            self.field,
+            self.expected,
+            self.got,
+            self.position,
+            self.remedy,
+            self.remedy_code,
+        )
 
     def at(self, position: int | None) -> InputError:
         """The same error at another position of the caller's array."""
@@ -178,7 +183,7 @@ class OptionError(InputError):
         return cls(field, "conflicts with", other, remedy=remedy)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(OptionError, remedy=self.remedy), (self.field, self.relation, self.other)
+        return _rebuild_option_error, (self.field, self.relation, self.other, self.remedy)
 
     def at(self, position: int | None) -> InputError:
         """The error itself: it is about options and not about an item of an array."""
@@ -222,5 +227,30 @@ class MissingExtraError(StreamevalError, ImportError):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        rebuild = partial(MissingExtraError, package=self.package, extra=self.extra)
-        return rebuild, (self.feature,)
+        return _rebuild_missing_extra, (self.feature, self.package, self.extra)
+
+
+# The names of pickled errors, of older releases too.
+
+
+def _rebuild_input_error(
+    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str = ""
+) -> InputError:
+    return InputError(
+        field,
+        expected=expected,
+        got=got,
+        position=position,
+        remedy=remedy,
+        remedy_code=remedy_code,
+    )
+
+
+def _rebuild_option_error(
+    field: str, relation: Literal["requires", "conflicts with"], other: str, remedy: str
+) -> OptionError:
+    return OptionError(field, relation, other, remedy=remedy)
+
+
+def _rebuild_missing_extra(feature: str, package: str, extra: str) -> MissingExtraError:
+    return MissingExtraError(feature, package=package, extra=extra)
