@@ -76,6 +76,10 @@ def _near(name: str, names: tuple[str, ...]) -> str:
     return next(iter(get_close_matches(name, names, n=1)), "")
 
 
+MANY_EVENTS = "for many events call update_many()"
+"""The remedy where one event was given several values."""
+
+
 class StreamevalError(Exception):
     """The base class of every error that streameval raises on purpose."""
 
@@ -129,7 +133,9 @@ class InputError(StreamevalError, ValueError):
 
     def at(self, position: int | None) -> InputError:
         """The same error at another position of the caller's array."""
-        return self.of(self.field, position=position)
+        # A row of an array is no call for one event.
+        is_row = position is not None and self.remedy == MANY_EVENTS
+        return self.of(self.field, position=position, **({"remedy": ""} if is_row else {}))
 
     def of(self, field: str, **changed: Any) -> InputError:
         """The same error of another field, without a position; ``changed`` are its other parts."""

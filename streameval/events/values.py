@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError, shown
+from streameval.errors import MANY_EVENTS, InputError, shown
 
 Label: TypeAlias = str | int
 Weight: TypeAlias = int | float
@@ -113,7 +113,7 @@ def _of_several(value: object, position: int | None, of_row: str) -> str:
     """The remedy where several values were given as one, as a row of a column or as an event's."""
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(type(value), "__len__"):
         return ""
-    return of_row if position is not None else "for many events call update_many()"
+    return of_row if position is not None else MANY_EVENTS
 
 
 def check_same_kind(known: Label, new: Label, field: str, position: int | None = None) -> None:

@@ -105,6 +105,7 @@ REMEDIES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "object": (LABELS, "[", "write one object a line (jq -c '.[]')"),
     "one_line": (LABELS, "{", "compact it (jq -c .)"),
     "positive": (("--y-true", "label", "--score", "s"), '{"label": 2, "s": 1}', "give --positive"),
+    "probabilities": (PROBA, '{"label": "x", "p": {"x": 2, "y": -1}}', "of logits give the"),
     "probability": (PROBA, '{"label": "x", "p": 0.5}', "one number is a score: use --score"),
     "score": (LABELS, '{"label": 0.5, "p": 0}', "a fraction is a score: name its field with --sco"),
     "task": (

@@ -497,7 +497,7 @@ def test_a_few_events_at_once_are_counted_or_none(checked: list[str]) -> None:
         ([True, True], None, [0.5]),
         ([True, True], [True], [0.5, 0.5]),
         ([True, True], [True, []], None),
-        (np.array([[True]]), None, [0.5]),
+        (np.array([[True, False]]), None, [0.5]),
         ([True], None, None),
     ]
     for y_true, y_pred, score in refused:

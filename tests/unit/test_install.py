@@ -122,7 +122,7 @@ def test_without_a_compiler(environment: dict[str, str], source: Path, tmp_path:
     assert second.endswith("pip install --force-reinstall --no-binary streameval streameval")
     # A backend that was selected and does not exist is an error that says what to do.
     refused = subprocess.run(
-        [sys.executable, "-c", "import streameval"],
+        [sys.executable, "-c", "import streameval as se; se.Evaluator"],
         cwd=target,
         env={**os.environ, **found, "STREAMEVAL_BACKEND": "native"},
         capture_output=True,

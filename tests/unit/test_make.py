@@ -24,6 +24,7 @@ _ELSEWHERE = {
     "check": "static and test-all",
     "bench": "bench-quick",
     "scripts": "static",
+    "typed": "static",
     "test-fast": "test-pythons",
     "test": "test-all",
     "test-all": "test-pythons, with the newest Python",

@@ -411,7 +411,7 @@ def _one(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | 
     except InputError as error:
         inside = error.field.removeprefix("proba")
         expected = f"{error.expected} in {inside}" if inside else error.expected
-        return RecordError("", expected, error.got, error.remedy)
+        return RecordError("", expected, error.got, error.remedy, error.remedy_code)
     return _relabelled(value, labels)
 
 

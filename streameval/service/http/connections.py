@@ -183,6 +183,8 @@ class Connections:
     def on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """The loop's handler of errors: frees handles if it had none for a client."""
         error = context.get("exception")
+        if isinstance(error, ValueError) and self._listening.fileno() == -1:
+            return  # asyncio tries again, a second later, to accept at a socket that is closed
         if not (isinstance(error, OSError) and error.errno in _NO_HANDLE):
             loop.default_exception_handler(context)
             return
