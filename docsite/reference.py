@@ -98,8 +98,8 @@ _INHERITING = {"streameval.Comparison", "streameval.Evaluator"}
 
 
 _READING = {
-    "bounds", "classification_report", "confusion", "curve", "interval", "one_vs_rest", "report",
-    "series", "slice_report", "thresholds", "value",
+    "bounds", "classification_report", "confusion", "curve", "interval", "one_vs_rest", "plot",
+    "report", "series", "slice_report", "thresholds", "value",
 }  # fmt: skip
 """Members of an Evaluator that have a page of their own: with all of them one would be too long."""
 
@@ -107,13 +107,11 @@ _READING = {
 def _identifier(name: str, level: int = 2) -> str:
     methods = _METHODS.get(name.rpartition(".")[2])
     found = f"::: {name}\n    options:\n      heading_level: {level}\n"
-    if name == "streameval.Evaluator":
-        hidden = "|".join(sorted(_READING))
-        found += f'      filters: ["!^_", "!^({hidden})$"]\n'
     if name.startswith("streameval.plots.") or name in _INHERITING:
         found += "      inherited_members: true\n"
     if name in _INHERITING:
-        found += f"      filters: ['!^_', '!^({'|'.join(sorted(INTERNAL))})$']\n"
+        hidden = INTERNAL | (_READING if name == "streameval.Evaluator" else set())
+        found += f"      filters: ['!^_', '!^({'|'.join(sorted(hidden))})$']\n"
     found += "\n"
     if methods:
         found += f"::: {methods}\n    options:\n      show_docstring_description: false\n\n"
