@@ -209,7 +209,7 @@ test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which 
 # BOUNDED=1 leaves out what is slow. Spark needs Java 17.
 test-engines: $(VENV)/.stamp-test-engines $(BEAM)/.stamp-beamtest $(if $(BOUNDED),,$(LOGGERS)/.stamp-loggers build/prism/prism)  ## evaluation on Spark, Dask and Beam, loggers, and files of a web server and of S3; BOUNDED=1 for the quicker part
 	$(BIN)/python -m pytest -n 2 --dist loadfile -q -m engines tests/engines --ignore tests/engines/test_beam.py --ignore tests/engines/test_loggers.py
-	$(if $(BOUNDED),@echo "NOT TESTED, as BOUNDED is set: MLflow TensorBoard torchmetrics Lightning Ray" >&2,$(LOGGERS)/bin/python -m pytest -q -m engines tests/engines/test_loggers.py)
+	$(if $(BOUNDED),@echo "NOT TESTED (BOUNDED is set): MLflow TensorBoard torchmetrics Lightning Ray" >&2,$(LOGGERS)/bin/python -m pytest -q -m engines tests/engines/test_loggers.py)
 	$(BEAM)/bin/python -m pytest -q -m engines tests/engines/test_beam.py
 
 # Beam's portable runner is a program in Go, which is compiled in some minutes.
