@@ -126,9 +126,9 @@ class PrequentialResult(Tabular):
             },
         }
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
         if isinstance(self.evaluator, Comparison):
-            return self.evaluator.report()._cells()
+            return self.evaluator.report()._cells(short=short)
         rows = self.rows()
         if len(self.folds) == 1:
             return ["metric", "value"], [[row.metric, number(row.pooled)] for row in rows]

@@ -178,9 +178,6 @@ class SliceDifferences(TableOfRows[SliceDifference]):
         names = _SHORT_DIFFERENCE if short else _DIFFERENCE
         return ["slice", *names, "p adjusted", "flagged"], rows
 
-    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
-        return self._cells(short=True)
-
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         rows = [{**row.difference._numbers(), "flagged": row.flagged} for row in self.rows]
         names = rows[0] if rows else ()
@@ -236,9 +233,6 @@ class ComparisonReport(TableOfRows[ComparisonRow]):
                 adjusted = [f"{one.p_adjusted:.4g}"] if several else []
                 lines.append(["", name, text(value), *one._cells(short=short), *adjusted])
         return header, lines
-
-    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
-        return self._cells(short=True)
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         found = [

@@ -65,7 +65,8 @@ class Tabular:
     _right: ClassVar[Sequence[str]] = ("support",)
     """The columns that text and Markdown align to the right."""
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
+        """The header and the rows; short, as in notebooks: four digits, intervals beside values."""
         raise NotImplementedError
 
     def table(self) -> Table:
@@ -93,12 +94,8 @@ class Tabular:
         """
         return data_frame(self._columns())
 
-    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
-        """The header and the rows of notebooks: four digits, an interval beside its value."""
-        return self._cells()
-
     def _repr_html_(self) -> str:
-        return Table(*self._short_cells()).to_html()
+        return Table(*self._cells(short=True)).to_html()
 
     def __repr__(self) -> str:
         count = len(self._cells()[1])
@@ -173,11 +170,8 @@ class Report(TableOfRows[ReportRow]):
     def _names(self) -> dict[str, list[str]]:
         return {"metric": [row.metric for row in self.rows]}
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
-        return value_cells(self._names(), "value", self.rows)
-
-    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
-        return value_cells(self._names(), "value", self.rows, short=True)
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
+        return value_cells(self._names(), "value", self.rows, short=short)
 
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         return value_columns(self._names(), self.rows)
@@ -235,7 +229,9 @@ class ClassificationReport(Tabular):
             table["accuracy_interval"] = self.accuracy_interval.to_dict()
         return {**table, **lines(self.averages, self.average_intervals)}
 
-    def _cells(self, *, beneath: bool = False) -> tuple[list[str], list[list[str]]]:
+    def _cells(
+        self, *, short: bool = False, beneath: bool = False
+    ) -> tuple[list[str], list[list[str]]]:
         """The table; the ends of intervals are beside their numbers, or in lines beneath."""
         lines: list[list[str]] = []
 
@@ -329,9 +325,6 @@ class SliceReport(Tabular):
         names = {"slice": [slice_name(row.slice) for row in rows]}
         return value_cells(names, self.metric, rows, short=short)
 
-    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
-        return self._cells(short=True)
-
     def _columns(self) -> Mapping[str, Sequence[Any]]:
         return value_columns(slice_columns([row.slice for row in self.rows]), self.rows)
 
@@ -355,9 +348,6 @@ class Series(Tabular, list[SeriesRow]):
 
     def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
         return value_cells(self._names(), self.metric, self, short=short)
-
-    def _short_cells(self) -> tuple[list[str], list[list[str]]]:
-        return self._cells(short=True)
 
     def _names(self) -> dict[str, list[str]]:
         return {"start": [row.start for row in self], "end": [row.end for row in self]}

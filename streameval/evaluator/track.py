@@ -264,7 +264,7 @@ class Track(Tabular):
     def __len__(self) -> int:
         return len(self._rows) + self._begun
 
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
+    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
         columns = self.to_dict()
         lines = zip(*columns.values(), strict=True)
         return list(columns), [[str(events), *map(number, values)] for events, *values in lines]

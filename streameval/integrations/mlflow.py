@@ -46,11 +46,10 @@ def log_evaluation(
     Cost:
         That of a report, and of a save.
     """
-    report = evaluator.report(metrics)
     numbers = {
-        f"{prefix}{row.metric}": float(row.value)
-        for row in report.rows
-        if not math.isnan(row.value)
+        f"{prefix}{name}": value
+        for name, value in evaluator.report(metrics).to_dict(flat=True).items()
+        if not math.isnan(value)
     }
     mlflow.log_metrics(numbers, step=step)
     if artifact is not None:

@@ -40,11 +40,10 @@ def log_evaluation(
     Raises:
         MissingExtraError: A directory is given, and tensorboardX is not installed.
     """
-    report = evaluator.report(metrics)
     numbers = {
-        f"{prefix}{row.metric}": float(row.value)
-        for row in report.rows
-        if not math.isnan(row.value)
+        f"{prefix}{name}": value
+        for name, value in evaluator.report(metrics).to_dict(flat=True).items()
+        if not math.isnan(value)
     }
     opened = isinstance(target, str | os.PathLike)
     writer = _writer(os.fspath(target)) if opened else target
