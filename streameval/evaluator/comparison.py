@@ -14,8 +14,9 @@ import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation
-from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
+from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.public_class import PublicClass
+from streameval.evaluator.predictions import Predictions
 from streameval.evaluator.reports import TableOfRows, number, slice_columns
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.spellings import explains_attributes, explains_keywords
@@ -1059,12 +1060,13 @@ explains_attributes(Comparison, 'comparison["champion"]')
 
 def evaluation_from_bytes(data: bytes) -> Evaluation:
     """What ``to_bytes`` wrote, without a provenance: for a carrier that delivers once."""
-    unpacked = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
-    return _type_of(unpacked).from_state(unpacked.data)
+    unpacked = unpack_one_of(data, tuple(_KINDS))
+    return _KINDS[unpacked.kind].from_state(unpacked.data)
 
 
-def _type_of(unpacked: Unpacked) -> type[Evaluation]:
-    return Comparison if unpacked.kind == _KIND else Evaluator
+_KINDS: dict[str, type[Evaluation]] = {
+    kind._kind: kind for kind in (Evaluator, Predictions, Comparison)
+}
 
 
 def _unpickled(data: bytes, provenance: Any) -> Comparison:
@@ -1077,18 +1079,18 @@ def reference_of(evaluation: Evaluation) -> Evaluator:
 
 
 def load_any(path: str | os.PathLike[str]) -> Evaluation:
-    """The evaluator or the comparison that a file holds; raises StateError."""
+    """What evaluates a stream, out of a file; raises StateError."""
     return evaluation_of(unpacked_any(path))
 
 
 def unpacked_any(path: str | os.PathLike[str]) -> Unpacked:
-    """The parts of the file of an evaluator or a comparison; raises StateError."""
-    return read_one_of(path, (EVALUATOR_KIND, _KIND))
+    """The parts of the file of an evaluator, predictions or a comparison; raises StateError."""
+    return read_one_of(path, tuple(_KINDS))
 
 
 def evaluation_of(unpacked: Unpacked) -> Evaluation:
-    """The evaluator or the comparison of a file's parts; raises StateError."""
-    return _type_of(unpacked).from_parts(unpacked)
+    """The evaluator, predictions or comparison of a file's parts; raises StateError."""
+    return _KINDS[unpacked.kind].from_parts(unpacked)
 
 
 def provenances_of(paths: Iterable[str]) -> list[tuple[str, Provenance]]:

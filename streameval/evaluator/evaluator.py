@@ -117,6 +117,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
     """
 
     _kind = EVALUATOR_KIND
+    _labelled = True  # whether events have true labels
     _called = "an Evaluator"
 
     __slots__ = (
@@ -162,14 +163,15 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
             task = likely_task(declared is None or len(declared) < _SEVERAL)
         check_arguments(task, bins, temporal, intervals, probabilities, time_unit)
         given = InputOptions(positive, threshold, declared, probabilities, plain_event)
-        self._input = TASKS[task].input(given)
+        counted = task if self._labelled else str(TASKS[task].unlabelled)
+        self._input = TASKS[counted].input(given)
         names = None
         if metrics is not None:
-            names = sorted({find(name, task).name for name in metric_names(metrics)})
+            names = sorted({find(name, counted).name for name in metric_names(metrics)})
         notes = self._input.notes
         classes = self._input.labels if self._input.closed else None
         plan = plan_of(
-            task,
+            counted,
             names,
             bins,
             classes,
@@ -535,7 +537,7 @@ class Evaluator(Updates, MergeableEvaluation, Readings, metaclass=PublicClass):
     def __repr__(self) -> str:
         words, values = self._total._summary()
         slices = f"{len(self._windows.slices)} slices" if self._slicer.dimensions else ""
-        return f"<Evaluator: {'; '.join(filter(None, (words, slices, values)))}>"
+        return f"<{type(self).__name__}: {'; '.join(filter(None, (words, slices, values)))}>"
 
     def _repr_html_(self) -> str:
         return self._total._repr_html_()

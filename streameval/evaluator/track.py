@@ -64,10 +64,11 @@ def consume(
 
 def _arguments(event: object, fields: tuple[str, ...], position: int) -> dict[str, Any]:
     if isinstance(event, Mapping):
-        if not {"y_true"} <= event.keys() <= set(_ARGUMENTS):
+        needed = {"y_true"} & set(fields)  # predictions have none
+        if not needed <= event.keys() <= {*needed, *_ARGUMENTS[1:]}:
             raise InputError(
                 "events",
-                expected=f"y_true and some of {', '.join(_ARGUMENTS[1:])}",
+                expected=f"{'y_true and ' * len(needed)}some of {', '.join(_ARGUMENTS[1:])}",
                 got=shown(list(event)),
                 position=position,
             )
@@ -181,17 +182,21 @@ class Track(Tabular):
         """Whether there are events after the last row."""
         return self._events > (self._rows[-1][0] if self._rows else 0)
 
-    def update(self, y_true: object, *arguments: Any, **named: Any) -> None:
+    def update(self, *arguments: Any, **named: Any) -> None:
         """:meth:`streameval.Evaluator.update`, and a row where it is due."""
-        self._evaluator.update(y_true, *arguments, **named)
+        self._evaluator.update(*arguments, **named)
         self.tick()
 
-    def update_many(self, y_true: Any, y_pred: Any = None, **columns: Any) -> None:
+    def update_many(self, *arguments: Any, **columns: Any) -> None:
         """:meth:`streameval.Evaluator.update_many`, in parts between rows.
 
         Columns are what can be sliced: lists, arrays. Parts before a refused one stay counted.
         """
-        start, length = 0, len(y_true)
+        every = [column for column in (*arguments, *columns.values()) if column is not None]
+        first = next(iter(every), ())
+        if isinstance(first, Mapping):
+            first = next(iter(first.values()), ())
+        start, length = 0, len(first)
         while start < length:
             end = min(length, start + self._every - self._events % self._every)
 
@@ -201,7 +206,7 @@ class Track(Tabular):
                 return None if column is None else column[start:end]
 
             named = {name: part(column) for name, column in columns.items()}
-            self._evaluator.update_many(part(y_true), part(y_pred), **named)
+            self._evaluator.update_many(*map(part, arguments), **named)
             self.tick(end - start)
             start = end
 

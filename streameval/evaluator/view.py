@@ -69,6 +69,7 @@ from streameval.tables import Table, data_frame
 from streameval.tasks.binary import BinaryInput, BinaryTask
 from streameval.tasks.input import Input
 from streameval.tasks.multiclass import MulticlassTask
+from streameval.tasks.predictions import PredictionsTask, ScoredInput
 from streameval.tasks.registry import TaskName
 from streameval.uncertainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.uncertainty.delong import FEWEST
@@ -382,6 +383,14 @@ class Readings:
         state_set = self._fed(name, *metric.states)
         return self._named(context.bound(metric, context.counted(params), undefined)(state_set))
 
+    def _require_labels(self, name: str) -> None:
+        """Raise MetricError for what is about true labels, where events have none."""
+        if not self._context.input.labelled:
+            raise MetricError(
+                f"{name} is about true labels, which predictions do not have: count events with "
+                "them in an Evaluator"
+            )
+
     def _fed(self, name: str, *states: str) -> StateSet:
         """The window's state set; raises MetricError where it lacks one of these states."""
         state_set = self._window.current()
@@ -643,6 +652,7 @@ class Readings:
         level = None if intervals is None else checked_level(intervals)
         if type(digits) is not int or not 0 <= digits <= 17:
             raise MetricError(f"digits: expected a whole number from 0 to 17, got {shown(digits)}")
+        self._require_labels("classification_report")
         context, names = self._context, self._context.names()
         state_set = self._fed("classification_report", "confusion")
         counts: ConfusionCounts = state_set.confusion
@@ -786,10 +796,12 @@ class Readings:
             raise InputError("label", expected=expected, got=shown(label), remedy=near)
         index = scores.one_vs_rest(label)
         bins, most = context.plan.bins, index.max_scores
-        plan = StatePlan(BinaryTask.name, frozenset({"index"}), bins, max_scores=most)
+        task = BinaryTask.name if context.input.labelled else PredictionsTask.name
+        plan = StatePlan(task, frozenset({"index"}), bins, max_scores=most)
         binary = StateSet(plan)
         binary.index.merge(index)
-        of_class = ViewContext(plan, BinaryInput(str(label)), context.undefined)
+        of_one = BinaryInput if context.input.labelled else ScoredInput
+        of_class = ViewContext(plan, of_one(str(label)), context.undefined)
         return View(cast(Window, _Unchanging(binary)), of_class)
 
     @locked
@@ -800,6 +812,7 @@ class Readings:
             MetricError: No such rule, a parameter that it does not take, or no scores were fed.
         """
         rule = row_named("cut-point", name, CUT_POINTS)
+        self._require_labels(f"the cut-point {name}")
         if self._context.positive is None:
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
         index = self._fed(name, "index").index
@@ -846,6 +859,7 @@ class Readings:
     @locked
     def confusion(self) -> ConfusionCounts:
         """The confusion counts under the user's labels; a copy."""
+        self._require_labels("confusion")
         counts: ConfusionCounts = self._fed("confusion", "confusion").confusion
         names = self._context.names()
         if not names:

@@ -27,6 +27,7 @@ from streameval.metrics import (
     class_metrics,
     curves,
     cut_points,
+    label_free,
     multiclass,
     probability,
     ranking,
@@ -39,6 +40,7 @@ from streameval.metrics.class_metrics import *
 from streameval.metrics.confusion_matrix import ConfusionMatrix, confusion_matrix
 from streameval.metrics.curves import *
 from streameval.metrics.cut_points import *
+from streameval.metrics.label_free import *
 from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import *
 from streameval.metrics.probability import *
@@ -62,6 +64,7 @@ __all__ += calibration.__all__
 __all__ += class_metrics.__all__
 __all__ += curves.__all__
 __all__ += cut_points.__all__
+__all__ += label_free.__all__
 __all__ += multiclass.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__

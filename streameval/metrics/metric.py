@@ -20,6 +20,8 @@ from streameval.states.registry import STATES
 BINARY = frozenset({"binary"})
 MULTICLASS = frozenset({"multiclass"})
 BOTH = BINARY | MULTICLASS
+PREDICTIONS = frozenset({"predictions"})
+CLASS_PREDICTIONS = frozenset({"class_predictions"})
 NOWHERE: frozenset[str] = frozenset()
 
 DIRECTIONS = ("up", "down", "none")
@@ -34,6 +36,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "auc": "AUC, or a linear function of it",
         "class_auc": "AUCs of the scores of several classes, averaged or pooled",
         "loss": "a mean of a loss of each event",
+        "score": "a mean of scores or of probabilities",
         "calibration": "gaps between probabilities and frequencies, over bins",
         "bootstrap": "anything else that resampled events have too",
         "none": "a number without a sampling error, or one that depends on order",
@@ -171,7 +174,8 @@ class Metric:
     definition: str
     """One line: what the number is."""
     tasks: frozenset[str] = BOTH
-    """The tasks that have the metric: :data:`BINARY`, :data:`MULTICLASS` or :data:`BOTH`."""
+    """The tasks that have the metric: :data:`BINARY`, :data:`MULTICLASS` or :data:`BOTH`, or those
+    without labels."""
     low: float = 0.0
     high: float = 1.0
     direction: str = "up"

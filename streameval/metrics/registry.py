@@ -13,7 +13,14 @@ from typing import Any, Literal
 
 from streameval.errors import MetricError, listed, shown
 from streameval.events.values import Label
-from streameval.metrics import agreement, class_metrics, multiclass, probability, ranking
+from streameval.metrics import (
+    agreement,
+    class_metrics,
+    label_free,
+    multiclass,
+    probability,
+    ranking,
+)
 from streameval.metrics.averages import undefined_classes, whole_counts
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import (
@@ -24,15 +31,22 @@ from streameval.metrics.calibration import (
 )
 from streameval.metrics.class_metrics import class_rows
 from streameval.metrics.curves import pr_gain_auc
-from streameval.metrics.metric import BINARY, MULTICLASS, Metric, public_name
+from streameval.metrics.metric import (
+    BINARY,
+    CLASS_PREDICTIONS,
+    MULTICLASS,
+    PREDICTIONS,
+    Metric,
+    public_name,
+)
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
-from streameval.tasks.registry import TASKS, one_of_tasks, task_names
+from streameval.tasks.registry import TASKS, measured_tasks, one_of_tasks, task_names
 
 _USUAL = {
     # A use that a task has no names for has those of its reports.
     (use, task.name): tuple(task.usual.get(use, task.usual["report"]).split())
-    for task in map(TASKS.__getitem__, task_names())
+    for task in map(TASKS.__getitem__, measured_tasks())
     for use in ("report", "slices", "folds", "representation", "single")
 }
 USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(_USUAL)
@@ -151,6 +165,53 @@ def _with_shown(row: Metric) -> Metric:
     tasks = frozenset(task for task in row.tasks if row.name in USUAL_METRICS["report", task])
     return replace(row, shown=tasks) if tasks else row
 
+
+_QUANTILE = functools.partial(
+    _row, label_free.score_quantile, state="index", tasks=PREDICTIONS, family="none",
+    low=-math.inf, high=math.inf, direction="none",
+)  # fmt: skip
+
+_LABEL_FREE = (
+    _row(
+        label_free.positive_rate,
+        "share of events predicted positive",
+        tasks=PREDICTIONS,
+        family="proportion",
+        direction="none",
+        synonyms=("selection_rate", "predicted_positive_rate", "alert_rate"),
+    ),
+    _row(
+        label_free.mean_score,
+        "mean of the scores",
+        state="moments",
+        tasks=PREDICTIONS,
+        family="score",
+        low=-math.inf,
+        high=math.inf,
+        direction="none",
+        synonyms=("score_mean", "average_score"),
+    ),
+    _QUANTILE(
+        "smallest score that at least half of the events do not exceed",
+        name="median_score",
+        fixed=MappingProxyType({"q": 0.5}),
+        synonyms=("median",),
+    ),
+    _QUANTILE(
+        "smallest score that at least the share q of the events do not exceed",
+        params=("q",),
+        synonyms=("quantile", "percentile"),
+    ),
+    _row(
+        label_free.mean_confidence,
+        "mean probability of the predicted label",
+        state="class_probability",
+        tasks=CLASS_PREDICTIONS,
+        family="score",
+        direction="none",
+        synonyms=("confidence", "average_confidence"),
+    ),
+)
 
 ROWS: tuple[Metric, ...] = tuple(
     _with_shown(row)
@@ -342,13 +403,14 @@ ROWS: tuple[Metric, ...] = tuple(
             family="proportion",
             synonyms=("top_k", "topk", "topk_accuracy", "top_k_acc", "top_k_accuracy_score"),
         ),
+        *_LABEL_FREE,
     )
 )
 """Every row, in the order of reports. A name may occur twice, once for each task."""
 
 
 _OF_TASK: dict[str, dict[str, Metric]] = {
-    task: {row.name: row for row in ROWS if task in row.tasks} for task in task_names()
+    task: {row.name: row for row in ROWS if task in row.tasks} for task in measured_tasks()
 }
 
 _METRICS = {row.name: row for row in (*ROWS, *_OF_TASK[task_names()[0]].values())}
@@ -462,6 +524,10 @@ def _unknown(name: object) -> str:
 
 
 def _elsewhere(name: str, task: str) -> str:
+    if not TASKS[task].evaluated:
+        return f"{name} is about true labels, which predictions do not have"
+    if not any(TASKS[other].evaluated and name in rows for other, rows in _OF_TASK.items()):
+        return f"{name} is about predictions without labels: count them in Predictions"
     instead = [other for other in _OF_TASK[task] if other.startswith(name + "_")]
     if METRICS[name].needs_positive and instead:
         here = TASKS[task].adjective

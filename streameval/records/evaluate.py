@@ -105,7 +105,8 @@ def evaluate(
             columns too, and ``by`` is a mapping name -> column.
         predictions: The predictions of true labels that are given as ``data``: floats are
             scores, two dimensions (or a data frame) probabilities, everything else labels.
-        y_true: The column of the true labels. In JSONL, Parquet and Arrow a dot separates levels
+        y_true: The column of the true labels; None: the predictions have none, and are counted
+            as :class:`~streameval.Predictions`. In JSONL, Parquet and Arrow a dot separates levels
             (``"meta.label"``).
         y_pred: The column of the predicted labels.
         score: Binary: the column of the positive label's scores.
@@ -257,7 +258,10 @@ def _table_of_columns(
             given = given | {"proba": predictions}
         else:
             columns[name] = predictions
-    if "y_true" not in columns or isinstance(columns["y_true"], str):
+    unlabelled = "y_true" in columns and columns["y_true"] is None
+    if unlabelled:
+        del columns["y_true"]
+    if not unlabelled and ("y_true" not in columns or isinstance(columns["y_true"], str)):
         raise InputError(
             _DATA,
             expected="a table, a path, or columns",
@@ -282,7 +286,7 @@ def _table_of_columns(
         columns |= {f"proba {label}": column for label, column in proba.items()}
     elif proba is not None and _plain(proba):
         named["proba"], columns["proba"] = "proba", proba
-    if len(columns) == 1 and proba is None:
+    if len(columns) == (not unlabelled) and proba is None:
         raise InputError(
             "predictions",
             expected="predictions beside the true labels",
@@ -304,7 +308,8 @@ def _table_of_columns(
     table: dict[str, Any] = {}
     for name, column in columns.items():
         table[name] = column_array(column, name.partition(" ")[0])
-        check_same_length(len(table["y_true"]), len(table[name]), name)
+        first = table[next(iter(table))]
+        check_same_length(len(first), len(table[name]), name)
     return table, {**given, **named, "by": None if by is None else tuple(by)}
 
 
@@ -334,7 +339,7 @@ def _spec_of(given: Mapping[str, Any]) -> Spec:
     options = {name: value for name, value in given.items() if name in Spec.__dataclass_fields__}
     for name in ("y_true", "y_pred", "score", "weight", "time"):
         column = options.get(name)
-        if not isinstance(column, str) and (column is not None or name == "y_true"):
+        if not isinstance(column, str) and column is not None:
             raise InputError(name, expected="the name of a column", got=shown(column))
     options["proba"] = checked_proba(given.get("proba"))
     if options["labels"] is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from streameval.errors import InputError, StreamevalError, shown
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.predictions import Predictions
 from streameval.events.time import NANOSECONDS, iso_time, unit_remedy
 from streameval.events.values import MAX_CLASSES, Label, LabelColumn, is_missing
 from streameval.records.chunk import KEPT, BadRecords, Chunk, RecordError
@@ -59,7 +60,7 @@ class RecordCounter:
         self._read_label: Any = None
         self._sample: Any = None
         compared = spec.predicted and spec.labels is None
-        compared = compared and spec.task_fields["y_true"] == "label"
+        compared = compared and spec.task_fields["y_true"] == "label" and spec.y_true is not None
         self._apart: tuple[set[Any], set[Any]] | None = (set(), set()) if compared else None
         self.slices_without_value = list(spec.slice_fields)
         """Slice fields without a value in any record so far."""
@@ -210,9 +211,9 @@ class RecordCounter:
     def _open(self, columns: dict[str, Column]) -> None:
         if self.spec.time is not None:
             _check_time_unit(self.spec, columns["time"])
-        first = columns["y_true"]
+        first = columns.get("y_true", columns.get("y_pred"))
         self.evaluator = _open_evaluator(self.spec, first)
-        self._know_label(_first(first))
+        self._know_label(_sample(self.spec, first))
 
     def _know_label(self, sample: object) -> None:
         """Note a true label: probabilities have labels of its type."""
@@ -381,18 +382,14 @@ def _open_evaluator(spec: Spec, first: Column | None) -> Evaluator | Comparison:
             options["labels"] = [*_labels("negative", first, spec), positive]
     if spec.models:
         return Comparison(list(spec.models), spec.kind, **options)
-    return Evaluator(spec.kind, **options)
+    return (Predictions if spec.y_true is None else Evaluator)(spec.kind, **options)
 
 
 def _labels(name: str, first: Column | None, spec: Spec) -> list[Label]:
     """The labels of the option ``labels``, ``positive`` or ``negative``, of the records' type."""
     given = getattr(spec, name)
     texts = given if name == "labels" else (given,)
-    if first is None:
-        # No record has a label: numbers are assumed to be of 0 and 1.
-        sample: Any = "" if likely_type(map(str, texts)) == "str" else 0
-    else:
-        sample = _first(first)
+    sample = _first(first) if first is not None else _likely(texts)
     read = _label_reader(sample)
     labels: list[Label] = []
     for text in texts:
@@ -403,6 +400,18 @@ def _labels(name: str, first: Column | None, spec: Spec) -> list[Label]:
             where = spec.wording.where(name)
             raise InputError(where, expected=expected, got=shown(text)) from None
     return labels
+
+
+def _likely(texts: Iterable[Any]) -> Any:
+    """A label like these texts where no record has one: numbers are assumed to be of 0 and 1."""
+    return "" if likely_type(map(str, texts)) == "str" else 0
+
+
+def _sample(spec: Spec, first: Column | None) -> Any:
+    """A label of the records, for the labels that name probabilities."""
+    if first is not None:
+        return _first(first)
+    return _likely(spec.labels or [label for label, _ in spec.proba_pairs])
 
 
 def _positive(spec: Spec, first: Column | None) -> Label:

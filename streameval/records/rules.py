@@ -210,7 +210,7 @@ def check_spec(spec: Spec) -> Spec:
 def check_metric(spec: Spec, name: str, place: str) -> None:
     """Raise InputError or MetricError for a metric that cannot be computed from the fields."""
     try:
-        metric = find(name, spec.kind)
+        metric = find(name, spec.measured)
     except MetricError as error:
         if not _holds(UNKNOWN, spec.wording):
             raise

@@ -44,7 +44,8 @@ KINDS: dict[str, Kind] = {
 class Spec:
     """The fields to read, and how to evaluate them; checked by :func:`.rules.check_spec`."""
 
-    y_true: str = "y_true"
+    y_true: str | None = "y_true"
+    """None: the predictions have no true labels."""
     y_pred: str | None = None
     score: str | None = None
     proba: Proba | None = None
@@ -128,6 +129,11 @@ class Spec:
         return likely_task(labelled or self.has("score"))
 
     @property
+    def measured(self) -> TaskName:
+        """The task as the registry of metrics names it."""
+        return self.kind if self.y_true is not None else str(TASKS[self.kind].unlabelled)
+
+    @property
     def task_fields(self) -> Mapping[str, FieldKind]:
         """How the task's events are held, by their arguments."""
         return TASKS[self.kind].fields
@@ -149,7 +155,7 @@ class Spec:
         if self.binary and self.threshold is not None:
             given["threshold"] = self.threshold
         if not self.models:
-            given["temporal"] = any(find(name, self.kind).ordered for name in self.also_kept)
+            given["temporal"] = any(find(name, self.measured).ordered for name in self.also_kept)
             given["intervals"] = self.intervals
             if self.unit is not None and "bootstrap" not in self.more:
                 given["bootstrap"] = Bootstrap(unit=self.unit)

@@ -49,6 +49,10 @@ from streameval.states.weight_squares import WeightSquares
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
 _COMPARISON = frozenset({"comparison"})
+_PREDICTIONS = frozenset({"predictions"})
+_CLASS_PREDICTIONS = frozenset({"class_predictions"})
+_TWO_CLASSES = _BINARY | _PREDICTIONS
+_CLASSES = _MULTICLASS | _CLASS_PREDICTIONS
 _NO_TASK: frozenset[str] = frozenset()
 
 
@@ -145,7 +149,7 @@ STATES: dict[str, StateRow] = {
         _row(
             "confusion",
             ConfusionCounts,
-            _BINARY | _MULTICLASS,
+            _TWO_CLASSES | _CLASSES,
             _LABELS,
             input="labels",
             kernel="confusion",
@@ -153,7 +157,7 @@ STATES: dict[str, StateRow] = {
             support=attrgetter("total"),
             weighted_sum=weighted_sum.confusion,
             # The two labels of a binary task are known beforehand.
-            refuses=_MULTICLASS,
+            refuses=_CLASSES,
             # The plan holds the closed list of classes, once for all sets of states.
             write=lambda counts: counts.to_state(occurring=True),
             read=lambda plan, form: plan.confusion().restored(form),
@@ -161,14 +165,14 @@ STATES: dict[str, StateRow] = {
         _row(
             "index",
             ScoreIndex,
-            _BINARY,
+            _TWO_CLASSES,
             _SCORES,
             types=(ScoreIndex, ReferenceScoreIndex),
             kernel="index",
             make=lambda plan: ScoreIndex(max_scores=plan.max_scores),
             support=lambda index: index.positives + index.negatives,
             weighted_sum=weighted_sum.index,
-            refuses=_BINARY,
+            refuses=_TWO_CLASSES,
         ),
         _row(
             "probability",
@@ -184,7 +188,7 @@ STATES: dict[str, StateRow] = {
         _row(
             "moments",
             ScoreMoments,
-            _BINARY,
+            _TWO_CLASSES,
             _SCORES,
             kernel="queued",
             source="index",
@@ -193,7 +197,7 @@ STATES: dict[str, StateRow] = {
         _row(
             "class_probability",
             ClassProbabilitySums,
-            _MULTICLASS,
+            _CLASSES,
             _PROBABILITIES,
             kernel="sums",
             make=lambda plan: ClassProbabilitySums(plan.bins, probabilities=plan.probabilities),
@@ -201,7 +205,7 @@ STATES: dict[str, StateRow] = {
         _row(
             "class_scores",
             ClassScores,
-            _MULTICLASS,
+            _CLASSES,
             _PROBABILITIES,
             kernel="scores",
             make=lambda plan: ClassScores(
@@ -211,7 +215,7 @@ STATES: dict[str, StateRow] = {
             ),
             support=attrgetter("total"),
             weighted_sum=weighted_sum.class_scores,
-            refuses=_MULTICLASS,
+            refuses=_CLASSES,
             read=lambda plan, form: ClassScores.from_state(form, plan.labels),
         ),
         _row(
@@ -229,7 +233,7 @@ STATES: dict[str, StateRow] = {
         _row(
             "label_weights",
             WeightSquares,
-            _BINARY | _MULTICLASS,
+            _TWO_CLASSES | _CLASSES,
             _LABELS,
             input="labels",
             kernel="weights",
@@ -238,7 +242,7 @@ STATES: dict[str, StateRow] = {
         _row(
             "score_weights",
             WeightSquares,
-            _BINARY | _MULTICLASS,
+            _TWO_CLASSES | _CLASSES,
             _SCORES,
             kernel="weights",
             kept_for_intervals_of=frozenset(

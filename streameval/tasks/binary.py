@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from streameval.events.values import (
     score_column,
 )
 from streameval.tasks.input import Input, InputOptions, ScoreColumns
-from streameval.tasks.task import FieldKind, Task
+from streameval.tasks.task import FieldKind, Kernel, Task
 from streameval.tasks.written_events import LARGEST, column, read_labels, written_labels
 
 _MULTICLASS = 'task="multiclass" for more than two labels'
@@ -322,6 +322,9 @@ class BinaryInput(Input):
         return scores
 
 
+_Input = TypeVar("_Input", bound=BinaryInput)
+
+
 def _both() -> InputError:
     return InputError("proba", expected="score= or proba=", got="both")
 
@@ -331,8 +334,9 @@ class BinaryTask(Task):
 
     name = "binary"
     adjective = "binary"
+    unlabelled: ClassVar[str | None] = "predictions"
     classes = (0, 1)
-    kernel = "two classes"
+    kernel: ClassVar[Kernel] = "two classes"
     fields: ClassVar[Mapping[str, FieldKind]] = {
         "y_true": "label",
         "y_pred": "label",
@@ -356,6 +360,10 @@ class BinaryTask(Task):
     }
 
     def input(self, options: InputOptions) -> BinaryInput:
+        return self._checked(BinaryInput, options)
+
+    def _checked(self, kind: type[_Input], options: InputOptions) -> _Input:
+        """The input of a class; raises InputError."""
         if not options.probabilities:
             raise InputError(
                 "probabilities",
@@ -363,7 +371,7 @@ class BinaryTask(Task):
                 got="probabilities=False with a binary task",
                 remedy="leave it out: binary scores may be any numbers, passed as score=",
             )
-        return BinaryInput(options.positive, options.threshold, options.labels)
+        return kind(options.positive, options.threshold, options.labels)
 
     def of_scores(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> tuple[Any, ...]:
         # A bool takes the fast path of a state, the label 1 or 0 does not.

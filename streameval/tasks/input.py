@@ -21,6 +21,7 @@ from streameval.events.values import (
     check_same_kind,
     check_same_length,
     label_column,
+    named_columns,
     weight_column,
 )
 
@@ -60,6 +61,7 @@ class Input:
 
     threshold: float = 0.0  # from which score on compiled code predicts the positive label
     score_field: str = "score"  # the argument that brings scores, in errors
+    labelled: ClassVar[bool] = True  # whether events have true labels
     # Whether columns of labels are codes of their names, in the order of ``names``.
     _codes: ClassVar[bool] = True
 
@@ -96,6 +98,10 @@ class Input:
 
     def _predicted_column(self, scores: ScoreColumns, names: dict[Label, int]) -> NDArray[Any]:
         """The predicted labels if only scores are given."""
+        raise NotImplementedError
+
+    def _truths(self, predicted: NDArray[Any]) -> NDArray[Any]:
+        """What a batch without true labels has in their place."""
         raise NotImplementedError
 
     def _labels_in(
@@ -220,18 +226,24 @@ class Input:
         """Validate columns or raise InputError; their new labels are staged."""
         self.staged = ()
         names: dict[Label, int] = {}
-        true = self._label_column(y_true, "y_true", names)
+        true = self._label_column(y_true, "y_true", names) if self.labelled else None
         predicted = None
         if y_pred is not None:
             predicted = self._label_column(y_pred, "y_pred", names)
-            check_same_length(len(true), len(predicted), "y_pred")
+            if true is not None:
+                check_same_length(len(true), len(predicted), "y_pred")
         scores: ScoreColumns | None = None
         if score is not None or proba is not None:
-            scores = self._score_columns(score, proba, len(true), names)
+            first = predicted if true is None else true
+            length = _rows(score, proba) if first is None else len(first)
+            scores = self._score_columns(score, proba, length, names)
             if predicted is None:
                 predicted = self._predicted_column(scores, names)
         elif predicted is None:
             raise nothing_given("y_pred")
+        assert predicted is not None
+        if true is None:
+            true = self._truths(predicted)
         batch = EventBatch(
             true,
             predicted,
@@ -254,6 +266,15 @@ class Input:
             y_pred=batch.y_pred if labels else None,
             score=batch.score if kept else None,
         )
+
+
+def _rows(score: Any, proba: Any) -> int:
+    """The number of events of columns of scores."""
+    given = score if proba is None else proba
+    table = given if isinstance(given, Mapping) else named_columns(given)
+    if table is not None:
+        given = next(iter(table.values()), ())
+    return len(given) if hasattr(given, "__len__") else 0
 
 
 def nothing_given(field: str) -> InputError:

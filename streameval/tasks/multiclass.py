@@ -36,7 +36,7 @@ from streameval.tasks.input import (
     ScoreColumns,
     nothing_given,
 )
-from streameval.tasks.task import FieldKind, Task
+from streameval.tasks.task import FieldKind, Kernel, Task
 from streameval.tasks.written_events import LARGEST, column, ints, read_labels, written_labels
 
 _NO_SHARES = -1
@@ -331,7 +331,8 @@ class MulticlassTask(Task):
 
     name = "multiclass"
     adjective = "multi-class"
-    kernel = "classes"
+    unlabelled: ClassVar[str | None] = "class_predictions"
+    kernel: ClassVar[Kernel] = "classes"
     fields: ClassVar[Mapping[str, FieldKind]] = {
         "y_true": "label",
         "y_pred": "label",

@@ -7,13 +7,21 @@ from typing import Literal, TypeAlias
 from streameval.tasks.binary import BinaryTask
 from streameval.tasks.comparison import ComparisonTask
 from streameval.tasks.multiclass import MulticlassTask
+from streameval.tasks.predictions import ClassPredictionsTask, PredictionsTask
 from streameval.tasks.task import Task
 
 TaskName: TypeAlias = Literal["binary", "multiclass"] | str
 """The name of a task of an evaluator."""
 
 TASKS: dict[str, Task] = {
-    task.name: task for task in (BinaryTask(), MulticlassTask(), ComparisonTask())
+    task.name: task
+    for task in (
+        BinaryTask(),
+        MulticlassTask(),
+        ComparisonTask(),
+        PredictionsTask(),
+        ClassPredictionsTask(),
+    )
 }
 """From the name of each task to its object."""
 
@@ -21,6 +29,11 @@ TASKS: dict[str, Task] = {
 def task_names() -> tuple[str, ...]:
     """The tasks of evaluators; the models of a comparison have one of them."""
     return tuple(name for name, task in TASKS.items() if task.evaluated)
+
+
+def measured_tasks() -> tuple[str, ...]:
+    """The tasks that have metrics."""
+    return tuple(name for name, task in TASKS.items() if task.usual)
 
 
 def one_of_tasks() -> str:

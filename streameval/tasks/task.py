@@ -41,6 +41,8 @@ class Task:
     # The label that metrics of one class are about, as states count it.
     positive: ClassVar[Label | None] = None
     evaluated: ClassVar[bool] = True  # whether evaluators take it as ``task=``
+    # The task of the same predictions without true labels, by its name; None: there is none.
+    unlabelled: ClassVar[str | None] = None
 
     def input(self, options: InputOptions) -> Input:
         """What validates the events of an evaluator with these options; raises InputError."""

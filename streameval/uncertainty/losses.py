@@ -1,12 +1,15 @@
-"""Intervals of mean losses: log loss and Brier score, from their exact second moments."""
+"""Intervals of means, of losses and of scores, from their exact second moments."""
 
 from __future__ import annotations
 
 import math
 from statistics import NormalDist
 
+import numpy as np
+
 from streameval.events.values import Weight
 from streameval.states.loss_squares import LOG_LOSS_SCALE, LossSquares
+from streameval.states.moments import ScoreMoments
 from streameval.states.sums.fixed_point import UNIT
 from streameval.uncertainty.interval import Ends, IntervalRequest, no_ends
 from streameval.uncertainty.proportions import beta_fraction, beta_shares
@@ -100,6 +103,35 @@ def _holds_clipped(request: IntervalRequest, squares: LossSquares) -> bool:
         return False
     own = (scores.column_scores(label, label)[0] for label in scores.labels)
     return any(len(column) and column[0] == 0.0 for column in own)
+
+
+def score_ends(request: IntervalRequest) -> Ends:
+    """The interval of a mean of scores: Student's, of independent events."""
+    state, n = request.states[0], request.n
+    if n <= 1:
+        return no_ends("a single event has no spread")
+    if isinstance(state, ScoreMoments):
+        spread = state.variance(False)
+    else:
+        spread = _confidence_spread(request)
+    if spread is None:
+        return no_ends(NOT_KEPT)
+    half = student_quantile(request.level, n - 1.0) * math.sqrt(spread / (n - 1.0))
+    low, high = request.value - half, request.value + half
+    return Ends(max(low, request.metric.low), min(high, request.metric.high))
+
+
+def _confidence_spread(request: IntervalRequest) -> float | None:
+    """Variance of the predicted labels' probabilities; None where these are not kept."""
+    scores = request.state("class_scores")
+    if scores is None:
+        return None
+    moments = ScoreMoments()
+    for label in scores.labels:
+        # Without true labels an event counts as one of its predicted label.
+        own, weights = scores.column_scores(label, label)
+        moments.update_many(np.zeros(len(own), dtype=np.bool_), own, weights)
+    return moments.variance(False)
 
 
 def loss_ends(request: IntervalRequest) -> Ends:

@@ -19,7 +19,7 @@ from streameval.uncertainty.calibration import calibration_ends
 from streameval.uncertainty.confusion_delta import delta
 from streameval.uncertainty.delong import delong, newcombe, reliable_delong
 from streameval.uncertainty.interval import Ends, Interval, IntervalRequest, no_ends
-from streameval.uncertainty.losses import loss_ends
+from streameval.uncertainty.losses import loss_ends, score_ends
 from streameval.uncertainty.multiclass_auc import summed
 from streameval.uncertainty.proportions import clopper_pearson, ends_of_share, wilson
 
@@ -57,6 +57,7 @@ METHODS: Mapping[str, IntervalMethod] = {
         IntervalMethod("newcombe", _AUC, newcombe),
         IntervalMethod("delong_summed", frozenset({"class_auc"}), summed),
         IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
+        IntervalMethod("student_t", frozenset({"score"}), score_ends),
         IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
         IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
         IntervalMethod("bootstrap", frozenset(FAMILIES) - {"none"}, bootstrap),
