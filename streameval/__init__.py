@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from streameval.evaluator.comparison import Comparison, Difference
     from streameval.evaluator.evaluator import Evaluator, from_bytes, load
     from streameval.evaluator.merging import merge
+    from streameval.evaluator.predictions import Predictions
     from streameval.prequential_folds import prequential
     from streameval.records.evaluate import evaluate, from_counts
     from streameval.states.backend import backend
@@ -53,6 +54,7 @@ __all__ = [
     "MetricError",
     "MissingExtraError",
     "Panes",
+    "Predictions",
     "ProbabilitySums",
     "ScoreIndex",
     "ScoreMoments",
@@ -74,6 +76,7 @@ _MODULES = {
     "evaluator.comparison": "Comparison Difference",
     "evaluator.evaluator": "Evaluator from_bytes load",
     "evaluator.merging": "merge",
+    "evaluator.predictions": "Predictions",
     "prequential_folds": "prequential",
     "records.evaluate": "evaluate from_counts",
     "states.backend": "backend",

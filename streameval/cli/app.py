@@ -24,6 +24,7 @@ from streameval.errors import InputError, StreamevalError
 COMMANDS = {
     "evaluate": ("evaluate", "evaluate"),
     "compare": ("compare", "compare"),
+    "predictions": ("predictions", "predictions"),
     "merge": ("states", "merge"),
     "report": ("states", "report"),
     "diff": ("diff", "diff"),

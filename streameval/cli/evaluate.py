@@ -113,7 +113,7 @@ def evaluate(
     sources = reading.sources(files)
     predicted = {"y_pred": given.y_pred, "score": given.score, "proba": given.proba}
     if all(field is None for field in predicted.values()):
-        predicted = _usual_fields(sources[0], scores_only=threshold is not None)
+        predicted = usual_fields(sources[0], scores_only=threshold is not None)
     names = () if calls is None or everything else tuple(name for name, _ in calls)
     pictures = checked_pictures(details)
     more = {"bins": given.bins, "undefined": given.undefined}
@@ -176,7 +176,7 @@ def _say_slow(sources: Sequence[InputFile]) -> None:
             say(slow)
 
 
-def _usual_fields(source: InputFile, *, scores_only: bool) -> dict[str, str | None]:
+def usual_fields(source: InputFile, *, scores_only: bool) -> dict[str, str | None]:
     """The fields y_pred, score and proba, each None where the source has no field of that name."""
     known = column_names(source) or ()
     y_pred = "y_pred" if "y_pred" in known and not scores_only else None

@@ -63,7 +63,7 @@ def _facts(unpacked: Unpacked, size: int) -> dict[str, Any]:
     arrivals, retained = loaded.arrivals, loaded.retained
     span = first.span
     facts: dict[str, Any] = {
-        "kind": "comparison" if isinstance(loaded, Comparison) else "evaluator",
+        "kind": loaded._kind,
         "models": list(loaded.models) if isinstance(loaded, Comparison) else None,
         "bytes": size,
         "bytes_uncompressed": None if size == unpacked.size else unpacked.size,

@@ -35,6 +35,7 @@ from streameval.evaluator.comparison import (
     SliceDifferences,
 )
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.predictions import Predictions
 from streameval.evaluator.reports import (
     ClassificationReport,
     Report,
@@ -48,7 +49,7 @@ from streameval.evaluator.reports import (
 from streameval.evaluator.reports import weight as weight_text
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.metrics.cut_points import CutPoint
-from streameval.metrics.registry import USUAL_METRICS
+from streameval.metrics.registry import METRICS, USUAL_METRICS
 from streameval.records.chunk import BadRecords
 from streameval.records.spec import Dimensions
 from streameval.states.confusion import ConfusionCounts
@@ -155,6 +156,8 @@ class Result:
     overflowed: int
     classes: ClassificationReport | None = None
     confusion: ConfusionCounts | None = None
+    shares: Report | None = None
+    """Of predictions without labels, how often each label was predicted."""
     cut: CutPoint | None = None
     """The best cut-point by F1, where the task is binary and scores are kept."""
     chosen: tuple[str, CutPoint] | None = None
@@ -169,6 +172,8 @@ class Result:
         if self.chosen is not None:
             rule, cut = self.chosen
             values["threshold_chosen"] = {"rule": rule, **cut.to_dict()}
+        if self.shares is not None:
+            values["predicted_labels"] = self.shares.to_dict()["metrics"]
         if self.classes is not None:
             values["classes"] = self.classes.to_dict()
         if self.confusion is not None:
@@ -191,6 +196,8 @@ class Result:
     def rows(self) -> list[dict[str, Any]]:
         """Rows of one table, for CSV: each value with what it is of."""
         found = [_csv_row("total", "", row.metric, row) for row in self.report]
+        for row in self.shares or ():
+            found.append(_csv_row("predicted_label", row.metric, "share", row))
         if self.classes is not None:
             for label, row in self.classes.rows.items():
                 intervals = (self.classes.row_intervals or {}).get(label, (None,) * 3)
@@ -213,6 +220,8 @@ class Result:
         """The parts of the result as tables and lines."""
         found = [Section("metrics" if format is Format.HTML else "", self.report.table())]
         found[0] = replace(found[0], kind="metrics")
+        if self.shares is not None:
+            found.append(Section("predicted labels", self.shares.table(), kind="classes"))
         line = self._threshold_line()
         if line:
             found.append(Section(notes=(line,), kind="threshold"))
@@ -283,7 +292,8 @@ class Result:
                 f"{self.overflowed:,} times an event went into a slice (other), "
                 "as the limit was reached: --max-slices"
             )
-        title = f"slices by {slices.metric}, worst first"
+        order = "lowest" if METRICS[slices.metric].direction == "none" else "worst"
+        title = f"slices by {slices.metric}, {order} first"
         return Section(title, shown.table(), tuple(tails), kind="slices")
 
 
@@ -497,6 +507,11 @@ def result_of(
 def _with_classes(result: Result, evaluator: Evaluator, *, by_default: bool) -> Result:
     """The result with classes, confusion and cut-point, where they are shown and kept."""
     wanted = result.details.per_class
+    if isinstance(evaluator, Predictions) and not wanted:
+        level = None if result.details.anytime else result.details.intervals
+        return (
+            result if wanted is False else replace(result, shares=evaluator.shares(intervals=level))
+        )
     if wanted is False or not (wanted or by_default) or evaluator.is_empty:
         return result
     if result.chosen is None:

@@ -15,8 +15,8 @@ import numpy as np
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.predictions import Predictions
+from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import TableOfRows, number, slice_columns
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.spellings import explains_attributes, explains_keywords

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
 
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.reports import Report, ReportRow
+from streameval.evaluator.reports import ReportRow, Shares
 from streameval.evaluator.spellings import explains_attributes
 from streameval.evaluator.view import locked
 from streameval.metrics.undefined import NO_EVENTS, ratio, reason_of
@@ -133,16 +133,16 @@ class Predictions(Evaluator):
         return float(self.value("score_quantile", q=q))
 
     @locked
-    def shares(self, *, intervals: float | None = None) -> Report:
+    def shares(self, *, intervals: float | None = None) -> Shares:
         """The share of the events that each label is predicted for, with its Wilson interval.
 
         Args:
             intervals: The level of the interval of each; None: without.
 
         >>> print(Predictions(task="multiclass").update_many(["cat", "cat", "dog"]).shares())
-        metric  value         support
-        cat     0.6666666667        2
-        dog     0.3333333333        1
+        label  value         support
+        cat    0.6666666667        2
+        dog    0.3333333333        1
         """
         level = None if intervals is None else checked_level(intervals)
         context = self._context
@@ -160,7 +160,7 @@ class Predictions(Evaluator):
                 found = Interval(value, *ends, level, "wilson", n)
             name = str(names.get(label, label))
             rows.append(ReportRow(name, float(value), reason_of(value), weight, found))
-        return Report(context.plan.task, tuple(rows), context.notes)
+        return Shares(context.plan.task, tuple(rows), context.notes)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

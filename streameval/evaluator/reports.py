@@ -182,6 +182,15 @@ class Report(TableOfRows[ReportRow]):
         return f"<Report: {self.task}, {len(self.rows)} metrics; {some}{more}>"
 
 
+class Shares(Report):
+    """The share of each predicted label, with its support: a report by label."""
+
+    __slots__ = ()
+
+    def _names(self) -> dict[str, list[str]]:
+        return {"label": [row.metric for row in self.rows]}
+
+
 _COLUMNS = ("precision", "recall", "f1-score", "support")
 
 

@@ -64,6 +64,7 @@ from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts, distinct_labels
 from streameval.states.lock import Lock, new_lock
 from streameval.states.registry import STATES
+from streameval.states.score_index import without_labels
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.tables import Table, data_frame
 from streameval.tasks.binary import BinaryInput, BinaryTask
@@ -386,10 +387,7 @@ class Readings:
     def _require_labels(self, name: str) -> None:
         """Raise MetricError for what is about true labels, where events have none."""
         if not self._context.input.labelled:
-            raise MetricError(
-                f"{name} is about true labels, which predictions do not have: count events with "
-                "them in an Evaluator"
-            )
+            raise MetricError(f"{name} is about true labels, which predictions do not have")
 
     def _fed(self, name: str, *states: str) -> StateSet:
         """The window's state set; raises MetricError where it lacks one of these states."""
@@ -799,7 +797,7 @@ class Readings:
         task = BinaryTask.name if context.input.labelled else PredictionsTask.name
         plan = StatePlan(task, frozenset({"index"}), bins, max_scores=most)
         binary = StateSet(plan)
-        binary.index.merge(index)
+        binary.index.merge(index if context.input.labelled else without_labels(index))
         of_one = BinaryInput if context.input.labelled else ScoredInput
         of_class = ViewContext(plan, of_one(str(label)), context.undefined)
         return View(cast(Window, _Unchanging(binary)), of_class)

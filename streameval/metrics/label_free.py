@@ -43,9 +43,7 @@ def mean_score(moments: ScoreMoments, *, undefined: float | None = None) -> floa
     return undefined_value(NO_EVENTS, undefined) if mean is None else mean
 
 
-def score_quantile(
-    index: ScoreIndex, *, q: float = 0.5, undefined: float | None = None
-) -> float:
+def score_quantile(index: ScoreIndex, *, q: float = 0.5, undefined: float | None = None) -> float:
     """The smallest score that at least the share `q` of the events do not exceed.
 
     Always one of the scores: ``numpy.quantile(..., method="inverted_cdf")``. `q` is in [0, 1]; 0

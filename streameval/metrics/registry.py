@@ -302,7 +302,7 @@ ROWS: tuple[Metric, ...] = tuple(
             "correct over true, each class counting as often as it is true",
         ),
         _support_row("weight of the positive events", tasks=BINARY, needs_positive=True),
-        _support_row("weight of all events", tasks=MULTICLASS),
+        _support_row("weight of all events", tasks=MULTICLASS | PREDICTIONS | CLASS_PREDICTIONS),
         _rank_row(
             ranking.roc_auc,
             "share of (positive, negative) pairs that the score orders correctly, ties half",

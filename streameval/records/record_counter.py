@@ -439,7 +439,7 @@ def _positive(spec: Spec, first: Column | None) -> Label:
     raise InputError(
         spec.wording.where("positive"),
         expected="the label that counts as positive",
-        got=f"nothing; the labels of {spec.y_true!r} are {listed}{more}",
+        got=f"nothing; the labels of {spec.y_true or spec.y_pred!r} are {listed}{more}",
         remedy=f"give {spec.wording.option('positive', 'LABEL')}",
     )
 

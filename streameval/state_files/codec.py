@@ -34,6 +34,7 @@ Path: TypeAlias = list[str | int]
 _READERS = {
     "comparison": "streameval.Comparison.load or from_bytes",
     "evaluator": "streameval.load or from_bytes",
+    "predictions": "streameval.Predictions.load or from_bytes",
 }
 
 MAX_HEADER_BYTES = 2**28

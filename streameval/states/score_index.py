@@ -13,12 +13,19 @@ if TYPE_CHECKING or backend() == "portable":
 else:
     from streameval.states.ranking.compiled_index import NativeScoreIndex as ScoreIndex
 
-__all__ = ["ScoreIndex", "restore_score_index"]
+__all__ = ["ScoreIndex", "restore_score_index", "without_labels"]
 
 
 def restore_score_index(state: dict[str, Any]) -> ScoreIndex:
     """The index of a written state, in the implementation in use here; for pickle."""
     return ScoreIndex.from_state(state)
+
+
+def without_labels(index: ScoreIndex) -> ScoreIndex:
+    """An index of the same scores, all of them negatives."""
+    form = index.to_state()
+    every = form["negatives"] + form["positives"]
+    return ScoreIndex.from_state({**form, "negatives": every, "positives": every * 0})
 
 
 if not TYPE_CHECKING:

@@ -70,7 +70,8 @@ class PredictionsTask(BinaryTask):
         name: kind for name, kind in BinaryTask.fields.items() if name != "y_true"
     }
     usual: ClassVar[Mapping[str, str]] = {
-        "report": "positive_rate mean_score median_score",
+        "report": "support positive_rate mean_score median_score",
+        "representation": "positive_rate mean_score median_score",
         "single": "positive_rate",
     }
 
@@ -89,7 +90,11 @@ class ClassPredictionsTask(MulticlassTask):
     fields: ClassVar[Mapping[str, FieldKind]] = {
         name: kind for name, kind in MulticlassTask.fields.items() if name != "y_true"
     }
-    usual: ClassVar[Mapping[str, str]] = {"report": "mean_confidence", "single": "mean_confidence"}
+    usual: ClassVar[Mapping[str, str]] = {
+        "report": "support mean_confidence",
+        "representation": "mean_confidence",
+        "single": "mean_confidence",
+    }
 
     def input(self, options: InputOptions) -> ClassesInput:
         return ClassesInput(options.labels, probabilities=options.probabilities)

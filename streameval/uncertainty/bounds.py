@@ -16,7 +16,7 @@ import numpy as np
 
 from streameval.metrics.metric import Metric
 from streameval.states.class_scores import ClassScores
-from streameval.states.ranking.coarse_score import BOUNDED_KEYS, next_score, wide_cells
+from streameval.states.ranking.coarse_score import BOUNDED_KEYS, last_score, next_score, wide_cells
 from streameval.states.score_index import ScoreIndex
 from streameval.uncertainty.interval import Bounds
 
@@ -125,6 +125,12 @@ def _reversed(compute: Compute, index: Any) -> tuple[float, float]:
     return compute(_extreme(index, best=True)), compute(_extreme(index, best=False))
 
 
+def _within_cell(compute: Compute, index: Any) -> tuple[float, float]:
+    """Of one of the scores: those of its cell."""
+    lowest = compute(index)
+    return lowest, last_score(lowest, index.level)
+
+
 _COARSENED = frozenset({"index", "class_scores"})
 """The states whose scores a limit coarsens."""
 
@@ -155,6 +161,10 @@ BOUNDED: Mapping[str, BoundedFunction] = MappingProxyType(
             )
         },
         "average_precision": BoundedFunction(_average_precision),
+        **{
+            name: BoundedFunction(_within_cell, low=-math.inf, high=math.inf)
+            for name in ("score_quantile", "median_score")
+        },
     }
 )
 """The metrics of rankings that have bounds."""

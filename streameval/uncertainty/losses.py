@@ -117,8 +117,13 @@ def score_ends(request: IntervalRequest) -> Ends:
     if spread is None:
         return no_ends(NOT_KEPT)
     half = student_quantile(request.level, n - 1.0) * math.sqrt(spread / (n - 1.0))
-    low, high = request.value - half, request.value + half
-    return Ends(max(low, request.metric.low), min(high, request.metric.high))
+    low, high = request.metric.low, request.metric.high
+    index = request.state("index")
+    if index is not None:
+        first, last = (next(index.group_blocks(descending=down)) for down in (False, True))
+        if first.scores[0] >= 0 and last.scores[-1] <= 1:
+            low, high = 0.0, 1.0  # scores that may all be probabilities have such a mean
+    return Ends(max(request.value - half, low), min(request.value + half, high))
 
 
 def _confidence_spread(request: IntervalRequest) -> float | None:

@@ -26,6 +26,8 @@ READ = {
     "multiclass": ("accuracy", "f1_macro", "cohen_kappa", "roc_auc_ovr", "roc_auc_micro"),
 }
 
+LABEL_FREE = ("support", "positive_rate", "mean_score", "median_score")
+
 
 def one(names: tuple[str, ...], evaluator: Evaluator, event: tuple[Any, ...]) -> None:
     evaluator.update(**dict(zip(names, event, strict=True)))
@@ -63,7 +65,7 @@ def spec(
     names = tuple(fields)
     return StateSpec(
         name=name,
-        empty=partial(Evaluator, **options),
+        empty=partial(more.pop("kind", Evaluator), **options),
         events=st.tuples(*fields.values()),
         update=partial(one, names),
         update_many=partial(more.pop("many", many), names),
@@ -134,6 +136,27 @@ SPECS = [
         many=many_sliced,
         # A slice that was opened stays open.
         excused={"revert": "an empty slice is still listed"},
+    ),
+    spec(
+        "predictions",
+        {},
+        {"score": SCORES, "weight": WEIGHTS},
+        LABEL_FREE,
+        kind=se.Predictions,
+    ),
+    spec(
+        "predictions of two labels with intervals",
+        {"positive": "spam", "labels": LABELS, "intervals": True},
+        {"y_pred": st.sampled_from(LABELS), "score": SCORES, "weight": WEIGHTS},
+        LABEL_FREE,
+        kind=se.Predictions,
+    ),
+    spec(
+        "predictions of several labels",
+        {"task": "multiclass"},
+        {"proba": SHARES, "weight": WEIGHTS},
+        ("support", "mean_confidence"),
+        kind=se.Predictions,
     ),
 ]
 

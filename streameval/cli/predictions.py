@@ -1,0 +1,102 @@
+"""``streameval predictions``: what predictions say whose labels are not known yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streameval.cli import options
+from streameval.cli.counting import (
+    Counting,
+    Evaluated,
+    Reading,
+    begun_in_parts,
+    count_and_report,
+)
+from streameval.cli.evaluate import usual_fields
+from streameval.cli.options import (
+    FilesArgument,
+    FormatOption,
+    MetricsOption,
+    of_field,
+    of_task,
+    rare,
+)
+from streameval.cli.output import Format
+from streameval.cli.pictures import checked_pictures
+from streameval.cli.result import Details, result_of, write_result
+from streameval.evaluator.comparison import Comparison
+from streameval.evaluator.evaluator import Evaluator
+from streameval.records.input_files import column_names
+from streameval.records.parts import processes
+from streameval.states.ranking.coarse_score import LEAST_SCORES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelFree:
+    """The options of predictions without true labels."""
+
+    y_pred: str | None = of_field("Predicted label.")
+    score: str | None = of_field("Score of the positive label.")
+    proba: str | None = of_field("Probabilities, written as for `evaluate`.")
+    threshold: float | None = of_task(
+        "Smallest score predicted positive; 0.5 by default.", metavar="NUMBER"
+    )
+    max_scores: int | None = rare(
+        "Most distinct scores kept; all by default.", metavar="N", min=LEAST_SCORES
+    )
+    workers: int | None = rare(
+        "Processes; by default all cores for large files.", metavar="N", min=1, max=1000
+    )
+
+
+def predictions(
+    files: FilesArgument,
+    *,
+    given: LabelFree,
+    evaluated: Evaluated,
+    metrics: MetricsOption = None,
+    format: FormatOption = Format.TABLE,
+    counting: Counting,
+    details: Details,
+    reading: Reading,
+) -> None:
+    """Report on predictions without true labels.
+
+    Their number, the share of each predicted label, and of scores the mean and quantiles
+    (--metrics score_quantile:q=.9). Where no field is named, those that are called y_pred, score
+    or proba are used.
+    """
+    evaluated.check_slices(details.slice_options())
+    calls = options.metric_calls(metrics)
+    sources = reading.sources(files)
+    predicted = {"y_pred": given.y_pred, "score": given.score, "proba": given.proba}
+    if all(field is None for field in predicted.values()):
+        predicted = usual_fields(sources[0], scores_only=False)
+    pictures = checked_pictures(details)
+    spec = evaluated.spec(
+        reading,
+        all_panes=details.series is not None,
+        **predicted,
+        y_true=None,
+        threshold=given.threshold,
+        max_scores=given.max_scores,
+        intervals=details.intervals is not None,
+        also_kept=details.metrics,
+    )
+    details.check_window(spec.window)
+    if spec.proba_pattern is not None:
+        spec = spec.with_columns(column_names(sources[0]), sources[0].name)
+    shard = counting.named()
+    count = processes(given.workers, spec, sources)
+    types, progress = reading.label_types(), not counting.no_progress
+    counter, chunks = begun_in_parts(
+        spec, sources, types, skip=counting.skip, workers=count, progress=progress
+    )
+
+    def write(state: Evaluator | Comparison) -> bool:
+        assert isinstance(state, Evaluator)
+        result = result_of(state, calls, details)
+        write_result(result, format, counter.bad if counting.skip else None)
+        return pictures.draw(state, result, files, counter.bad)
+
+    count_and_report(counter, chunks, sources, write, counting, shard)

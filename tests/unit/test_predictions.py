@@ -1,0 +1,178 @@
+"""Predictions without labels: numbers against numpy, files, windows, refusals."""
+
+from __future__ import annotations
+
+import pickle
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.evaluator.comparison import load_any
+
+SCORES = st.one_of(st.sampled_from([0.0, 0.1, 0.2, 0.7, 1.0]), st.floats(-1e6, 1e6))
+
+
+@given(
+    st.lists(st.tuples(SCORES, st.integers(1, 3)), min_size=1, max_size=40),
+    st.one_of(st.floats(0, 1), st.sampled_from([0, 0.1, 0.2, 0.5, 0.7, 1])),
+)
+def test_the_numbers_are_those_of_the_repeated_scores(
+    events: list[tuple[float, int]], q: float
+) -> None:
+    scores, weights = map(list, zip(*events, strict=True))
+    p = se.Predictions().update_many(score=scores, weight=weights)
+    each = sorted(np.repeat(scores, weights).tolist())
+    assert p["positive_rate"] == sum(score >= 0.5 for score in each) / len(each)
+    assert p["mean_score"] == float(sum(map(Fraction, each)) / len(each))
+    reached = (n for n in range(len(each)) if n + 1 >= Fraction(q) * len(each))
+    assert p.quantile(q) == each[next(reached)] + 0.0
+    assert p["median_score"] == p.quantile(0.5)
+
+
+def test_the_interval_of_a_mean_is_students_and_that_of_a_share_is_wilsons() -> None:
+    rng = np.random.default_rng(5)
+    held = 0
+    for _ in range(400):
+        p = se.Predictions().update_many(score=rng.beta(2, 5, size=40))
+        found = p.interval("mean_score")
+        held += found.low <= 2 / 7 <= found.high
+        assert found.method == "student_t"
+    assert 0.92 <= held / 400 <= 0.98
+    scores = rng.normal(size=9)
+    ends = se.Predictions().update_many(score=scores).interval("mean_score")
+    half = 2.306004 * scores.std(ddof=1) / 3
+    assert [ends.low, ends.high] == pytest.approx(
+        [scores.mean() - half, scores.mean() + half], 1e-4
+    )
+    ev = se.Evaluator().update_many([1] * 9, (scores >= 0.5).astype(int))
+    share = se.Predictions().update_many(score=scores).interval("positive_rate")
+    assert share[:3] == ev.interval("accuracy")[:3]
+
+
+def test_the_mean_confidence_is_of_the_predicted_labels() -> None:
+    rng = np.random.default_rng(6)
+    shares = rng.dirichlet([1, 2, 3], size=300)
+    p = se.Predictions(task="multiclass").update_many(proba=dict(zip("abc", shares.T, strict=True)))
+    top = shares.max(axis=1)
+    found = p.interval("mean_confidence")
+    half = 1.967929 * top.std(ddof=1) / 300**0.5
+    assert found[:3] == pytest.approx([top.mean(), top.mean() - half, top.mean() + half], 1e-4)
+    counted = np.bincount(shares.argmax(axis=1), minlength=3) / 300
+    assert [row.value for row in p.shares()] == counted.tolist()
+    assert p.one_vs_rest("b")["mean_score"] == pytest.approx(shares[:, 1].mean(), abs=1e-15)
+
+
+def test_windows_slices_merges_and_files(tmp_path: Path) -> None:
+    p = se.Predictions(window="panes:1h", slices=["country"], time_unit="s")
+    for n in range(8):
+        p.update(score=n / 8, event_time=1_700_000_000 + 900 * n, slices={"country": "PD"[n % 2]})
+    assert [row.support for row in p.series("positive_rate")] == [4, 4]
+    assert {key[0][1]: view["mean_score"] for key, view in p.slices().items()} == {
+        "D": 0.75,
+        "P": 0.625,
+    }
+    other = p.delta().update(score=1.0, event_time=1_700_007_000, slices={"country": "P"})
+    merged = pickle.loads(pickle.dumps(p)).merge(other)
+    assert merged.total.support == 9
+    assert se.merge([p, other]).total.support == 9
+    p.save(tmp_path / "p.state")
+    for read in (se.Predictions.load(tmp_path / "p.state"), load_any(str(tmp_path / "p.state"))):
+        assert type(read) is se.Predictions
+        assert read == p
+    assert se.Predictions.from_bytes(p.to_bytes()) == p
+    with pytest.raises(se.StateError, match="Predictions.load or from_bytes reads it"):
+        se.load(tmp_path / "p.state")
+
+
+def test_every_carrier_gives_one_state(tmp_path: Path) -> None:
+    rows = {
+        "s": [0.1, 0.9, 0.7],
+        "c": ["a", "b", "a"],
+        "p_x": [0.2, 0.3, 0.5],
+        "p_y": [0.8, 0.7, 0.5],
+    }
+    lines = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    (tmp_path / "f.jsonl").write_text("".join(f"{line}\n".replace("'", '"') for line in lines))
+    text = [",".join(map(str, line.values())) for line in lines]
+    (tmp_path / "f.csv").write_text("\n".join([",".join(rows), *text]) + "\n")
+    score = se.Predictions(slices=["c"]).update_many(score=rows["s"], slices={"c": rows["c"]})
+    both = {"x": rows["p_x"], "y": rows["p_y"]}
+    proba = se.Predictions(task="multiclass").update_many(proba=both)
+    for data in (rows, tmp_path / "f.jsonl", tmp_path / "f.csv"):
+        assert se.evaluate(data, y_true=None, score="s", by="c") == score
+        assert se.evaluate(data, y_true=None, proba="p_*") == proba
+    assert se.evaluate(y_true=None, score=rows["s"]) == se.evaluate(None, rows["s"], y_true=None)
+    track = se.Predictions().track(2, metrics=["mean_score"])
+    track.update(score=0.5)
+    track.update_many(score=[0.7, 0.2, 0.6])
+    assert [row.value for row in track.series("mean_score")] == [0.6, 0.5]
+    p = se.Predictions()
+    assert p.consume([(0.2,), (0.4,)]) + p.consume([{"score": 0.9, "weight": 2}]) == 3
+    assert p["support"] == 4
+
+
+CALLS: list[tuple[Any, type[Exception], str]] = [
+    (
+        lambda p: p.update(),
+        se.InputError,
+        "y_pred: expected a prediction: y_pred, score= or proba=",
+    ),
+    (lambda p: p.update("yes"), se.InputError, "pass positive='yes' if that is the positive label"),
+    (
+        lambda p: p.update_many(score=[0.1, float("nan")]),
+        se.InputError,
+        "score[1]: expected a finite",
+    ),
+    (lambda p: p.update(score=0.2, weight=-1), se.InputError, "weight: expected a"),
+    (
+        lambda p: p["accuracy"],
+        se.MetricError,
+        "accuracy is about true labels, which predictions do",
+    ),
+    (lambda p: p.report(["roc_auc"]), se.MetricError, "roc_auc is about true labels"),
+    (lambda p: p.quantile(1.5), se.MetricError, "q: expected a number from 0 to 1, got 1.5"),
+    (lambda p: p.confusion, se.MetricError, "confusion is about true labels"),
+    (lambda p: p.classification_report(), se.MetricError, "classification_report is about true"),
+    (lambda p: p.thresholds("f1"), se.MetricError, "the cut-point f1 is about true labels"),
+    (lambda p: p.curve("roc"), se.MetricError, "the curve 'roc' is not for predictions tasks"),
+    (
+        lambda p: p.merge(se.Evaluator()),
+        se.StateError,
+        "expected Predictions to merge, got Evaluator",
+    ),
+    (lambda p: se.Evaluator().merge(p), se.StateError, "expected an Evaluator to merge, got Pred"),
+    (lambda p: se.Evaluator()["positive_rate"], se.MetricError, "count them in Predictions"),
+    (
+        lambda p: p.consume([{"y_true": 1, "score": 0.1}]),
+        se.InputError,
+        "events[0]: expected some of y_pred",
+    ),
+    (lambda p: p.revert(score=0.9), se.InputError, "expected an event that was counted before"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), CALLS)
+def test_what_is_refused_leaves_the_state(call: Any, kind: type[Exception], text: str) -> None:
+    p = se.Predictions().update(score=0.25)
+    before = p.to_bytes()
+    with pytest.raises(kind) as refused:
+        call(p)
+    assert text in str(refused.value)
+    assert p.to_bytes() == before
+
+
+def test_bounded_scores_give_a_quantile_within_its_cell() -> None:
+    scores = np.random.default_rng(7).random(20_000)
+    p = se.Predictions(max_scores=1024).update_many(score=scores)
+    for q in (0.0, 0.1, 0.5, 0.999, 1.0):
+        exact = float(np.quantile(scores, q, method="inverted_cdf"))
+        bounds = p.bounds("score_quantile", q=q)
+        assert bounds.low <= exact <= bounds.high
+        assert bounds.width < 0.01
+    assert p["mean_score"] == pytest.approx(scores.mean(), abs=1e-15)
