@@ -46,6 +46,7 @@ _WORDS = {
     "definitions-scores.md": "multiclass ovr ovo curves cut-points calibration threshold",
     "definitions.md": "undefined nan confusion matrix averages macro micro",
     "bounded-memory.md": "memory",
+    "predictions.md": "unlabelled unlabeled predictions quantile positive rate",
     "tutorials/river.md": "prequential online learning",
     "tutorials/shards.md": "distributed shards mapreduce",
     "coming-from/torchmetrics.md": "torchmetrics torch pytorch lightning tensor",

@@ -24,6 +24,7 @@ from streameval.states.label_persistence import LabelPersistence
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
+from streameval.tasks.registry import TASKS
 from tests.support.class_batch import class_batch
 
 LAWS = ("order", "scale", "merge", "swap", "rename", "transpose")
@@ -119,7 +120,7 @@ def line_of(row: Metric, task: str) -> str:
 
 def cases() -> list[tuple[Metric, str]]:
     """Every row with every task it is for."""
-    return [(row, task) for row in ROWS for task in sorted(row.tasks)]
+    return [(row, task) for row in ROWS for task in sorted(row.tasks) if TASKS[task].evaluated]
 
 
 def applies(law: str, row: Metric, task: str) -> bool:
