@@ -76,7 +76,7 @@ class ResampledGroups(NamedTuple):
         rows = np.flatnonzero(gained)
         if not len(rows):
             return math.nan
-        return float(np.dot(gained[rows], tp[rows] / predicted[rows]) / tp[-1])
+        return float((gained[rows] * (tp[rows] / predicted[rows])).sum() / tp[-1])
 
 
 def resampled_groups(index: ScoreIndex, scale: float = 1) -> Iterator[ResampledGroups]:

@@ -165,6 +165,7 @@ def test_histograms_of_any_scores() -> None:
         assert np.isfinite(histogram.high).all()
     inside = score_distribution(index, bins=2, limits=(2.5, 3))
     assert inside.positives.tolist() == [0, 1]
+    assert [inside.low.tolist(), inside.high.tolist()] == [[2.5, 2.75], [2.75, 3.0]]
     for wrong in ({"bins": 0}, {"limits": (1, 1)}, {"limits": 3}):
         with pytest.raises(se.MetricError, match="expected"):
             score_distribution(index, **wrong)  # type: ignore[arg-type]

@@ -82,7 +82,8 @@ def _limbs(values: FloatArray) -> Limbs:
 def sum_units(values: FloatArray, weight: WeightArray | None = None) -> Weight:
     """Σ weight · units of each value, in [0, 64): an int, or a float where weights are float64."""
     if weight is not None and weight.dtype.kind == "f":
-        return float(np.floor(values * _SCALE) @ weight)
+        # Not a dot product, whose rounding is the processor's.
+        return float((np.floor(values * _SCALE) * weight).sum())
     total = 0
     for chunk in chunks(len(values)):
         total += sum_limbs(_limbs(values[chunk]), None if weight is None else weight[chunk])[0]
