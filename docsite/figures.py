@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import streameval as se
-from docsite.reference import metric_groups
+from docsite.reference import labelled, metric_groups
 from streameval.plots import DISPLAYS
 
 _GREY = "#808691"
@@ -121,6 +121,8 @@ def _metric_values() -> dict[str, dict[str, list[float]]]:
     """Of each page's metric the values of each sample."""
     drawn = {}
     for base, group in metric_groups().items():
+        if not labelled(group):
+            continue
         metric = next((one for one in group if one.name == base), group[0])
         drawn[base] = (metric.name, "binary" if "binary" in metric.tasks else "multiclass")
     values: dict[str, dict[str, list[float]]] = {base: {} for base in drawn}

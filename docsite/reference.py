@@ -24,7 +24,7 @@ from streameval import metrics
 from streameval.cli.app import COMMANDS, app_of
 from streameval.evaluator.public_class import INTERNAL
 from streameval.metrics import METRICS, ROWS
-from streameval.metrics.metric import FAMILIES, Metric
+from streameval.metrics.metric import BOTH, FAMILIES, Metric
 from streameval.plots import DISPLAYS
 from streameval.service.config.documents import Key, configuration_keys, template
 from streameval.service.config.settings import RunSettings
@@ -304,6 +304,11 @@ def metric_pages() -> Pages:
     return found
 
 
+def labelled(group: list[Metric]) -> bool:
+    """Whether some of the metrics are about events with true labels."""
+    return any(metric.tasks & BOTH for metric in group)
+
+
 def _metric_page(base: str, group: list[Metric], known: Mapping[str, Mapping[str, str]]) -> str:
     first = next((metric for metric in group if metric.name == base), group[0])
     defined = next((known[one.name] for one in (first, *group) if one.name in known), {})
@@ -339,11 +344,12 @@ def _metric_page(base: str, group: list[Metric], known: Mapping[str, Mapping[str
             ]
         )
     parts.append(table(["name", "tasks", "range", "reads", "intervals"], rows))
-    parts.append(
-        f"![{base} of better and better models](../../figures/metrics/{base}.svg)\n\n"
-        "*Of simulated models from useless (0) to nearly perfect (4): the distance between the "
-        "scores of the classes, in standard deviations. Made from the code.*\n"
-    )
+    if labelled(group):
+        parts.append(
+            f"![{base} of better and better models](../../figures/metrics/{base}.svg)\n\n"
+            "*Of simulated models from useless (0) to nearly perfect (4): the distance between the "
+            "scores of the classes, in standard deviations. Made from the code.*\n"
+        )
     parts.append(
         f"An interval is of the family *{first.family}*: {FAMILIES[first.family]}; see "
         "[how intervals are computed](../../interval-formulas.md).\n"

@@ -6,7 +6,7 @@ from streameval.cli.options import FormatOption
 from streameval.cli.output import Format, Section
 from streameval.cli.page import write_as
 from streameval.evaluator.reports import Table
-from streameval.metrics.metric import Metric
+from streameval.metrics.metric import BOTH, Metric
 from streameval.metrics.registry import ROWS
 
 _HEADER = ("metric", "task", "range", "better", "definition")
@@ -43,6 +43,6 @@ def _bound(value: float) -> float | None:
 
 
 def _cells(row: Metric) -> list[str]:
-    task = "both" if len(row.tasks) == 2 else "".join(row.tasks)
+    task = "both" if row.tasks == BOTH else "".join(row.tasks & BOTH) or "predictions"
     low, high = (f"{value:g}".replace("inf", "∞") for value in (row.low, row.high))
     return [row.name, task, f"{low} … {high}", _BETTER[row.direction], row.definition]

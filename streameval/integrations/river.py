@@ -88,7 +88,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
                 continue
             tasks.append(task)
         if not tasks:
-            find(self.name)  # raises: no such metric
+            find(self.name, task_names()[0])  # raises: no such metric
         return tuple(tasks)
 
     def _found(self, task: TaskName) -> Metric:

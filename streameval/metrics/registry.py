@@ -172,6 +172,7 @@ _QUANTILE = functools.partial(
 )  # fmt: skip
 
 _LABEL_FREE = (
+    _support_row("weight of all predictions", tasks=PREDICTIONS | CLASS_PREDICTIONS),
     _row(
         label_free.positive_rate,
         "share of events predicted positive",
@@ -302,7 +303,7 @@ ROWS: tuple[Metric, ...] = tuple(
             "correct over true, each class counting as often as it is true",
         ),
         _support_row("weight of the positive events", tasks=BINARY, needs_positive=True),
-        _support_row("weight of all events", tasks=MULTICLASS | PREDICTIONS | CLASS_PREDICTIONS),
+        _support_row("weight of all events", tasks=MULTICLASS),
         _rank_row(
             ranking.roc_auc,
             "share of (positive, negative) pairs that the score orders correctly, ties half",

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
+from streameval.metrics.metric import BINARY
 from streameval.metrics.ranking import average_precision
 from streameval.metrics.registry import ROWS
 from streameval.states.confusion import ConfusionCounts
@@ -25,7 +26,7 @@ from streameval.uncertainty.bootstrap import (
     resampled_groups,
 )
 
-SCORES_METRICS = [row.name for row in ROWS if row.states == ("index",)]
+SCORES_METRICS = [row.name for row in ROWS if row.states == ("index",) and row.tasks == BINARY]
 
 
 def scored(n: int, *, auc: float = 0.8, share: float = 0.4, seed: int = 1) -> tuple[Any, Any]:

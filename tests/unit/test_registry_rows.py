@@ -15,9 +15,10 @@ from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
 from streameval.metrics.curves import SERVED_CURVES
-from streameval.metrics.metric import BOTH, DIRECTIONS
+from streameval.metrics.metric import BOTH, CLASS_PREDICTIONS, DIRECTIONS, PREDICTIONS
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.states.registry import STATES
+from streameval.tasks.registry import measured_tasks
 from tests.support.metric_laws import states_of
 
 TASKS = sorted(BOTH)
@@ -32,7 +33,7 @@ def test_row_is_whole(row):
     assert row.low < row.high
     assert row.direction in DIRECTIONS
     assert row.tasks
-    assert row.tasks <= BOTH
+    assert row.tasks <= BOTH or row.tasks <= PREDICTIONS | CLASS_PREDICTIONS
     assert row.shown <= row.tasks
     assert row.states[0] == row.state
     assert set(row.states) <= set(STATES)
@@ -78,7 +79,7 @@ def test_usual_metrics_are_rows_in_the_order_of_reports(use):
 
 def test_each_use_of_usual_metrics_serves_both_tasks():
     uses = {use for use, _ in USUAL_METRICS}
-    assert set(USUAL_METRICS) == {(use, task) for use in uses for task in TASKS}
+    assert set(USUAL_METRICS) == {(use, task) for use in uses for task in measured_tasks()}
 
 
 CLASS_FUNCTIONS = [

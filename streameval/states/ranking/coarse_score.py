@@ -74,7 +74,7 @@ def last_score(lowest: float, level: int) -> float:
     """The largest float64 in the cell of a representative.
 
     >>> last_score(0.25, 50), last_score(0.3, 0)
-    (0.3749999999999..., 0.3)
+    (0.3124999999999..., 0.3)
     """
     low, high = _ordered(lowest), _MOST
     while low < high:
