@@ -130,7 +130,7 @@ def compare(
         joined = None if join is None else join.counts()
         result = comparison_result(comparison, names, tests, joined=joined)
         gate.judge(comparison, **tests)
-        write_result(result, format, gate, counter.bad if skip else None)
+        write_result(result, format, counter.bad if skip else None, gate)
         return pictures.draw(comparison, result, files, counter.bad)
 
     if join is None:

@@ -164,7 +164,7 @@ def evaluate(
         assert isinstance(evaluator, Evaluator)
         result = result_of(evaluator, calls, details, chosen=chosen)
         gate.judge(evaluator, **details.judged)
-        write_result(result, format, gate, counter.bad if skip else None)
+        write_result(result, format, counter.bad if skip else None, gate)
         return pictures.draw(evaluator, result, files, counter.bad)
 
     count_and_report(counter, chunks, sources, write, counting, shard)

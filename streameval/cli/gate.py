@@ -273,6 +273,7 @@ class Gate:
             found = [o for o in _readings(rule, state, before, tests) if not o.support < least]
             if not found:
                 has = f"has a support of {least:g}" if least else "has events"
+                has += " in both states" if rule.difference and before is not None else ""
                 found = [Reading("", math.nan, 0, f"no slice {rule.slice} {has}")]
             self.verdicts.append(Verdict(rule, found))
 
@@ -280,7 +281,8 @@ class Gate:
         self, state: Evaluation, before: Evaluation | None = None, **judged: Any
     ) -> None:
         """:meth:`judge` of states that were loaded; raises as :meth:`check`."""
-        for one in filter(None, (before, state)):
+        states: list[Evaluation] = [state] if before is None else [before, state]
+        for one in states:
             models = one.models if isinstance(one, Comparison) else ()
             slices = tuple(map(tuple, one.options["slices"]))
             self.check(slices, models, add="evaluate with", changes=before is not None)
@@ -317,7 +319,7 @@ def _readings(
         for name, view in _parts(rule, state if paired else evaluator):
             if changed and name not in old:
                 continue
-            of = ", ".join(filter(None, (model, name)))
+            of = " of ".join(filter(None, (name, model)))
             try:
                 if paired:
                     yield _difference(rule, of, view, model, **tests)

@@ -432,9 +432,13 @@ def comparison_result(
 
 
 def write_result(
-    result: Result | ComparisonResult, format: Format, gate: Gate, bad: BadRecords | None = None
+    result: Result | ComparisonResult,
+    format: Format,
+    bad: BadRecords | None = None,
+    gate: Gate | None = None,
 ) -> None:
     """Print a result and what fails the gate; JSON includes bad records if they are not None."""
+    gate = gate or Gate(())
 
     def values() -> dict[str, Any]:
         more = {} if bad is None else {"bad_records": bad_records(bad)}

@@ -76,7 +76,7 @@ def merge(
     result = _result(total, metrics, details, dimensions)
     gate.judge_saved(total, **details.judged)
     is_written = save is None or saved(total, save)
-    write_result(result, format, gate)
+    write_result(result, format, gate=gate)
     is_written &= pictures.draw(total, result, states)
     if not is_written:
         raise typer.Exit(FAILURE)
@@ -98,7 +98,7 @@ def report(
     loaded = load_any(state)
     result = _result(loaded, metrics, details, dimensions)
     gate.judge_saved(loaded, **details.judged)
-    write_result(result, format, gate)
+    write_result(result, format, gate=gate)
     if not pictures.draw(loaded, result, [state]):
         raise typer.Exit(FAILURE)
     gate.end()
