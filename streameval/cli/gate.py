@@ -243,7 +243,7 @@ class Gate:
             if joined and set(rule.fields) not in map(set, slices):
                 near = did_you_mean(joined, map("+".join, slices))
                 remedy = near or f"{add} --slice {joined}"
-                raise OptionError.requires(option, "slices by its fields", remedy=remedy)
+                raise OptionError.requires(option, f"slices by {joined}", remedy=remedy)
             if (paired or rule.model) and not models:
                 remedy = "`compare` has several, and `diff` the difference of two states"
                 raise InputError(

@@ -159,7 +159,8 @@ def test_of_one_model(run: Command, path: Path, rule: str, options: str, line: s
         (
             "slice.country difference accuracy > 0.9",
             SLICED,
-            "difference of accuracy of country=PT of new is 1 [-0.101218, 1], p = 0.25, support 3; also country=SE of new 1",
+            "difference of accuracy of country=PT of new is 1 [-0.101218, 1], p = 0.25, support 3; "
+            "also country=SE of new 1",
         ),
         ("accuracy < .5", "", "accuracy of old is 0.25 [0.0714792, 0.590725], support 8"),
         ("model.new accuracy < .5", "", ""),
@@ -171,7 +172,8 @@ def test_of_one_model(run: Command, path: Path, rule: str, options: str, line: s
         (
             "difference f1 > 0",
             "--anytime",
-            "difference of f1 of new cannot be judged: the difference of f1 has no anytime test; it has bootstrap",
+            "difference of f1 of new cannot be judged: the difference of f1 has no anytime test; "
+            "it has bootstrap",
         ),
         ("support < 9", "", "support of old is 8; also new 8"),
     ],
@@ -207,7 +209,8 @@ def test_of_several_models(run: Command, path: Path, rule: str, options: str, li
         (
             "slice.country=SE difference accuracy < 0",
             "diff 1 0",
-            "difference of accuracy cannot be judged: no slice country=SE has events in both states",
+            "difference of accuracy cannot be judged: no slice country=SE has events in both "
+            "states",
         ),
         ("support < 8", "diff 0 1", "support is 5"),
         (
@@ -232,6 +235,49 @@ def test_of_states(
 ) -> None:
     words = [states[int(word)] if word.isdigit() else word for word in command.split()]
     assert failed(run, rule, *words) == line
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "error"),
+    [
+        (
+            "slice.plan f1 < 1",
+            "report 0",
+            " requires slices by plan; evaluate with --slice plan",
+        ),
+        (
+            "slice.contry f1 < 1",
+            "diff 1 0",
+            " requires slices by contry; did you mean 'country'?",
+        ),
+        (
+            "model.nw f1 < 1",
+            "report 2",
+            ": expected a model: old, new, got 'nw'; did you mean 'new'?",
+        ),
+        ("difference.old f1 < 1", "report 2", ": expected a model: new, got 'old'"),
+        ("difference f1.p_value < 1", "diff 3 2", ": expected low or high in diff, got p_value"),
+        (
+            "difference f1 < 1",
+            "report 0",
+            ": expected a rule of one model, got one of several; "
+            "`compare` has several, and `diff` the difference of two states",
+        ),
+        ("f3 < 1", "merge none.state", ", character 1: no metric is called 'f3'; read value"),
+    ],
+)
+def test_a_rule_that_does_not_fit_the_state_is_refused(
+    run: Command, states: tuple[Path, ...], rule: str, command: str, error: str
+) -> None:
+    words = [states[int(word)] if word.isdigit() else word for word in command.split()]
+    result = run(*words, "--fail-if", rule)
+    assert (result.code, result.out) == (2, "")
+    assert f"--fail-if {rule!r}{error}" in result.err
+
+
+def test_a_metric_of_another_task_is_refused(run: Command, states: tuple[Path, ...]) -> None:
+    result = run("report", states[0], "--fail-if", "roc_auc_ovr < 1")
+    assert result == (2, "", "streameval: roc_auc_ovr is for multi-class tasks; use roc_auc\n")
 
 
 def test_a_metric_that_a_state_does_not_keep_fails(
