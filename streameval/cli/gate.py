@@ -312,6 +312,7 @@ def _readings(
     """The values that a rule is about."""
     paired = rule.difference and before is None
     changed = rule.difference and not paired
+    shared = state.shared_events(before) if changed else ""
     for n, (model, evaluator) in enumerate(_models(state).items()):
         if rule.model not in ("", model) or (paired and n == 0):
             continue
@@ -321,11 +322,12 @@ def _readings(
                 continue
             of = " of ".join(filter(None, (name, model)))
             try:
-                if paired:
-                    yield _difference(rule, of, view, model, **tests)
+                if isinstance(view, ComparisonView):
+                    options = {**tests, "level": tests.get("level") or _LEVEL, **rule.params}
+                    found = view.difference(rule.metric, a=model, **options)
+                    yield Reading(of, found.value, found.n, interval=found)
                 else:
-                    shared = state.shared_events(before) if changed else ""
-                    yield _value(rule, of, view, old.get(name), shared, **tests)
+                    yield _value(rule, of, view, old.get(name), shared, tests)
             except MetricError as error:
                 yield Reading(of, math.nan, math.nan, str(error))
 
@@ -334,7 +336,7 @@ def _models(state: Evaluation) -> Mapping[str, Any]:
     return state.evaluators if isinstance(state, Comparison) else {"": state}
 
 
-def _parts(rule: Rule, state: Evaluation) -> Iterator[tuple[str, Any]]:
+def _parts(rule: Rule, state: Evaluation) -> Iterator[tuple[str, View | ComparisonView]]:
     """The total's view; or those of the rule's slices that hold events, by their names."""
     if not rule.slice:
         yield "", state.total
@@ -345,35 +347,24 @@ def _parts(rule: Rule, state: Evaluation) -> Iterator[tuple[str, Any]]:
             yield slice_name(key), view
 
 
-def _difference(
-    rule: Rule, of: str, view: ComparisonView, model: str, *, level: float | None, **tests: Any
-) -> Reading:
-    tests |= {"level": level or _LEVEL, **rule.params}
-    found = view.difference(rule.metric, a=model, **tests)
-    return Reading(of, found.value, found.n, interval=found)
-
-
 def _value(
-    rule: Rule,
-    of: str,
-    view: View,
-    old: View | None,
-    shared: str,
-    *,
-    level: float | None,
-    method: str = "auto",
-    **resampling: Any,
+    rule: Rule, of: str, view: View, old: View | None, shared: str, tests: Mapping[str, Any]
 ) -> Reading:
+    """The metric of a view, or with an `old` one its change."""
     if rule.metric == SUPPORT:
         return Reading(of, view.support, view.support)
-    if rule.end or old is not None:
-        level = level or _LEVEL
-    call = [(rule.metric, rule.params)]
+    level = tests.get("level") or (_LEVEL if rule.end or old is not None else None)
+    call, method = [(rule.metric, rule.params)], tests.get("method", "auto")
     (row,) = view.report(call, intervals=level, method=method)
     if old is not None:
         (earlier,) = old.report(call, intervals=level, method=method)
         found = change(rule.metric, earlier, row, shared).difference
         return Reading(of, found.value, row.support, interval=found)
     # Beside a value the reason says what was left out of it.
-    reason = row.reason if math.isnan(row.value) else ""
-    return Reading(of, row.value, row.support, reason, row.interval)
+    value, reason = row.value, row.reason if math.isnan(row.value) else ""
+    if (
+        row.bounds
+        and len({rule.beyond(end, rule.bound) for end in (row.bounds.low, row.bounds.high)}) > 1
+    ):
+        value, reason = math.nan, f"of joined scores: the exact value is in {row.bounds}"
+    return Reading(of, value, row.support, reason, row.interval)

@@ -127,11 +127,8 @@ class Details:
     @property
     def judged(self) -> dict[str, Any]:
         """The intervals and the slices that a gate judges."""
-        return {
-            "level": self.intervals,
-            "method": self.method,
-            "min_support": self.min_support,
-        }
+        level, method = self.intervals, self.method
+        return {"level": level, "method": method, "min_support": self.min_support}
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -289,6 +289,21 @@ def test_a_metric_that_a_state_does_not_keep_fails(
     assert line.startswith("roc_auc cannot be judged: roc_auc is not kept; ")
 
 
+def test_a_bound_within_the_bounds_of_joined_scores_cannot_be_judged(
+    run: Command, tmp_path: Path
+) -> None:
+    events = [{"label": n % 3 % 2, "score": (n * 7919 % 4001) / 4001} for n in range(4000)]
+    words = (write_jsonl(tmp_path / "a.jsonl", events), *SCORED, "--max-scores", "1024")
+    bounds = se.evaluate(words[0], y_true="label", score="score", max_scores=1024).bounds("roc_auc")
+    value = (bounds.low + bounds.high) / 2
+    line = failed(run, f"roc_auc < {value!r}", "evaluate", *words)
+    assert line == f"roc_auc cannot be judged: of joined scores: the exact value is in {bounds}"
+    assert failed(run, f"roc_auc < {bounds.low!r}", "evaluate", *words) == ""
+    assert failed(run, f"roc_auc <= {bounds.high!r}", "evaluate", *words).startswith(
+        "roc_auc is 0."
+    )
+
+
 def test_a_file_without_events_fails(run: Command, tmp_path: Path) -> None:
     result = run("evaluate", write_jsonl(tmp_path / "a.jsonl", []), *SCORED, "--fail-if", "f1 < 0")
     assert result.code == 4
