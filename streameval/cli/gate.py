@@ -336,7 +336,7 @@ def _models(state: Evaluation) -> Mapping[str, Any]:
     return state.evaluators if isinstance(state, Comparison) else {"": state}
 
 
-def _parts(rule: Rule, state: Evaluation) -> Iterator[tuple[str, View | ComparisonView]]:
+def _parts(rule: Rule, state: Evaluation) -> Iterator[tuple[str, Any]]:
     """The total's view; or those of the rule's slices that hold events, by their names."""
     if not rule.slice:
         yield "", state.total

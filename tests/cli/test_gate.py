@@ -95,6 +95,11 @@ def failed(run: Command, rule: str, *words: str | Path) -> str:
         ("support < 37", "--weight id", "support is 36"),
         ("slice.country accuracy < .6", SLICED, "accuracy of country=DE is 0.5, support 4"),
         (
+            "slice.country accuracy > .4",
+            SLICED,
+            "accuracy of country=PT is 1, support 3; also country=SE 1, country=DE 0.5",
+        ),
+        (
             "slice.country accuracy <= 1",
             SLICED,
             "accuracy of country=DE is 0.5, support 4; also country=PT 1, country=SE 1",
@@ -302,6 +307,17 @@ def test_a_bound_within_the_bounds_of_joined_scores_cannot_be_judged(
     assert failed(run, f"roc_auc <= {bounds.high!r}", "evaluate", *words).startswith(
         "roc_auc is 0."
     )
+
+
+def test_a_slice_whose_events_have_left_the_window_is_not_judged(
+    run: Command, tmp_path: Path
+) -> None:
+    events = [{**event, "at": 3600 * (event["country"] == "PT")} for event in EVENTS]
+    words = (write_jsonl(tmp_path / "a.jsonl", events), *SCORED, *SLICED.split())
+    window = ("--window", "panes:10m,retain=7d", "--time", "at", "--time-unit", "s")
+    assert failed(run, "slice.country f1 < 1", "evaluate", *words, *window) == ""
+    line = failed(run, "slice.country=DE f1 < 1", "evaluate", *words, *window)
+    assert line == "f1 cannot be judged: no slice country=DE has events"
 
 
 def test_a_file_without_events_fails(run: Command, tmp_path: Path) -> None:
