@@ -362,9 +362,7 @@ def _value(
         return Reading(of, found.value, row.support, interval=found)
     # Beside a value the reason says what was left out of it.
     value, reason = row.value, row.reason if math.isnan(row.value) else ""
-    if (
-        row.bounds
-        and len({rule.beyond(end, rule.bound) for end in (row.bounds.low, row.bounds.high)}) > 1
-    ):
+    ends = (row.bounds.low, row.bounds.high) if row.bounds and not rule.end else ()
+    if len({rule.beyond(end, rule.bound) for end in ends}) > 1:
         value, reason = math.nan, f"of joined scores: the exact value is in {row.bounds}"
     return Reading(of, value, row.support, reason, row.interval)
