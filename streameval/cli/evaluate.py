@@ -133,6 +133,7 @@ def evaluate(
         more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(spec.window)
+    details.groups(spec.slices, spec.kind)
     if spec.proba_pattern is not None:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()

@@ -20,8 +20,8 @@ from streameval.metrics.undefined import Undefined, reason_of, undefined_value
 from streameval.uncertainty.differences import range_ends, ratio_ends
 from streameval.uncertainty.interval import Interval
 
-KEPT_METRIC = "recall"
-"""The metric to keep for these where an evaluator keeps some only."""
+KEPT_METRIC = "accuracy"
+"""The metric that keeps what these need in an evaluator of ``metrics=``, of either task."""
 
 
 class FairnessMetric(NamedTuple):
