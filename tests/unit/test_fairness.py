@@ -158,6 +158,14 @@ def test_groups_without_the_rate_and_small_ones_are_named() -> None:
     assert list(larger.to_frame()["value"]) == [row.value for row in larger]
 
 
+def test_a_group_that_has_left_the_window_is_none() -> None:
+    ev = se.Evaluator(slices=("sex",), window=se.Panes("1h"), time_unit="s")
+    for n, sex in enumerate("XFM"):
+        ev.update(1, 1, event_time=n * 3600 if n < 2 else 3601, slices={"sex": sex})
+    report = ev.fairness("sex")
+    assert (report.groups, report.left_out) == (((("sex", "F"),), (("sex", "M"),)), ())
+
+
 def test_a_class_of_several() -> None:
     ev = se.Evaluator("multiclass", slices=("sex",))
     truth, predicted, sexes = [*"aabbcc"] * 2, [*"aabbaaabbbcc"], ["F"] * 6 + ["M"] * 6
@@ -212,17 +220,22 @@ def test_two_groups_are_newcombes_difference_and_donner_and_zous_ratio(
     one = difference(a, b)
     low, high = max(0.0, one.low, -one.high), max(one.high, -one.low)
     assert range_ends([a, b]) == (pytest.approx(low), pytest.approx(high))
-    for small, large in ((a, b), (b, a)):
-        bottom, top = ratio_ends([small, large])
-        assert 0 <= bottom <= top <= 1
-        # An end r of small/large is where the interval of small − r·large ends at 0 (MOVER).
-        for r, near, far in ((bottom, "low", "high"), (top, "high", "low")):
-            if 0 < r < 1 and small.value < large.value:
-                gap = small.value - r * large.value
-                half = math.hypot(
-                    small.value - getattr(small, near), r * (getattr(large, far) - large.value)
-                )
-                assert abs(gap) == pytest.approx(half, abs=1e-9)
+    bottom, top = ratio_ends([a, b])
+    assert ratio_ends([b, a]) == (bottom, top)
+    assert 0 <= bottom <= top <= 1
+    # Where r is an end of the ratio one/other, the interval of one − r·other ends at 0 (MOVER).
+    for r, near, far in ((bottom, "low", "high"), (top, "high", "low")):
+        misses = [
+            abs(abs(gap) - math.hypot(one.value - getattr(one, near), r * half))
+            for one, other in ((a, b), (b, a))
+            for gap, half in [(one.value - r * other.value, getattr(other, far) - other.value)]
+        ]
+        assert r in (0, 1) or min(misses) < 1e-9
+
+
+def test_a_share_of_0_that_may_be_anything_leaves_the_ratio_of_the_others() -> None:
+    sure = [share(50, 1000), share(500, 1000)]
+    assert ratio_ends([share(0, 1), *sure]) == (0, ratio_ends(sure)[1])
 
 
 @pytest.mark.parametrize(
