@@ -619,10 +619,11 @@ def _fairness(evaluator: Evaluator, details: Details) -> list[FairnessReport]:
     # The labels of a state may be numbers.
     label = next((one for one in evaluator.labels if str(one) == text), text)
     level = 0.95 if details.intervals is None else details.intervals
-    return [
-        evaluator.fairness(names, label=label, min_support=details.min_support or 0, level=level)
-        for names in found
-    ]
+    given: dict[str, Any] = {"label": label, "min_support": details.min_support or 0}
+    try:
+        return [evaluator.fairness(names, level=level, **given) for names in found]
+    except InputError as error:  # no such class
+        raise error.of("--fairness") from None
 
 
 def _names(key: SliceKey) -> tuple[str, ...]:

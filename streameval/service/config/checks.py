@@ -426,17 +426,20 @@ def _check_fairness(settings: RunSettings, key: str, alert: AlertSettings) -> No
     if TASKS[settings.evaluator.task].positive is None:
         raise OptionError.requires(about, 'evaluator.task = "binary"')
     if alert.slice == "any" or groups_of_alert(settings, alert) is None:
-        kinds = ", ".join("+".join(slice_fields(part)) for part in settings.evaluator.slices)
+        kinds = ["+".join(slice_fields(part)) for part in settings.evaluator.slices]
         raise InputError(
             f"{key}.slice",
-            expected=f"one of evaluator.slices ({kinds or 'none'}), the values of which are groups",
-            got=shown(alert.slice or "nothing"),
-            remedy='write slice = "sex"',
+            expected="the key whose values are the groups, one of evaluator.slices "
+            f"({', '.join(kinds) or 'none'})",
+            got=shown(alert.slice) if alert.slice else "nothing",
+            remedy=f"write slice = {shown(kinds[0])}" if kinds else "add it to evaluator.slices",
         )
     for name in ("against", "reference", "model"):
         if getattr(alert, name) is not None:
             remedy = f"leave {name} out"
-            raise OptionError.conflicts(f"{key}.{name}", f"{about}, a difference", remedy=remedy)
+            raise OptionError.conflicts(
+                f"{key}.{name}", f"{about}, which compares groups", remedy=remedy
+            )
     if alert.when == "anytime":
         raise OptionError.conflicts(
             f"{key}.when",
