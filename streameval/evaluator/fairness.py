@@ -178,19 +178,22 @@ def fairness_report(
     rows = [row_named("metric of fairness", name, FAIRNESS) for name in given]
     total._fed(KEPT_METRIC, "confusion")
     context, own = total._context, label_of(total, label)
-    # A slice whose events have all left the window has no weight.
     weights = {
-        key: view.support
+        key: view._window.current().support("confusion")
         for key, view in slices.items()
-        if tuple(name for name, _ in key) == kind and view.support
+        if tuple(name for name, _ in key) == kind
     }
+    # A slice whose events have all left the window has no weight.
+    weights = {key: weight for key, weight in weights.items() if weight}
     kept = tuple(
         key
         for key, weight in weights.items()
         if weight >= min_support and not {MISSING, OTHER}.intersection(dict(key).values())
     )
     name = context.names().get(own, own)
-    groups = _Groups({key: slices[key] for key in kept}, own, name, level, context.undefined)
+    support = exact_sum([weights[key] for key in kept])
+    views = {key: slices[key] for key in kept}
+    groups = _Groups(views, support, own, name, level, context.undefined)
     left_out = tuple(key for key in weights if key not in set(kept))
     found = tuple(map(groups.row, rows))
     return FairnessReport(kind, name, level, kept, left_out, found, context.notes)
@@ -233,6 +236,7 @@ class _Groups:
     """The views of the groups that are compared, and the class whose predictions are."""
 
     views: Mapping[SliceKey, View]
+    support: Weight
     label: Label
     """As the states count it."""
     name: Label
@@ -243,21 +247,22 @@ class _Groups:
 
     def row(self, metric: FairnessMetric) -> FairnessRow:
         """The value of a metric, with its interval."""
-        support = exact_sum([view.support for view in self.views.values()])
         found = [self._shares(rate) for rate in metric.rates]
         apart: list[_Apart] = []
         for shares in found:
             one = self._apart(shares, ratio=metric.ratio)
             if isinstance(one, str):
-                none = Interval(nan, nan, nan, self.level, "", support, one)
+                none = Interval(nan, nan, nan, self.level, "", self.support, one)
                 value = undefined_value(one, self.undefined)
-                return FairnessRow(metric.name, float(value), reason_of(value), support, none)
+                reason = reason_of(value)
+                return FairnessRow(metric.name, float(value), reason, self.support, none)
             apart.append(one)
         exact, highest, lowest = (min if metric.ratio else max)(apart, key=lambda one: one.value)
         without = list(dict.fromkeys(key for shares in found for key in shares.missing))
         reason = f"without the undefined {_some(without)}" if without else ""
         interval = self._interval(float(exact), found, ratio=metric.ratio)
-        return FairnessRow(metric.name, float(exact), reason, support, interval, highest, lowest)
+        value, ends = float(exact), (highest, lowest)
+        return FairnessRow(metric.name, value, reason, self.support, interval, *ends)
 
     def _shares(self, rate: Metric) -> _Shares:
         assert rate.rule is not None
