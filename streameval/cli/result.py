@@ -35,9 +35,10 @@ from streameval.evaluator.comparison import (
     SliceDifferences,
 )
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.fairness import KEPT_METRIC, FairnessReport
+from streameval.evaluator.fairness import KEPT_METRIC
 from streameval.evaluator.reports import (
     ClassificationReport,
+    FairnessReport,
     Report,
     ReportRow,
     SeriesRow,

@@ -14,7 +14,7 @@ import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.evaluation import MergeableEvaluation, different_settings
-from streameval.evaluator.fairness import FairnessReport, fairness_report
+from streameval.evaluator.fairness import fairness_report
 from streameval.evaluator.options import (
     check_arguments,
     checked_options,
@@ -23,7 +23,7 @@ from streameval.evaluator.options import (
     replicated,
 )
 from streameval.evaluator.public_class import PublicClass
-from streameval.evaluator.reports import SliceReport, SliceRow
+from streameval.evaluator.reports import FairnessReport, SliceReport, SliceRow
 from streameval.evaluator.slices import SlicedWindows, Slicer
 from streameval.evaluator.spellings import explains_attributes, explains_keywords
 from streameval.evaluator.track import Track, consume

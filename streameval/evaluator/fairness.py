@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, nan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from streameval.errors import InputError, MetricError, did_you_mean, listed, shown
-from streameval.evaluator.reports import TableOfRows, plain_value, value_cells, value_columns
+from streameval.evaluator.reports import FairnessReport, FairnessRow, GroupRate, some_slices
 from streameval.evaluator.slices import MISSING, OTHER, SliceKey, slice_name
 from streameval.evaluator.view import View
 from streameval.events.values import Label, Weight, canonical_label
@@ -48,109 +48,6 @@ FAIRNESS: Mapping[str, FairnessMetric] = {
     for kind in ("difference", "ratio")
 }
 """From the name of each metric of fairness to its row, in the order of reports."""
-
-
-class GroupRate(NamedTuple):
-    """A group and its rate."""
-
-    slice: SliceKey
-    rate: str
-    """``"selection_rate"``, ``"recall"`` or ``"fpr"``."""
-    value: float
-
-    def __str__(self) -> str:
-        return f"{slice_name(self.slice)}: {self.value:.4g}"
-
-
-class FairnessRow(NamedTuple):
-    """A metric of fairness, and the two groups that make it."""
-
-    metric: str
-    value: float
-    """``nan`` where undefined."""
-    reason: str
-    """Why the value is undefined, or which groups it is without; else empty."""
-    support: Weight
-    """Weight of the events of the groups."""
-    interval: Interval
-    highest: GroupRate | None = None
-    """The group of the largest rate; None where the value is undefined."""
-    lowest: GroupRate | None = None
-    bounds: None = None
-    """As rows of other reports; no rate is of the ranking of scores."""
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class FairnessReport(TableOfRows[FairnessRow]):
-    """The metrics of fairness over the groups of a slice key, each with its interval.
-
-    Iterating gives its :class:`FairnessRow` s; ``report["demographic_parity_ratio"]`` is a value.
-    """
-
-    by: tuple[str, ...]
-    """The slice key, or the keys of a combination."""
-    label: Label
-    """The class whose predictions are compared; the positive one of a binary task."""
-    level: float
-    groups: tuple[SliceKey, ...]
-    left_out: tuple[SliceKey, ...]
-    """Slices of less support, and those that are no group: ``(missing)`` and ``(other)``."""
-    rows: tuple[FairnessRow, ...]
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the numbers depend on, as in a :class:`~streameval.evaluator.reports.Report`."""
-
-    @property
-    def by_name(self) -> Mapping[str, FairnessRow]:
-        """From each metric's name to its row."""
-        return {row.metric: row for row in self.rows}
-
-    def __getitem__(self, metric: str) -> float:
-        return self.by_name[metric].value
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON: undefined values are None with their reason."""
-        metrics: dict[str, Any] = {}
-        for row in self.rows:
-            metrics[row.metric] = found = plain_value(row)
-            for name, group in (("highest", row.highest), ("lowest", row.lowest)):
-                if group is not None:
-                    found[name] = {**group._asdict(), "slice": dict(group.slice)}
-        return {
-            "by": list(self.by),
-            "label": self.label,
-            **self.notes,
-            "level": self.level,
-            "groups": [dict(key) for key in self.groups],
-            "left_out": [dict(key) for key in self.left_out],
-            "metrics": metrics,
-        }
-
-    @property
-    def without(self) -> str:
-        """Which slices are left out, in words; empty where none is."""
-        return f"left out: {_some(self.left_out)}" if self.left_out else ""
-
-    def _names(self) -> dict[str, list[str]]:
-        return {
-            "metric": [row.metric for row in self.rows],
-            "highest": [str(row.highest or "") for row in self.rows],
-            "lowest": [str(row.lowest or "") for row in self.rows],
-        }
-
-    def _cells(self, *, short: bool = False) -> tuple[list[str], list[list[str]]]:
-        return value_cells(self._names(), "value", self.rows, short=short)
-
-    def _columns(self) -> Mapping[str, Sequence[Any]]:
-        return value_columns(self._names(), self.rows)
-
-    def __str__(self) -> str:
-        # Not super(), which knows the class as it was before it had slots.
-        return "\n".join(filter(None, (TableOfRows.__str__(self), self.without)))
-
-
-def _some(keys: Sequence[SliceKey]) -> str:
-    names = "; ".join(map(slice_name, keys[:5]))
-    return names if len(keys) <= 5 else f"{names} and {len(keys) - 5} more"
 
 
 def fairness_report(
@@ -259,7 +156,7 @@ class _Groups:
             apart.append(one)
         exact, highest, lowest = (min if metric.ratio else max)(apart, key=lambda one: one.value)
         without = list(dict.fromkeys(key for shares in found for key in shares.missing))
-        reason = f"without the undefined {_some(without)}" if without else ""
+        reason = f"without the undefined {some_slices(without)}" if without else ""
         interval = self._interval(float(exact), found, ratio=metric.ratio)
         value, ends = float(exact), (highest, lowest)
         return FairnessRow(metric.name, value, reason, self.support, interval, *ends)
@@ -280,14 +177,14 @@ class _Groups:
     def _apart(self, found: _Shares, *, ratio: bool) -> _Apart | str:
         """How far the rates are apart; or why that is undefined."""
         if len(self.views) < 2:
-            return f"one group only: {_some(list(self.views))}" if self.views else "no group"
+            return f"one group only: {some_slices(list(self.views))}" if self.views else "no group"
         if len(found.of) < 2:
             key, reason = next(iter(found.missing.items()))
             return f"{slice_name(key)}: {reason}"
         # Of equal rates two different groups.
         high, low = (
             max(found.of, key=found.of.__getitem__),
-            min(reversed(found.of), key=found.of.__getitem__),
+            min(reversed([*found.of]), key=found.of.__getitem__),
         )
         most, least = found.of[high], found.of[low]
         if ratio and not most:
@@ -299,7 +196,8 @@ class _Groups:
         # Bonferroni's inequality: the intervals of all pairs of groups hold at once.
         pairs = sum(comb(len(shares.of), 2) for shares in found)
         level = 1 - (1 - self.level) / pairs
-        ends, n = [], 0.0
+        ends: list[tuple[float, float]] = []
+        n = 0.0
         for shares in found:
             views = [self.views[key] for key in shares.of]
             each = [

@@ -656,7 +656,7 @@ def test_reading_evaluators_is_bounded() -> None:
     reads = []
     make = observer._read["low"]._make
 
-    def dear() -> Value:
+    def dear() -> AlertInput:
         now[0] += 2.0
         reads.append(now[0])
         return make()

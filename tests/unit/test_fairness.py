@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError, MetricError
-from streameval.evaluator.fairness import FAIRNESS, FairnessReport
+from streameval.evaluator.fairness import FAIRNESS
+from streameval.evaluator.reports import FairnessReport
 from streameval.uncertainty.differences import difference, range_ends, ratio_ends
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.proportions import wilson
@@ -52,8 +53,8 @@ def expected(events: Sequence[tuple[Any, int, int, float]]) -> dict[str, float]:
         found = [top / bottom for top, bottom in pairs.values()]
         apart[rate] = max(found) - min(found), min(found) / max(found)
     (tpr, tpr_ratio), (fpr, fpr_ratio) = apart["recall"], apart["fpr"]
-    numbers = *apart["selection"], tpr, tpr_ratio, fpr, fpr_ratio
-    numbers += max(tpr, fpr), min(tpr_ratio, fpr_ratio)
+    odds = max(tpr, fpr), min(tpr_ratio, fpr_ratio)
+    numbers = (*apart["selection"], tpr, tpr_ratio, fpr, fpr_ratio, *odds)
     return dict(zip(FAIRNESS, map(float, numbers), strict=True))
 
 
@@ -184,7 +185,7 @@ def test_a_class_of_several() -> None:
 def test_what_is_refused() -> None:
     ev = counted({"F": ALIKE})
     several = se.Evaluator("multiclass", slices=("sex",)).update(3, 4, slices={"sex": 1})
-    for call, error, text in (
+    cases: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: ev.fairness("Sex"), InputError, "slices of this evaluator: sex, got 'Sex'; did"),
         (lambda: se.Evaluator().fairness("sex"), InputError, r"it has none.*pass slices=\['sex'\]"),
         (lambda: ev.fairness("sex", ["parity"]), MetricError, "no metric of fairness is called"),
@@ -197,7 +198,8 @@ def test_what_is_refused() -> None:
             MetricError,
             "add 'accuracy' to metrics=",
         ),
-    ):
+    ]
+    for call, error, text in cases:
         with pytest.raises(error, match=text):
             call()
 
@@ -219,7 +221,7 @@ def test_two_groups_are_newcombes_difference_and_donner_and_zous_ratio(
     a, b = share(*first), share(*second)
     one = difference(a, b)
     low, high = max(0.0, one.low, -one.high), max(one.high, -one.low)
-    assert range_ends([a, b]) == (pytest.approx(low), pytest.approx(high))
+    assert range_ends([a, b]) == pytest.approx((low, high))
     bottom, top = ratio_ends([a, b])
     assert ratio_ends([b, a]) == (bottom, top)
     assert 0 <= bottom <= top <= 1
