@@ -91,7 +91,7 @@ def fairness_report(
     support = exact_sum([weights[key] for key in kept])
     views = {key: slices[key] for key in kept}
     groups = _Groups(views, support, own, name, level, context.undefined)
-    left_out = tuple(key for key in weights if key not in set(kept))
+    left_out = tuple(key for key in weights if key not in views)
     found = tuple(map(groups.row, rows))
     return FairnessReport(kind, name, level, kept, left_out, found, context.notes)
 

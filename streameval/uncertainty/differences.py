@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from streameval.errors import InputError, shown
-from streameval.events.values import BoolArray, FloatArray
+from streameval.events.values import FloatArray
 from streameval.uncertainty.interval import Interval, normal_quantile
 from streameval.uncertainty.multiple_testing import benjamini_hochberg
 
@@ -40,42 +40,38 @@ def difference(first: Interval, second: Interval) -> Interval:
 def range_ends(shares: Sequence[Interval]) -> tuple[float, float]:
     """The ends of the largest less the smallest share, of intervals that hold for all pairs."""
     value, low, high = _columns(shares)
+    below, above = (value - low) ** 2, (high - value) ** 2
     bottom = top = 0.0
     # Pairs row by row: all at once would take the memory of their number.
-    for n, others in _each_beside_others(len(value)):
-        gap = value[n] - value[others]
-        below = np.hypot(value[n] - low[n], high[others] - value[others])
-        above = np.hypot(high[n] - value[n], value[others] - low[others])
-        bottom, top = max(bottom, float((gap - below).max())), max(top, float((gap + above).max()))
+    for n in range(len(value)):
+        gap = value[n] - value
+        bottom = max(bottom, float((gap - np.sqrt(below[n] + above)).max()))
+        ends = gap + np.sqrt(above[n] + below)
+        ends[n] = 0  # no pair
+        top = max(top, float(ends.max()))
     return bottom, min(1.0, top)
 
 
 def ratio_ends(shares: Sequence[Interval]) -> tuple[float, float]:
     """The ends of the smallest over the largest share: MOVER-R of Donner & Zou (2012)."""
     value, low, high = _columns(shares)
-    bottom = top = 1.0
     near, far = low * (2 * value - low), high * (2 * value - high)
-    for n, others in _each_beside_others(len(value)):
-        both = value[n] * value[others]
-        root = np.sqrt(np.maximum(0.0, both**2 - near[n] * far[others]))
-        # 0 where both parts are: a share of 0 over one that may be anything.
-        below = near[n] / np.maximum(both + root, np.finfo(float).tiny)
-        root = np.sqrt(np.maximum(0.0, both**2 - far[n] * near[others]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            above = (both + root) / near[others]
-        bottom = min(bottom, float(below.min()))
-        top = min(top, float(np.where(near[others] > 0, above, math.inf).min()))
+    bottom = top = 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for n in range(len(value)):
+            both = value[n] * value
+            ends = near[n] / (both + np.sqrt(np.maximum(0.0, both**2 - near[n] * far)))
+            ends[n] = 1
+            # 0 / 0 is a share of 0 over one that may be anything.
+            bottom = min(bottom, float(ends.min()) if near[n] else 0.0)
+            ends = (both + np.sqrt(np.maximum(0.0, both**2 - far[n] * near))) / near
+            ends[near == 0] = ends[n] = math.inf
+            top = min(top, float(ends.min()))
     return bottom, top
 
 
 def _columns(shares: Sequence[Interval]) -> FloatArray:
-    columns: FloatArray = np.array([(one.value, one.low, one.high) for one in shares]).T
-    return columns
-
-
-def _each_beside_others(count: int) -> Iterator[tuple[int, BoolArray]]:
-    positions = np.arange(count)
-    return ((n, positions != n) for n in range(count))
+    return np.array([(one.value, one.low, one.high) for one in shares]).T.copy()
 
 
 def bound_p_value(interval: Interval, *, below: float | None, above: float | None) -> float:
