@@ -20,7 +20,7 @@ from streameval.evaluator.evaluator import Evaluator
 from streameval.service.alerts.inputs import AlertInput, AlertInputs
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.checks import check_settings
-from streameval.service.config.evaluators import open_evaluators
+from streameval.service.config.evaluators import kept_metrics, main_metrics, open_evaluators
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import (
     AlertSettings,
@@ -433,7 +433,12 @@ def test_an_alert_between_groups(bound: float, fires: bool) -> None:
         below=None, above=bound, min_support=100,
     )  # fmt: skip
     fewer = EvaluatorSettings(slices=["country"], metrics=["roc_auc"])
-    settings = run_of(watched, evaluator=fewer)
+    value = alert(name="value", metric="demographic_parity_ratio", slice="country")
+    settings = run_of(watched, value, evaluator=fewer)
+    assert (main_metrics(settings), kept_metrics(settings)) == (
+        ["roc_auc"],
+        ["accuracy", "roc_auc"],
+    )
     evaluators = open_evaluators(settings)
     rng = random.Random(7)
     for n in range(900):
@@ -444,8 +449,11 @@ def test_an_alert_between_groups(bound: float, fires: bool) -> None:
         )
     report = evaluators["all"].fairness("country", min_support=100, level=0.9)
     row = report.by_name["equal_opportunity_difference"]
-    found = AlertInputs(settings, evaluators, lambda: 0.0).observe(snapshot(), 0)["low"]
+    inputs = AlertInputs(settings, evaluators, lambda: 0.0).observe(snapshot(), 0)
     assert len(report.groups) == 3
+    every = evaluators["all"].fairness("country")
+    assert inputs["value"].value.value == every["demographic_parity_ratio"]
+    found = inputs["low"]
     assert found.value == Value(
         row.value, row.support, "", row.interval.low, row.interval.high, "mover of wilson"
     )
