@@ -614,6 +614,52 @@ def _users(users: int, each: int, runs: int) -> list[Cell]:
     ]
 
 
+# Groups ------------------------------------------------------------------------
+
+
+def _fairness(size: int, runs: int) -> list[Cell]:
+    """What is wanted is the level or more: intervals of all pairs of groups hold at once."""
+    found = []
+    for population, rates in (
+        ("two groups alike, .3", [0.3, 0.3]),
+        ("two groups, .05 and .02", [0.05, 0.02]),
+        ("two groups, .95 and .8", [0.95, 0.8]),
+        ("three groups alike, .3", [0.3] * 3),
+        ("ten groups, .3 to .1", [0.3, 0.3, 0.3, 0.3, 0.25, 0.25, 0.2, 0.2, 0.2, 0.1]),
+    ):
+        rng = _rng("fairness", population, size)
+        truths = {"difference": max(rates) - min(rates), "ratio": min(rates) / max(rates)}
+        hits, without = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0)
+        for _ in range(runs):
+            positive = rng.binomial(size, rates)
+            ev = se.Evaluator(metrics=["selection_rate"], slices=["group"])
+            ev.update_many(
+                [0] * (2 * len(rates)),
+                np.repeat([1, 0], len(rates)),
+                weight=np.concatenate([positive, size - positive]),
+                slices={"group": [*range(len(rates))] * 2},
+            )
+            for row in ev.fairness("group", [f"demographic_parity_{kind}" for kind in truths]):
+                kind, ends = row.metric.rpartition("_")[2], row.interval
+                without[kind] += not ends.defined
+                hits[kind] += ends.low - 1e-12 <= truths[kind] <= ends.high + 1e-12
+        found += [
+            Cell(
+                "Fairness between groups",
+                population,
+                f"{size:,} events each",
+                f"demographic parity, {kind}",
+                hits[kind] / max(1, runs - without[kind]),
+                runs,
+                without[kind],
+                0.93,
+                1.0,
+            )
+            for kind in truths
+        ]
+    return found
+
+
 # Two models on the same events ------------------------------------------------
 
 
@@ -739,6 +785,8 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
         yield partial(_confusions, "Labels, several classes", "multiclass", size, runs)
     for users, each in ((50, 20), (200, 5), (200, 50)):
         yield partial(_users, users, each, runs)
+    for size in (1_000, 200, 50):
+        yield partial(_fairness, size, runs)
     for positives, negatives in ((20, 20), (50, 50), (200, 200), (10, 100), (10, 1_000)):
         yield partial(_aucs, positives, negatives, runs)
     for size in (2_000, 500, 100):

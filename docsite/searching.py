@@ -36,6 +36,7 @@ _WORDS = {
     "dashboard.md": "dashboard",
     "displays.md": "plot plots matplotlib plotly chart",
     "ci.md": "ci github gitlab actions pipeline gate fail-if junit pytest",
+    "fairness.md": "fairness fairlearn aif360 bias disparate impact parity sensitive group",
     "comparing.md": "compare comparison models ab test mcnemar champion challenger",
     "saved-states.md": "save load pickle persist merge merging",
     "reading-files.md": "csv jsonl json parquet s3 gcs file files",

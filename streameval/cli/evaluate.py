@@ -136,6 +136,7 @@ def evaluate(
     )
     details.check_window(spec.window)
     gate.check(spec.slices, add="add")
+    details.groups(spec.slices, spec.kind)
     if spec.proba_pattern is not None:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()

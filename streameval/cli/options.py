@@ -364,7 +364,7 @@ def _or(forms: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}"
 
 
-def parse_slices(text: str | None) -> Dimensions | None:
+def parse_slices(text: str | None, option: str = "--slice") -> Dimensions | None:
     """The fields in a comma list; ``+`` joins those of a combination."""
     if text is None:
         return None
@@ -373,8 +373,8 @@ def parse_slices(text: str | None) -> Dimensions | None:
         return Slicer(dimensions, max_slices=1).dimensions
     except InputError as error:
         raise InputError(
-            "--slice",
+            option,
             expected="fields joined by commas, or by + for a combination, each once",
             got=shown(text) if error.field == "slices" else error.got,
-            remedy="write --slice country,model,country+model",
+            remedy=f"write {option} country,model,country+model",
         ) from None

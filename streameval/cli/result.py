@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -29,7 +29,7 @@ from streameval.cli.output import (
     terminal_width,
 )
 from streameval.cli.page import write_as
-from streameval.errors import InputError, MetricError, OptionError
+from streameval.errors import InputError, MetricError, OptionError, did_you_mean, shown
 from streameval.evaluator.comparison import (
     Comparison,
     ComparisonReport,
@@ -37,8 +37,10 @@ from streameval.evaluator.comparison import (
     SliceDifferences,
 )
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.fairness import KEPT_METRIC
 from streameval.evaluator.reports import (
     ClassificationReport,
+    FairnessReport,
     Report,
     ReportRow,
     SeriesRow,
@@ -54,6 +56,7 @@ from streameval.metrics.registry import USUAL_METRICS
 from streameval.records.chunk import BadRecords
 from streameval.records.spec import Dimensions
 from streameval.states.confusion import ConfusionCounts
+from streameval.tasks.registry import TASKS
 from streameval.uncertainty.interval import checked_level
 from streameval.windows.kinds import kind_of
 from streameval.windows.window import WindowSpec
@@ -106,6 +109,11 @@ class Details:
         "Show this metric for each pane.", metavar="METRIC", autocompletion=complete_metric
     )
     min_support: float | None = rare("Leave out slices of less support.", metavar="N", min=0)
+    fairness: str | None = of_window(
+        "Fairness between the groups of these fields of --slice; of several classes also the "
+        "class, as sex:label=LABEL.",
+        metavar="FIELD,FIELD",
+    )
     top_k: int | None = rare("Show top_k_accuracy:k=K too.", metavar="K", min=1)
     anytime: AnytimeOption = False
 
@@ -115,6 +123,9 @@ class Details:
         elif self.anytime:
             remedy = "add --intervals 0.95, or another level"
             raise OptionError.requires("--anytime", "--intervals", remedy=remedy)
+        if self.anytime and self.fairness is not None:
+            remedy = "no interval between groups holds at every look; leave one out"
+            raise OptionError.conflicts("--anytime", "--fairness", remedy=remedy)
         if self.plot_format is not None and self.plot_dir is None:
             remedy = "the format of --plot is that of its file name"
             raise OptionError.requires("--plot-format", "--plot-dir", remedy=remedy)
@@ -133,7 +144,12 @@ class Details:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that these details need."""
-        named = (self.by, self.series, None if self.top_k is None else TOP_K)
+        named = (
+            self.by,
+            self.series,
+            None if self.top_k is None else TOP_K,
+            None if self.fairness is None else KEPT_METRIC,
+        )
         return tuple(name for name in named if name is not None)
 
     def check_window(self, window: WindowSpec | None) -> None:
@@ -148,8 +164,37 @@ class Details:
 
     def slice_options(self) -> list[str]:
         """The given options that require slices."""
-        given = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
+        given = {
+            "--by": self.by,
+            "--worst": self.worst,
+            "--min-support": self.min_support,
+            "--fairness": self.fairness,
+        }
         return [name for name, value in given.items() if value is not None]
+
+    def groups(self, kinds: Iterable[Sequence[str]], task: str) -> tuple[Dimensions, str | None]:
+        """The slices whose groups are compared, of those kept, and the class as it is written."""
+        if self.fairness is None:
+            return (), None
+        fields, equals, label = self.fairness.partition(":label=")
+        found = options.parse_slices(fields, "--fairness") or ()
+        known = {frozenset(kind): "+".join(kind) for kind in kinds}
+        for names in found:
+            if frozenset(names) not in known:
+                raise InputError(
+                    "--fairness",
+                    expected=f"slices that are kept: {', '.join(known.values()) or 'none'}",
+                    got=shown("+".join(names)),
+                    remedy=did_you_mean("+".join(names), known.values())
+                    or "evaluate with these fields in --slice",
+                )
+        if not equals and TASKS[task].positive is None:
+            raise OptionError.requires(
+                "--fairness of several classes",
+                "the class that is compared",
+                remedy=f"write --fairness {fields}:label=LABEL",
+            )
+        return found, label if equals else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +213,7 @@ class Result:
     """The best cut-point by F1, where the task is binary and scores are kept."""
     chosen: tuple[str, CutPoint] | None = None
     """The rule that chose the threshold, and the cut-point."""
+    fairness: Sequence[FairnessReport] = ()
     hidden_classes: int = 0
     """How many classes there are, where their table was left out for their number."""
     title: ClassVar[str] = "Evaluation"
@@ -195,6 +241,8 @@ class Result:
         if self.slices is not None:
             values["slices"] = self.slices.to_dict()
             values["slices_overflowed"] = self.overflowed
+        if self.fairness:
+            values["fairness"] = {"+".join(one.by): one.to_dict() for one in self.fairness}
         return values
 
     def rows(self) -> list[dict[str, Any]]:
@@ -216,6 +264,8 @@ class Result:
         for part in () if self.slices is None else self.slices.rows:
             name = slice_name(part.slice)
             found.append(_csv_row("slice", name, str(self.slices and self.slices.metric), part))
+        for one in self.fairness:
+            found += [_csv_row("fairness", "+".join(one.by), row.metric, row) for row in one]
         return found
 
     def sections(self, format: Format) -> list[Section]:
@@ -246,6 +296,10 @@ class Result:
             found.append(Section(title, table, kind="series"))
         if self.slices is not None:
             found.append(self._slice_section(self.slices))
+        for one in self.fairness:
+            title = f"fairness between {len(one.groups):,} groups by {'+'.join(one.by)}"
+            notes = tuple(filter(None, [one.without]))
+            found.append(Section(title, one.table(), notes, kind="fairness"))
         return found
 
     def _threshold_line(self) -> str:
@@ -502,7 +556,14 @@ def result_of(
             )
     slices = _slices(evaluator, report, details, dimensions)
     result = Result(
-        report, details, arrivals, series, slices, evaluator.slices_overflowed, chosen=chosen
+        report,
+        details,
+        arrivals,
+        series,
+        slices,
+        evaluator.slices_overflowed,
+        chosen=chosen,
+        fairness=_fairness(evaluator, details),
     )
     unnamed = names is None and evaluator.options["metrics"] is None
     return _with_classes(result, evaluator, by_default=unnamed or everything)
@@ -566,6 +627,18 @@ def _slices(
     kept = sum(_names(key) in wanted for key in evaluator.slices())
     rows = tuple(row for row in slices.rows if _names(row.slice) in wanted)
     return replace(slices, rows=rows[: details.worst], below_support=kept - len(rows))
+
+
+def _fairness(evaluator: Evaluator, details: Details) -> list[FairnessReport]:
+    found, text = details.groups(evaluator.options["slices"], evaluator.task)
+    # The labels of a state may be numbers.
+    label = next((one for one in evaluator.labels if str(one) == text), text)
+    level = 0.95 if details.intervals is None else details.intervals
+    given: dict[str, Any] = {"label": label, "min_support": details.min_support or 0}
+    try:
+        return [evaluator.fairness(names, level=level, **given) for names in found]
+    except InputError as error:  # no such class
+        raise error.of("--fairness") from None
 
 
 def _names(key: SliceKey) -> tuple[str, ...]:

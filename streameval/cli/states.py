@@ -143,6 +143,7 @@ def _result(
         "--worst": details.worst,
         "--min-support": details.min_support,
         "--series": details.series,
+        "--fairness": details.fairness,
         "--per-class": details.per_class,
         "--top-k": details.top_k,
         "--plot": details.plot,

@@ -56,6 +56,7 @@ __all__ = [
     "prevalence_weighted_recall",
     "recall",
     "recall_macro",
+    "selection_rate",
     "specificity",
     "support",
 ]
@@ -248,6 +249,19 @@ NPV = Rule(
     needs=("others predicted",),
     example='positive="cat" -> 0.8',
     source="Altman & Bland (1994), Diagnostic tests 2",
+)
+SELECTION_RATE = Rule(
+    name="selection_rate",
+    title="Selection rate, or detection prevalence",
+    definition="share of all events that is predicted positive: (TP + FP) / all",
+    parts=lambda c, t, p, s: (p, s),
+    share=True,
+    needs=("all",),
+    example='positive="cat" -> 0.5',
+    direction="none",
+    note="Demographic parity compares it between groups.",
+    source="Fairlearn's ``selection_rate``",
+    synonyms=("positive_prediction_rate", "detection_prevalence", "predicted_positive_rate"),
 )
 INFORMEDNESS = Rule(
     name="informedness",
@@ -447,6 +461,7 @@ specificity = class_metric(SPECIFICITY)
 fpr = class_metric(FPR)
 fnr = class_metric(FNR)
 npv = class_metric(NPV)
+selection_rate = class_metric(SELECTION_RATE)
 informedness = class_metric(INFORMEDNESS)
 markedness = class_metric(MARKEDNESS)
 positive_likelihood_ratio = class_metric(POSITIVE_LIKELIHOOD_RATIO)
@@ -680,7 +695,7 @@ _AVERAGES: Mapping[str, str] = {
 
 _WITH_AVERAGES: list[ClassMetric] = [precision, recall, f1, fbeta, jaccard, fowlkes_mallows]
 _WITH_AVERAGES += [specificity, fpr, fnr, npv]
-_OF_ONE_CLASS: list[ClassMetric] = [informedness, markedness]
+_OF_ONE_CLASS: list[ClassMetric] = [informedness, markedness, selection_rate]
 _OF_ONE_CLASS += [positive_likelihood_ratio, negative_likelihood_ratio]
 
 

@@ -27,8 +27,8 @@ MetricName: TypeAlias = Literal[
     "prevalence_weighted_precision", "prevalence_weighted_recall", "quantile_calibration_error",
     "recall", "recall_at_precision", "recall_macro", "recall_micro", "recall_weighted", "roc_auc",
     "roc_auc_micro", "roc_auc_ovo", "roc_auc_ovo_weighted", "roc_auc_ovr", "roc_auc_ovr_weighted",
-    "sensitivity_at_specificity", "specificity", "specificity_at_sensitivity", "specificity_macro",
-    "specificity_micro", "specificity_weighted", "support", "top_k_accuracy"
+    "selection_rate", "sensitivity_at_specificity", "specificity", "specificity_at_sensitivity",
+    "specificity_macro", "specificity_micro", "specificity_weighted", "support", "top_k_accuracy"
 ]  # fmt: skip
 
 CurveName: TypeAlias = Literal[

@@ -115,6 +115,7 @@ SHARES = {
     "fnr": (FN, TP + FN),
     "npv": (TN, TN + FN),
     "jaccard": (TP, TP + FP + FN),
+    "selection_rate": (TP + FP, 200),
 }
 
 

@@ -391,7 +391,8 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         about(
             """The metric that is watched; or a number of the whole run, which takes no window and
             no slice: `label_coverage` (requires `[join]`), `lag`, `volume` (records read: below 1
-            is silence) or `quarantine` (the share of records that could not be counted).""",
+            is silence) or `quarantine` (the share of records that could not be counted); or one
+            of fairness, as `demographic_parity_difference`, whose `slice` is a key.""",
             "f1",
         ),
     ]
@@ -429,10 +430,11 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ] = None
     window: Annotated[str | None, about("The window. Not set: the first.", "hour")] = None
     slice: Annotated[
-        dict[str, str | int] | Literal["any"],
+        dict[str, str | int] | str,
         about(
             """The slice. Empty: all events. `"any"`: each slice of the window, with a correction
-            for their number.""",
+            for their number. Of a metric of fairness: the key of `evaluator.slices` whose values
+            are the groups, as `slice = "sex"`.""",
             {"country": "PT"},
         ),
     ] = {}

@@ -313,7 +313,7 @@ class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     metric: str
     window: Annotated[str, note("Empty where the metric is of the join.")]
-    slice: Annotated[str, note("The slice's name, or any; empty: all events.")]
+    slice: Annotated[str, note("The slice's name, any, or the groups' key; empty: all events.")]
     state: State
     value: Annotated[float | None, note("Of the metric, or its difference against another.")]
     bound: str
@@ -326,7 +326,7 @@ class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     low: Annotated[float | None, note("Lower end of the interval; null: none, or infinite.")]
     high: Annotated[float | None, note("Upper end of the interval; null: none, or infinite.")]
     method: Annotated[str, note("How the interval was computed; empty: there is none.")]
-    slices: Annotated[list[str], note("Of an alert on any slice: those beyond the bound.")]
+    slices: Annotated[list[str], note("Those of any beyond the bound; of fairness both groups.")]
     support: Weight
     since: Annotated[Time | None, note("Null before the first value.")]
     reason: str
