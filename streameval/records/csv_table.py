@@ -526,11 +526,13 @@ class _CsvRows:
         return self._read_csv(bad)
 
     def _without_blanks(self, text: str) -> str:
-        """The text without blanks at the beginning of cells, if it has no quotes."""
-        for before in () if '"' in text else (self._delimiter, "\n"):
+        """Whole lines without blanks at the beginning of cells; with quotes, which csv reads, all."""
+        if '"' in text:
+            return text
+        for before in (self._delimiter, "\n"):
             while before + " " in text:
                 text = text.replace(before + " ", before)
-        return text
+        return text.lstrip(" ")
 
     def _read_csv(self, bad: BadRecords) -> tuple[_Columns, RecordPlaces]:
         first = self._next_line
