@@ -526,7 +526,7 @@ class _CsvRows:
         return self._read_csv(bad)
 
     def _without_blanks(self, text: str) -> str:
-        """Whole lines without blanks at the beginning of cells; with quotes, which csv reads, all."""
+        """Lines without blanks at the beginning of cells; with quotes they are left to ``csv``."""
         if '"' in text:
             return text
         for before in (self._delimiter, "\n"):

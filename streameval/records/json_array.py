@@ -15,6 +15,7 @@ from streameval.records.chunk import RecordError
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _HEAD_BYTES = 100
+"""First bytes of a file that are kept, to explain what it is."""
 
 _QUOTE, _COMMA, _NEWLINE, _BLANK = b'",\n '
 
@@ -70,11 +71,12 @@ class RecordLines:
         self._stream = stream
         self._source = source
         self.head = b""
-        """How the file begins; empty before the first read."""
+        """How the file begins, without blanks; empty before the first read."""
         self._array = False
         self._depth = 0
         self._in_text = 0
         self._escapes = False  # whether the next byte is escaped
+        self._record = 1
         self._begun = self._ended = False
 
     def read(self, size: int, /) -> bytes:
@@ -83,8 +85,9 @@ class RecordLines:
         if not self._array:
             return data
         if not data and not self._ended:
-            got = "the end of the file before its closing bracket"
-            raise self._refused("a whole JSON array", got, "write it again")
+            got = f"the end of the file in or behind record {self._record}"
+            remedy = "it was cut short, or a bracket or quote is not closed: write it again"
+            raise self._refused("a whole JSON array", got, remedy)
         return self._lines(data) if data else b""
 
     def _first(self, size: int) -> bytes:
@@ -99,7 +102,7 @@ class RecordLines:
         return data.removeprefix(BOM) if self._array else data
 
     def _lines(self, data: bytes) -> bytes:
-        text = b" " + data[1:] if self._escapes and data else data
+        text = b" " + data[1:] if self._escapes else data
         self._escapes = False
         if b"\\" in text:
             text = _ESCAPED.sub(b"  ", text)
@@ -148,6 +151,7 @@ class RecordLines:
             usual &= ~inside | (n < _LONGEST_GAP)
         usual &= ends < len(text)
         np.frombuffer(lines, np.uint8)[begins[usual]] = _NEWLINE
+        self._record += int(np.count_nonzero(usual))
         for begin, end in zip(begins[~usual].tolist(), ends[~usual].tolist(), strict=True):
             self._in_text = 0
             self._cut_gap(lines, text, begin, end)
@@ -159,6 +163,7 @@ class RecordLines:
                 self._in_text ^= 1
             elif not self._in_text:
                 lines[found.start()] = _NEWLINE
+                self._record += 1
 
     def _refused(self, expected: str, got: str, remedy: str) -> InputError:
         return InputError(self._source, expected=expected, got=got, remedy=remedy)

@@ -31,7 +31,7 @@ PROBA = ("--y-true", "y", "--proba", "p", "--metrics", "log_loss")
 SKIP = ("--on-bad", "skip", "--max-bad", "1")
 LABEL = "y: expected a label (text, an integer or true/false), got "
 ABSENT = LABEL + "no field 'y'; the record has "
-LINE = "record: expected a line of at most 4 MiB, got "
+TOO_LONG = "record: expected a line of at most 4 MiB, got one of 5,242,894 bytes"
 BROKEN = "record: expected a whole JSON object on one line, got '{'"
 GOOD = b"y,s\n1,0.9\n0,0.4\n1,0.3\n"
 
@@ -57,12 +57,20 @@ OTHER_SHAPES = (
         (text, f"{expected}; the file holds {shape}: write an array of objects or an object a line")
         for text, expected, shape in (
             (b'{"y":{"0":1},"s":{"0":1}}', LABEL + "an object", "columns"),
-            (b'{"y":{"0":"' + b"x" * (5 << 20) + b'"}}', LINE + "one of 5,242,893 bytes", "columns"),
+            (b'{"y":{"0":"' + b"x" * (5 << 20) + b'"}}', TOO_LONG, "columns"),
             (b'{"0":{"y":1,"s":2}}', ABSENT + "0", "rows by their index"),
             (b'{"data":[{"y":1,"s":2}]}', ABSENT + "data", "an object around its records"),
-            (b'{"columns":["y"],"data":[[1]]}', ABSENT + "columns, data", "an object around its rec"),
+            (
+                b'{"columns":["y"],"data":[[1]]}',
+                ABSENT + "columns, data",
+                "an object around its records",
+            ),
             (b'{\n  "data": [\n', BROKEN, "an object around its records"),
-            (b"[[1, 2], [0, 3]]", "record: expected a JSON object, got an array", "rows without na"),
+            (
+                b"[[1, 2], [0, 3]]",
+                "record: expected a JSON object, got an array",
+                "rows without names",
+            ),
         )
     ),
     # Records of a task whose field looks so.
@@ -103,7 +111,7 @@ BAD: list[tuple[str, bytes, tuple[str, ...], str]] = [
         ("a.json", text, (*BINARY, *SKIP), message)
         for text, message in (
             (b'[{"y": 1, "s": 2}', "a.json: expected a whole JSON array, got the end of the file"),
-            (b'[{"y": 1, "s": 2}, {"y', "got the end of the file before its closing bracket; wr"),
+            (b'[{"y": 1, "s": 2}, {"y', "got the end of the file in or behind record 2; it was"),
             (b'[{"y": 1, "s": 2}]\n{}', "a.json: expected one JSON array, got more behind its"),
             (b'[{"y": 1, "s": 2}}, {}]', "a.json: expected one JSON array, got more behind its"),
         )
