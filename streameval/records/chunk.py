@@ -84,7 +84,7 @@ _REMEDIES: Mapping[str, tuple[str, str]] = {
     "label_type": ("choose the type with --label-type", ""),
     "label_types": ("say which with --label-type str, int or bool", ""),
     "input_format": (
-        "say what it is with --input-format json, csv, tsv, parquet or arrow",
+        "say what it is with --input-format jsonl, csv, tsv, parquet or arrow",
         "",
     ),
     "y_true": ("name the field of the true labels with --y-true", ""),

@@ -217,7 +217,7 @@ def _source(path: str, format: Format | None, layout: Layout) -> InputFile:
             path,
             expected="a name that ends in .jsonl, .csv, .tsv, .parquet, .arrow or .feather",
             got=shown(ending) if ending else "no ending",
-            remedy='say what it is with input_format="json", "csv", "tsv", "parquet" or "arrow"',
+            remedy='say what it is with input_format="jsonl", "csv", "tsv", "parquet" or "arrow"',
             remedy_code="input_format",
         )
     if codec is not None and chosen in ("parquet", "arrow"):
