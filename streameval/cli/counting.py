@@ -68,7 +68,7 @@ class Reading:
     no_header: bool = of_file(
         "CSV without a header: fields are numbers from 1.", "--no-header", default=False
     )
-    encoding: str | None = of_file("Encoding of CSV and JSONL, such as latin-1.", metavar="NAME")
+    encoding: str | None = of_file("Encoding of CSV and JSON, such as latin-1.", metavar="NAME")
     na_values: str | None = of_file(
         "CSV cells that are missing values; NA, NaN, null and the like by default.",
         metavar="TEXT,TEXT",

@@ -30,7 +30,7 @@ MetricCall: TypeAlias = tuple[str, Mapping[str, Any]]
 ALL: tuple[MetricCall, ...] = (("all", {}),)
 """What ``--metrics all`` is."""
 
-InputFormat = StrEnum("InputFormat", ["JSONL", "CSV", "TSV", "PARQUET", "ARROW"])
+InputFormat = StrEnum("InputFormat", ["JSONL", "JSON", "CSV", "TSV", "PARQUET", "ARROW"])
 LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 if TYPE_CHECKING:
 

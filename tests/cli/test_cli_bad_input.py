@@ -154,6 +154,8 @@ FILE_REMEDIES: dict[str, tuple[str, str, tuple[str, ...], str]] = {
         )
         for mark, name in ((",", "comma"), (";", "semicolon"), ("|", "pipe"), ("\t", "tab"))
     },
+    "utf-16-le": ("a.csv", "y\0,\0s\0", LABELS, "give --encoding utf-16-le"),
+    "utf-16-be": ("a.csv", "\0y\0,\0s", LABELS, "give --encoding utf-16-be"),
     "label_type": ("a.csv", "label,p\nx,1\n", INTEGERS, "choose the type with --label-type"),
     "label_types": ("a.csv", "label,p\n1,x\n", LABELS, "say which with --label-type str, int or"),
     "proba_text": ("a.csv", "label,p\n1,1\n", PROBA, "give --proba label=column,label=column, or"),
