@@ -19,7 +19,7 @@ from streameval.evaluator.public_class import PublicClass
 from streameval.evaluator.reports import TableOfRows, number, slice_columns
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
 from streameval.evaluator.spellings import explains_attributes, explains_keywords
-from streameval.evaluator.view import View, ViewContext, locked
+from streameval.evaluator.view import View, ViewContext, drawn, locked
 from streameval.events.event import EventBatch
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
@@ -262,6 +262,19 @@ class ComparisonReadings:
     def models(self) -> tuple[str, ...]:
         """The models' names; the first one is the reference."""
         return tuple(self._views)
+
+    def plot(self, /, name: str = "", ax: Any = None, **options: Any) -> Any:
+        """Draw a display with a line of each model, such as ``"roc"``; as :meth:`Evaluator.plot`.
+
+        Args:
+            name: The display's name.
+            ax: Axes of matplotlib; those of a new figure by default.
+            options: As of the display's ``from_evaluator``.
+
+        Raises:
+            InputError: The display is of one model; ``c["champion"].plot(name)`` draws it.
+        """
+        return drawn(self._views, name, ax, options)
 
     @locked
     def difference(

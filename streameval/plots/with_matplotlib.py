@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import MissingExtraError
+from streameval.plots.with_svg import page_of
 from streameval.plots.picture import (
     MANY_NAMES,
     MUTED,
@@ -228,12 +229,7 @@ def picture_bytes(figure: Any, ending: str) -> bytes:
         figure.savefig(picture, format="svg" if ending == ".html" else ending[1:], dpi=150)
     data = picture.getvalue()
     if ending == ".html":
-        data = (
-            b"<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>streameval</title>"
-            b"<style>body{margin:2rem}svg{max-width:100%;height:auto}</style>\n"
-            + data[data.index(b"<svg") :]
-            + b"</html>\n"
-        )
+        data = page_of(data[data.index(b"<svg") :].decode()).encode()
     return data
 
 
