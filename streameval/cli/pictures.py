@@ -154,6 +154,7 @@ def _displays_of_models(comparison: Comparison) -> dict[str, Any]:
     """Every display with a line of each model; those of one model by its name too."""
     plots = _plots()
     drawn: dict[str, Any] = {}
+    single: dict[str, Any] = {}
     views = {model: comparison[model] for model in comparison.models}
     for name, kind in plots.DISPLAYS.items():
         if name in ("series", "slices"):
@@ -169,8 +170,8 @@ def _displays_of_models(comparison: Comparison) -> dict[str, Any]:
                 if display is not None:
                     title = f"{display.picture.title} of {model}"
                     display.picture = replace(display.picture, title=title)
-                    drawn[f"{name} of {model}"] = display
-    return drawn
+                    single[f"{name} of {model}"] = display
+    return drawn | single
 
 
 def _page(
@@ -194,7 +195,11 @@ def _page(
     if bad is not None and bad.count:
         sections.append(_bad_section(bad))
     figures = [
-        Figure(places[name], one.picture.title, _image(one, inline=not _plots().has_matplotlib()))
+        Figure(
+            places[name],
+            one.picture.title,
+            _image(one, inline=not _plots().display.has_matplotlib()),
+        )
         for name, one in drawn.items()
     ]
     return page(_title(sources), sections, facts=_facts(state, sources), figures=figures)

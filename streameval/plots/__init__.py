@@ -16,7 +16,7 @@ from streameval.plots.curves import (
     PrecisionRecallGainDisplay,
     RocCurveDisplay,
 )
-from streameval.plots.display import Display, check_picture, has_matplotlib, save_figure
+from streameval.plots.display import Display, check_picture, save_figure
 from streameval.plots.displays import (
     DISPLAYS,
     ConfusionMatrixDisplay,
@@ -48,7 +48,6 @@ __all__ = [
     "ThresholdsDisplay",
     "available_displays",
     "check_picture",
-    "has_matplotlib",
     "plot_confusion",
     "plot_curve",
     "plot_series",

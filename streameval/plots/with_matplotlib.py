@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import MissingExtraError
-from streameval.plots.with_svg import page_of
 from streameval.plots.picture import (
     MANY_NAMES,
     MUTED,
@@ -29,6 +28,7 @@ from streameval.plots.picture import (
     Whiskers,
     one_line,
 )
+from streameval.plots.with_svg import page_of
 
 try:
     import matplotlib.dates

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -37,7 +37,7 @@ from streameval.plots.picture import (
 )
 
 _INCH = 96
-_FONT = 12
+_FONT = 13
 _TICKS = 6
 """About so many on an axis."""
 
@@ -80,17 +80,17 @@ def draw(picture: Picture, *, ground: bool = False) -> str:
     support = next((m for m in picture.marks if isinstance(m, Support) and m.weights), None)
     if support is not None:
         y = y[0] - 0.3 * (y[1] - y[0]), y[1]
+    x_ticks, y_ticks = _ticks(picture.x, x), _ticks(picture.y, y)
+    low, high = picture.bounds or y
+    low = max(low, y[0] + 0.23 * (y[1] - y[0])) if support else low
     notes = any(isinstance(mark, Note) for mark in picture.marks)
-    x_ticks, y_ticks = _ticks(picture.x, x), [] if notes else _ticks(picture.y, y)
-    shown = (y[0] + 0.23 * (y[1] - y[0]), y[1]) if support else picture.bounds
-    low, high = picture.bounds or (-math.inf, math.inf)
-    y_ticks = [(at, text) for at, text in y_ticks if low <= at <= high and at >= (shown or y)[0]]
+    y_ticks = [tick for tick in y_ticks if low <= tick[0] <= high and not notes]
     cells = next((mark for mark in picture.marks if isinstance(mark, Heatmap)), None)
     texts = [text for _, text in x_ticks]
     turned = cells is not None and max(map(len, texts), default=0) * len(texts) > 40
     total = round(picture.size[0] * _INCH)
-    left = 34 + max((_width(text) for _, text in y_ticks), default=0.0)
-    right, top = 58.0 if support else 16.0, 10.0
+    left = 36 + max((_width(text) for _, text in y_ticks), default=0.0)
+    right, top = 62.0 if support else 16.0, 10.0
     beneath = 44.0 + (max(map(_width, texts)) - _FONT if turned else 0.0)
     width = total - left - right
     height = picture.size[1] * _INCH - top - beneath
@@ -133,10 +133,9 @@ def _ends(picture: Picture, side: str) -> Ends:
     """The range of an axis: its limits, else of all marks with a margin."""
     axis: Axis = getattr(picture, side)
     found = [
-        _numbers(column)
+        _numbers(np.atleast_1d(getattr(mark, name)) if name == "at" else getattr(mark, name))
         for mark in picture.marks
-        for column in _EXTENT.get((type(mark), side), lambda _: ())(mark)
-        if len(column)
+        for name in _extent(mark, side)
     ]
     values = np.concatenate(found) if found else np.zeros(0)
     values = values[np.isfinite(values)]
@@ -153,21 +152,18 @@ def _ends(picture: Picture, side: str) -> Ends:
     return start, end
 
 
-_EXTENT: Mapping[tuple[type, str], Callable[[Any], Iterable[Any]]] = {
-    (Line, "x"): lambda mark: [mark.x],
-    (Line, "y"): lambda mark: [mark.y],
-    (Area, "x"): lambda mark: [mark.x],
-    (Area, "y"): lambda mark: [mark.y],
-    (Band, "x"): lambda mark: [mark.edges],
-    (Band, "y"): lambda mark: [mark.low, mark.high],
-    (Bars, "x"): lambda mark: [mark.edges],
-    (Bars, "y"): lambda mark: [mark.heights],
-    (Whiskers, "x"): lambda mark: [mark.x, *([mark.low, mark.high] if mark.across else [])],
-    (Whiskers, "y"): lambda mark: [mark.y, *([] if mark.across else [mark.low, mark.high])],
-    (VerticalLine, "x"): lambda mark: [[mark.at, mark.low, mark.high]],
-    (Support, "x"): lambda mark: [mark.edges],
-}
-"""The values that a mark needs room for."""
+def _extent(mark: Mark, side: str) -> tuple[str, ...]:
+    """The columns of a mark that need room on an axis."""
+    if isinstance(mark, (Line, Area)):
+        return (side,)
+    if isinstance(mark, Whiskers):
+        return (side, "low", "high") if mark.across == (side == "x") else (side,)
+    if isinstance(mark, VerticalLine):
+        return ("at",) if side == "x" else ()
+    if side == "x" or isinstance(mark, (Bars, Band)):
+        names = ("edges",) if side == "x" else ("low", "high", "heights")
+        return tuple(name for name in names if hasattr(mark, name))
+    return ()
 
 
 def _numbers(values: Any) -> FloatArray:
@@ -311,7 +307,8 @@ def _line(frame: _Frame, line: Line) -> Iterator[str]:
         # Lines of no length with round ends.
         shown = np.isfinite(x) & np.isfinite(y)
         dots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in zip(x[shown], y[shown], strict=True))
-        yield f'<path d="{dots}" {look} stroke-width="{3 if line.many else 7}" stroke-linecap="round"/>'
+        ends = f'stroke-width="{3 if line.many else 7}" stroke-linecap="round"'
+        yield f'<path d="{dots}" {look} {ends}/>'
 
 
 def _area(frame: _Frame, area: Area) -> Iterator[str]:
@@ -359,7 +356,8 @@ def _whiskers(frame: _Frame, whiskers: Whiskers) -> Iterator[str]:
             for x, a, b in columns
             if math.isfinite(a + b)
         ]
-    yield f'<path d="{"".join(lines)}" stroke="{whiskers.color}" stroke-opacity="0.7" stroke-width="1.5"/>'
+    look = f'stroke="{whiskers.color}" stroke-opacity="0.7" stroke-width="1.5"'
+    yield f'<path d="{"".join(lines)}" {look}/>'
 
 
 def _vertical_line(frame: _Frame, line: VerticalLine) -> Iterator[str]:
@@ -397,11 +395,9 @@ def _support(frame: _Frame, support: Support) -> Iterator[str]:
 
 
 def _support_axis(frame: _Frame, support: Support) -> Iterator[str]:
-    most = max(support.weights)
-    for at, text in ((frame.height, "0"), (0.75 * frame.height, f"{most:,.6g}")):
-        yield _text(frame.width + 5, at, text, ' dy="0.35em"')
-    middle = 0.875 * frame.height
-    yield _text(frame.width + 5, middle, "support", ' dy="0.35em"')
+    most = f"{max(support.weights):,.6g}"
+    for share, text in ((1.0, "0"), (0.875, "support"), (0.75, most)):
+        yield _text(frame.width + 5, share * frame.height, text, ' dy="0.35em"')
 
 
 def _note(frame: _Frame, note: Note) -> Iterator[str]:
