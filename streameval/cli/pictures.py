@@ -186,12 +186,14 @@ def _page(
         if kind in drawn and all(section.kind != kind for section in sections):
             sections.append(Section(kind, kind=kind))
     kinds = [section.kind for section in sections]
-    wanted = {name: _SECTION.get(name.partition(" of ")[0], "") for name in drawn}
+    wanted = {name: "each model" if " of " in name else _SECTION.get(name, "") for name in drawn}
+    kinds.append("each model")
     places = {name: kind if kind in kinds else "curves" for name, kind in wanted.items()}
-    if "curves" in places.values():
-        # Behind what is about labels, in front of what is about times and slices.
-        at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1
-        sections.insert(at, Section("curves", kind="curves"))
+    # Behind what is about labels, in front of what is about times and slices.
+    at = max((n for n, kind in enumerate(kinds) if kind in _ABOUT_LABELS), default=0) + 1
+    sections[at:at] = [
+        Section(kind, kind=kind) for kind in ("curves", "each model") if kind in places.values()
+    ]
     if bad is not None and bad.count:
         sections.append(_bad_section(bad))
     figures = [
