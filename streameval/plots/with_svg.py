@@ -41,6 +41,9 @@ _FONT = 13
 _TICKS = 6
 """About so many on an axis."""
 
+_FAR = 8e307
+"""Beyond it, distances would overflow."""
+
 _DASHES = {"solid": "", "dashed": ' stroke-dasharray="6 3"', "dotted": ' stroke-dasharray="1.5 3"'}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STEPS_OF_TIME = (
@@ -144,8 +147,8 @@ def _ends(picture: Picture, side: str) -> Ends:
     flush = side == "x" and any(isinstance(mark, Support) for mark in picture.marks)
     margin = 0.0 if flush else 0.05 * (most - least)
     low, high = axis.limits
-    start = float(least - margin if low is None else low)
-    end = float(most + margin if high is None else high)
+    start = max(float(least - margin if low is None else low), -_FAR)
+    end = min(float(most + margin if high is None else high), _FAR)
     if end - start <= 1e-12 * max(abs(start), abs(end)):
         around = 0.05 * max(abs(start), 1.0)
         start, end = start - (around if low is None else 0.0), end + around
@@ -170,7 +173,7 @@ def _numbers(values: Any) -> FloatArray:
     """Coordinates as numbers; datetimes as seconds since 1970."""
     if len(values) and isinstance(values[0], datetime):
         return np.array([(value - _EPOCH).total_seconds() for value in values])
-    return np.asarray(values, dtype=np.float64)
+    return np.clip(np.asarray(values, dtype=np.float64), -_FAR, _FAR)
 
 
 def _ticks(axis: Axis, ends: Ends) -> list[tuple[float, str]]:

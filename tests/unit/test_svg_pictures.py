@@ -132,6 +132,14 @@ def test_a_long_curve_is_a_small_picture() -> None:
     assert len(draw(display.picture)) < 40_000
 
 
+@pytest.mark.parametrize("ends", [(-1.7e308, 1.7e308), (0.0, 5e-324), (1e15, 1e15 + 1), (3.0, 3.0)])
+def test_scores_of_any_size(ends: tuple[float, float]) -> None:
+    ev = se.Evaluator().update_many([True, False] * 2, score=[*ends, *ends])
+    for _, display, _ in available_displays(ev):
+        if display is not None:
+            read(draw(display.picture))
+
+
 @pytest.mark.parametrize(
     ("starts", "values"),
     [
