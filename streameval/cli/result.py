@@ -437,7 +437,9 @@ class ComparisonResult:
                 found.append(_difference_row("total", "", row.metric, model, value, one))
         for part in self.slices or ():
             one, name = part.difference, slice_name(part.slice)
-            found.append(_difference_row("slice", name, one.metric, one.a, None, one))
+            for model, value in part.values.items():
+                of_model = one if model == one.a else None
+                found.append(_difference_row("slice", name, one.metric, model, value, of_model))
         return found
 
 
