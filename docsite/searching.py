@@ -35,6 +35,7 @@ _WORDS = {
     "tables.md": "pandas polars arrow duckdb dataframe",
     "dashboard.md": "dashboard",
     "displays.md": "plot plots matplotlib plotly chart",
+    "ci.md": "ci github gitlab actions pipeline gate fail-if junit pytest",
     "comparing.md": "compare comparison models ab test mcnemar champion challenger",
     "saved-states.md": "save load pickle persist merge merging",
     "reading-files.md": "csv jsonl json parquet s3 gcs file files",

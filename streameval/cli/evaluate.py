@@ -16,6 +16,7 @@ from streameval.cli.counting import (
     count_and_report,
     counted,
 )
+from streameval.cli.gate import Gate
 from streameval.cli.options import (
     FilesArgument,
     FormatOption,
@@ -101,6 +102,7 @@ def evaluate(
     (--score) or probabilities (--proba). Where none is named, those are used whose names say
     what they are, such as target and prob; a line says which.
     """
+    gate = Gate.of(details.fail_if)
     evaluated.check_slices(details.slice_options())
     skip = counting.skip
     calls = options.metric_calls(metrics)
@@ -126,12 +128,13 @@ def evaluate(
         # Pictures need more states than the metrics that are named.
         metrics=None if everything or pictures else names or None,
         max_scores=given.max_scores,
-        intervals=details.intervals is not None,
+        intervals=details.intervals is not None or gate.needs_intervals,
         probabilities=not given.no_probabilities,
-        also_kept=(*details.metrics, *names) if pictures else details.metrics,
+        also_kept=(*details.metrics, *gate.metrics, *(names if pictures else ())),
         more={name: value for name, value in more.items() if value is not None},
     )
     details.check_window(spec.window)
+    gate.check(spec.slices, add="add")
     if spec.proba_pattern is not None:
         spec = spec.with_columns(column_names(sources[0]), sources[0].name)
     shard = counting.named()
@@ -159,10 +162,12 @@ def evaluate(
     def write(evaluator: Evaluator | Comparison) -> bool:
         assert isinstance(evaluator, Evaluator)
         result = result_of(evaluator, calls, details, chosen=chosen)
-        write_result(result, format, counter.bad if skip else None)
+        gate.judge(evaluator, **details.judged)
+        write_result(result, format, counter.bad if skip else None, gate)
         return pictures.draw(evaluator, result, files, counter.bad)
 
     count_and_report(counter, chunks, sources, write, counting, shard)
+    gate.end()
 
 
 def _say_slow(sources: Sequence[InputFile]) -> None:

@@ -39,6 +39,7 @@ _CODES = {
     1: "A failure: a file cannot be written, or a package is missing.",
     2: "Bad usage or bad input.",
     3: "More records were skipped for one reason than are allowed.",
+    4: "A rule of --fail-if failed.",
     130: "Ended by Ctrl-C.",
     141: "The reader of the output has closed it.",
 }

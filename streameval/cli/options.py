@@ -137,6 +137,16 @@ ReportFileOption: TypeAlias = Annotated[
         metavar="FILE.html",
     ),
 ]
+FailIfOption: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "Exit with 4 where this holds: 'f1 < 0.8', 'roc_auc.low < 0.9', 'slice.country f1 < 0.6', "
+        "'support < 1000'; of models and states also 'difference f1 < 0'. May be repeated.",
+        "--fail-if",
+        metavar="RULE",
+        panel=RESULT,
+    ),
+]
 AnytimeOption: TypeAlias = Annotated[
     bool,
     option("Intervals that hold however often they are read.", "--anytime", panel=RARE),

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from streameval.cli import options
+from streameval.cli.gate import Gate
 from streameval.cli.options import (
     AnytimeOption,
     ByOption,
+    FailIfOption,
     PictureFormat,
     ReportFileOption,
     complete_metric,
@@ -97,6 +99,7 @@ class Details:
     plot_dir: str | None = of_result("Draw every picture that there is.", metavar="DIRECTORY")
     plot_format: PictureFormat | None = rare("Of the pictures of --plot-dir; png by default.")
     report_file: ReportFileOption = None
+    fail_if: FailIfOption = None
     by: ByOption = None
     worst: int | None = of_window("Show only the N worst slices.", metavar="N", min=1)
     series: str | None = of_window(
@@ -120,6 +123,12 @@ class Details:
     def method(self) -> str:
         """How intervals are computed; a name of :data:`streameval.uncertainty.methods.METHODS`."""
         return "anytime" if self.anytime else "auto"
+
+    @property
+    def judged(self) -> dict[str, Any]:
+        """The intervals and the slices that a gate judges."""
+        level, method = self.intervals, self.method
+        return {"level": level, "method": method, "min_support": self.min_support}
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -420,15 +429,20 @@ def comparison_result(
 
 
 def write_result(
-    result: Result | ComparisonResult, format: Format, bad: BadRecords | None = None
+    result: Result | ComparisonResult,
+    format: Format,
+    bad: BadRecords | None = None,
+    gate: Gate | None = None,
 ) -> None:
-    """Print a result; JSON includes bad records if ``bad`` is not None."""
+    """Print a result and what fails the gate; JSON includes bad records if they are not None."""
+    gate = gate or Gate(())
 
     def values() -> dict[str, Any]:
         more = {} if bad is None else {"bad_records": bad_records(bad)}
-        return result.to_dict() | more
+        return result.to_dict() | gate.to_dict() | more
 
     write_as(format, result.title, values, result.rows, lambda: result.sections(format))
+    gate.say()
 
 
 def bad_records(bad: BadRecords) -> dict[str, Any]:
