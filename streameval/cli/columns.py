@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from streameval.cli.output import say
 from streameval.errors import InputError
@@ -30,25 +31,28 @@ def meant_columns(
 
     Raises InputError where a column is missing, or several are as likely; a guess is printed.
     """
-    columns = column_names(source)
-    named = dict(given)
     labelled = "y_true" in given
-    guess = any(given[name] for name in given if name != "y_true")
-    if columns is None:  # of a stream
-        return {**named, **({"y_true": given["y_true"] or "y_true"} if labelled else {})}
-    found = {name: _candidates(name, columns) for name in given}
-    if scores_only:
-        found["y_pred"] = []
+    predicted = any(given[name] for name in given if name != "y_true")
+    columns = None
+    # What cannot be read is refused where it is read, unless a name depends on it.
+    with suppress(*([InputError] if predicted else [])):
+        columns = column_names(source)
+    named = dict(given)
+    found = {name: _candidates(name, columns or ()) for name in given}
     if labelled and not given["y_true"]:
         taken = {path for path in given.values() if path}
-        likely = [name for name in found["y_true"] if name not in taken]
-        named["y_true"] = _only(likely)
-    if not guess:
-        likely = {name: [c for c in found[name] if c != named.get("y_true")] for name in given}
-        for name in ("y_pred", "score"):
-            named[name] = _only(likely[name])
-        if named["y_pred"] is named["score"] is None:
-            named["proba"] = _only(likely["proba"])
+        named["y_true"] = _only([name for name in found["y_true"] if name not in taken])
+        if columns is None or predicted:
+            named["y_true"] = named["y_true"] or "y_true"
+    if columns is None or predicted:
+        _say(named, given)
+        return named
+    if scores_only:
+        found["y_pred"] = []
+    likely = {name: [c for c in found[name] if c != named.get("y_true")] for name in given}
+    named |= {name: _only(likely[name]) for name in ("y_pred", "score")}
+    if named["y_pred"] is named["score"] is None:
+        named["proba"] = _only(likely["proba"])
     lacking = _lacking(named, found, labelled=labelled)
     if lacking:
         raise _unclear(source, columns, lacking, named, labelled=labelled)
