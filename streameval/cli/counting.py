@@ -298,10 +298,9 @@ def _say_left_out(evaluator: Evaluator | Comparison, path: str) -> None:
     rows = [] if first.options["metrics"] is None else shown_metrics(first.task)
     lacking = [row.name for row in rows if not all(map(first.plan.serves, row.states))]
     if lacking:
-        say(
-            f"{path} keeps what --metrics needs; not in it: {', '.join(lacking)}. Without "
-            "--metrics all are kept"
-        )
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        names = ", ".join(lacking[:3])
+        say(f"{path} cannot be asked for {names}{more} later: --metrics left them out")
 
 
 @contextmanager

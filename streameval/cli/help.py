@@ -162,7 +162,7 @@ def _text(parameter: Any) -> str:
 
 def usage_error(error: Any, words: Sequence[str]) -> str:
     """An error of the library that reads the command line, in words of this one."""
-    name = getattr(error, "option_name", None)
+    name: Any = getattr(error, "option_name", None)
     parameter = getattr(error, "param", None)
     kind = type(error).__name__
     if kind == "NoSuchOption":
@@ -193,7 +193,7 @@ def _options_of(context: Any) -> list[str]:
 def _expected(parameter: Any) -> str:
     """What an option's value is, by its type, which versions of the library hold in two ways."""
     kind = getattr(parameter, "type", None)
-    annotation = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    annotation: Any = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
     choices = getattr(kind, "choices", None) or (list(annotation) if _is_choice(annotation) else ())
     if choices:
         *others, last = [str(getattr(one, "value", one)) for one in choices]
