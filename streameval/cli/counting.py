@@ -33,8 +33,9 @@ from streameval.cli.options import (
 from streameval.cli.output import check_target, say_bad_records, say_reasons
 from streameval.cli.streams import BAD_INPUT, FAILURE, TOO_MANY_BAD, say
 from streameval.errors import InputError, OptionError, StateError
-from streameval.evaluator.comparison import Comparison
+from streameval.evaluator.comparison import Comparison, reference_of
 from streameval.evaluator.evaluator import Evaluator
+from streameval.metrics.registry import shown_metrics
 from streameval.records.chunk import Chunk, FieldRequest
 from streameval.records.csv_table import LabelTypes
 from streameval.records.input_files import InputFile, check_layout, find_sources, read_sources
@@ -287,7 +288,19 @@ def saved(evaluator: Evaluator | Comparison, path: str, shard: Shard | None = No
     except StateError as error:
         say(str(error))
         return False
+    _say_left_out(evaluator, path)
     return True
+
+
+def _say_left_out(evaluator: Evaluator | Comparison, path: str) -> None:
+    """Print which usual metrics a saved state cannot be asked for, where some were named."""
+    first = reference_of(evaluator)
+    rows = [] if first.options["metrics"] is None else shown_metrics(first.task)
+    lacking = [row.name for row in rows if not all(map(first.plan.serves, row.states))]
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        names = ", ".join(lacking[:3])
+        say(f"{path} cannot be asked for {names}{more} later: --metrics left them out")
 
 
 @contextmanager

@@ -595,7 +595,7 @@ class Comparison(MergeableEvaluation, ComparisonReadings, metaclass=PublicClass)
         )
         if plan.ordered:
             raise MetricError(
-                "kappa_temporal depends on the order of events: leave it out of metrics="
+                "kappa_temporal depends on the order of events: leave it out of the metrics"
             )
         options = first.options
         states = {"joint", "joint_losses"} if self._keeps_losses else {"joint"}

@@ -245,7 +245,9 @@ def test_slices_that_are_not_declared_are_left_alone() -> None:
         "S": 1,
     }
     for _ in range(2):  # also where events without a value have a slice
-        with pytest.raises(se.InputError, match="expected the keys 'country', got 'contry'; did you mean"):
+        with pytest.raises(
+            se.InputError, match="expected the keys 'country', got 'contry'; did you mean"
+        ):
             ev.update(1, 1, slices={"contry": "S"})
 
 
