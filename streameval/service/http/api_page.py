@@ -19,7 +19,7 @@ _EXAMPLES = {
     "/v1/predictions": '{"id": "1", "score": 0.83}',
     "/v1/labels": '{"id": "1", "y_true": true}',
 }
-_QUERIES = {"/api/slices": {"sort": "accuracy", "limit": 5}, "/api/report": {"window": "all"}}
+_QUERIES = {"/api/slices": {"sort": "accuracy", "limit": 5}}
 _FILE = "prometheus_rules.yml"
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -51,7 +51,7 @@ def api_page() -> bytes:
     schemas = document["components"]["schemas"]
     body = [
         f"<p>{escape(document['info']['description'])} The commands below use the usual address; "
-        "a run prints its own. Where a token is set, add "
+        "a run prints its own. With a token, add "
         '<code>-H "Authorization: Bearer $TOKEN"</code>.</p>',
         '<nav aria-label="Paths" class="paths"><ul>',
         *(

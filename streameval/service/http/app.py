@@ -250,7 +250,8 @@ def _refuse_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     expected, got, where = "a path of /openapi.json", request.url.path, "the path"
-    remedy = did_you_mean(got, openapi()["paths"])
+    near = [one for one in openapi()["paths"] if did_you_mean(_subject(got), [_subject(one)])]
+    remedy = did_you_mean(got, near)
     if error.status_code == 405:
         expected, got, where = headers.get("Allow", ""), request.method, "the method"
         remedy = ""
@@ -263,6 +264,11 @@ def _refuse_route(request: Request, error: Exception) -> Response:
         headers=tuple(headers.items()),
     )
     return _refuse(request, fault)
+
+
+def _subject(path: str) -> str:
+    """The first part of a path that says what it is about."""
+    return next((part for part in path.split("/") if part not in ("", "api", "v1")), "")
 
 
 def _failed(request: Request, error: Exception) -> Response:

@@ -209,7 +209,7 @@ def type_text(schema: dict[str, Any]) -> str:
         return f"Array<{type_text(schema['items'])}>"
     if kinds == "object":
         return f"Record<string, {type_text(schema['additionalProperties'])}>"
-    return {"integer": "number"}.get(kinds, kinds)
+    return "number" if kinds == "integer" else str(kinds)
 
 
 def _answer(text: str, name: str) -> dict[str, Any]:

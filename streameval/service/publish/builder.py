@@ -296,7 +296,7 @@ class SnapshotBuilder:
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing
         view = self._evaluator(window).total
-        return _Totals(self._report(view, whole=True), _curves(view), _confusion(view))
+        return _Totals(self._report(view), _curves(view), _confusion(view))
 
     def _make_resampled(self, window: str) -> dict[str, Value]:
         """The values whose intervals have to be resampled; empty without intervals."""
@@ -314,7 +314,7 @@ class SnapshotBuilder:
         values = {
             name: msgspec.structs.replace(
                 report.metrics[name],
-                **{key: getattr(one, key) for key in ("low", "high", "method", "no_interval")},
+                **{key: getattr(one, key) for key in ("low", "high", "method")},
                 **late,
             )
             for name, one in part.value.items()
@@ -371,9 +371,9 @@ class SnapshotBuilder:
         found = given.total if key is None else given.slices()[key]
         return found if isinstance(found, View) else found[model or found.models[0]]
 
-    def _report(self, view: View, key: SliceKey | None = None, *, whole: bool = False) -> Report:
-        """The report, with the values of the references; `whole`: intervals will be resampled."""
-        found = _report(view, self._level, whole=whole)
+    def _report(self, view: View, key: SliceKey | None = None) -> Report:
+        """The report, with the values of the references."""
+        found = _report(view, self._level)
         if not self._references:
             return found
         values = {
@@ -621,7 +621,7 @@ def resampling_seconds(view: View) -> float:
     return _RESAMPLED_SECONDS * scores if scores <= MOST_RESAMPLED else 0.0
 
 
-def _report(view: View, level: float | None, *, whole: bool) -> Report:
+def _report(view: View, level: float | None) -> Report:
     """The report, with the intervals that have a formula."""
     given = view.report()
     names = (
@@ -630,14 +630,9 @@ def _report(view: View, level: float | None, *, whole: bool) -> Report:
         else [row.metric for row in given if not is_resampled(row.metric, given.task)]
     )
     sure = {row.metric: row for row in view.report(names, intervals=level)} if names else {}
-    values = {row.metric: _value(sure.get(row.metric, row)) for row in given}
-    if level is not None:
-        for name, one in values.items():
-            if name not in sure and one.value is not None:
-                values[name] = msgspec.structs.replace(one, no_interval=_not_resampled(view, whole))
     return Report(
         task=given.task,
-        metrics=values,
+        metrics={row.metric: _value(sure.get(row.metric, row)) for row in given},
         level=UNSET if level is None else level,
         **given.notes,
     )
@@ -655,15 +650,6 @@ def _value(row: ReportRow) -> Value:
     return Value(
         finite(row.value), row.support, row.reason, low, high, method, bounds, no_interval=missing
     )
-
-
-def _not_resampled(view: View, whole: bool) -> str:
-    """Why a value lacks the interval that has to be resampled."""
-    if not whole:
-        return "it is resampled for all events of the first model only"
-    if view.distinct_scores > MOST_RESAMPLED:
-        return f"too many distinct scores to resample; set max_scores = {MOST_RESAMPLED}"
-    return "it has not been resampled yet"
 
 
 def _ends(row: ReportRow) -> tuple[float | None, float | None]:

@@ -76,7 +76,9 @@ class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
         Time | UnsetType,
         note("Missing: the interval is of the value's own events; else of those until then."),
     ] = UNSET
-    no_interval: Annotated[str, note("Why a run with intervals has none here; else empty.")] = ""
+    no_interval: Annotated[
+        str, note("Why there is no interval; missing: there is, or it is resampled.")
+    ] = ""
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -163,6 +163,12 @@ function columnsOf(first, level) {
   ];
 }
 
+/** Why there is no interval, with the key that gives it where one does. @param {string} reason */
+function lacking(reason) {
+  return reason.includes("paired_scores") ? "set paired_scores = true under [evaluator]"
+    : text.visible(reason || "the metric never has one", 300);
+}
+
 /** @param {number} level @returns {Column<any>[]} */
 function differences(level) {
   /** @type {Column<Row>[]} */
@@ -179,7 +185,7 @@ function differences(level) {
         ? make("div", { class: "forest" }, whisker(row.forest),
           make("span", { class: ["better", "worse"].includes(row.says) ? `side ${row.says}` : "side" }, row.says),
           make("span", {}, words(row.forest.ends)))
-        : make("span", { class: "muted", title: text.visible(row.reason, 300) }, "no interval")),
+        : make("span", { class: "muted reason" }, `no interval: ${lacking(row.reason)}`)),
     },
     {
       key: "p", name: "p", number: true, title: "Adjusted for the number of tests",

@@ -6,7 +6,7 @@ import { clear, draw, legend, lineOf } from "./charts.js";
 import { byId, control, hiddenNote, make, note, options, section, setText } from "./dom.js";
 import { sortable } from "./table.js";
 import * as text from "./text.js";
-import { endsOf, percent, words } from "./whisker.js";
+import { endsOf, percent, withoutEnds, words } from "./whisker.js";
 
 /** @typedef {import("./whisker.js").Ends} Ends */
 /** @typedef {{ value: number | null, ends: Ends | null, support: number, immature: boolean }} Numbers */
@@ -108,6 +108,8 @@ function show(view, { meanings, snapshot, status, chosen, views }) {
   const band = lines.length === 1 && level !== undefined && panes.some((pane) => pane.ends);
   note(byId("time-legend"), [
     band ? `Band: the ${percent(level)} interval of each pane.` : "",
+    !band && lines.length === 1 && level !== undefined && panes.some((pane) => pane.value !== null)
+      ? `No band: ${withoutEnds(view.report.metrics[metric])}.` : "",
     ...limits.map(({ name, bound }) => `Dashed line: ${bound} fires ${name}.`),
     ...references.map(({ file, value }) => `Faint line: the reference ${file}, ${text.value(value)}.`),
   ].filter(Boolean).join(" "));

@@ -7,7 +7,7 @@ import { byId, control, hiddenNote, make, note, section, setText } from "./dom.j
 import { sortable } from "./table.js";
 import * as text from "./text.js";
 import { range } from "./tiles.js";
-import { endsOf, meaning, percent, whisker, words } from "./whisker.js";
+import { endsOf, meaning, percent, whisker, withoutEnds, words } from "./whisker.js";
 
 const PAGE = 50;
 /** At first, slices of less are left out: the worst of many are else those of one event. */
@@ -191,7 +191,8 @@ function show(found, page, models) {
       `from ${text.value(scale.low)} to ${text.value(scale.high)}.`,
     total === null ? "" : `Dashed line: all events, ${text.value(total)}.`,
     `${MARKS.below} below, ${MARKS.above} above: differs from all other events; at most 5 % of such marks are chance.`,
-  ].filter(Boolean).join(" ") : "");
+  ].filter(Boolean).join(" ") : level !== undefined && rows.some(({ row }) => typeof row.metrics[metric] === "number")
+    ? `No intervals of ${metric}: ${withoutEnds(totals?.[metric])}.` : "");
   byId("slices-legend").title = level === undefined ? "" : meaning(level);
   const { name, spec, immature } = found.window;
   setText(byId("slices-about"),

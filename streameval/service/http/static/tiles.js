@@ -3,7 +3,7 @@
 
 import { breakable, byId, hiddenNote, make, note, section, setText } from "./dom.js";
 import * as text from "./text.js";
-import { intervalOf, meaning as ofIntervals, percent, whisker, words } from "./whisker.js";
+import { intervalOf, meaning as ofIntervals, percent, whisker, withoutEnds, words } from "./whisker.js";
 
 /** @type {Map<string, ReturnType<typeof tile>>} */
 const tiles = new Map();
@@ -83,8 +83,8 @@ function show({ report, window }, { meanings, chosen, chooseMetric, snapshot, st
   note(byId("metrics-note"), [
     window.immature ? "Immature, with a dotted line: labels are still coming in, so these values will change." : "",
     report.level === undefined ? "No intervals: set intervals = 0.95 at the top of the configuration." : "",
-    views.length > 1 ? `Large: ${text.visible(views[0].model, 40)}, the reference of the comparison; ` +
-      "below it the other models." : "",
+    views.length > 1 ? `The large value and its interval are of ${text.visible(views[0].model, 40)}, the first ` +
+      "model; below it are the others." : "",
   ].filter(Boolean).join(" "));
   const help = byId("intervals-help");
   help.hidden = report.level === undefined;
@@ -109,7 +109,7 @@ function showInterval({ interval }, given, { level, meaning, whole }) {
   if (value === null || level === undefined) return interval.replaceChildren();
   if (ends === null) {
     interval.title = "";
-    return setText(interval, `No interval: ${text.visible(given.no_interval || "this metric never has one", 200)}.`);
+    return setText(interval, `No interval: ${withoutEnds(given)}.`);
   }
   const older = asOf ? `; of the events until ${text.time(asOf)}` : "";
   const dashed = whole === null ? "" : `; dashed: all events, ${text.value(whole)}`;

@@ -19,6 +19,12 @@ export function intervalOf({ low, high, method }) {
   return method ? endsOf(low ?? -Infinity, high ?? Infinity) : null;
 }
 
+/** Why a value has no interval, with the key that gives it where one does. @param {Api.Value | undefined} given */
+export function withoutEnds(given) {
+  return text.visible(given?.no_interval || "it is resampled, which is done from time to time, for all events of " +
+    "the first model, from at most 65,536 scores (max_scores)", 300);
+}
+
 /** @param {number} end */
 const word = (end) => (Number.isFinite(end) ? text.value(end) : end < 0 ? "−∞" : "∞");
 
