@@ -1506,8 +1506,7 @@ def accessible(page: Page) -> list[str]:
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="NOT TESTED: axe; make scripts installs it")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 @pytest.mark.parametrize(
     "path", ["", "?model=&window=1h", "?model=model-1&slice=country%3DC1", "docs"]
 )

@@ -27,7 +27,8 @@ export function sortable({
   const body = make("tbody");
   const table = make("table", {},
     make("caption", { class: "visually-hidden" }, caption), make("thead", {}, head), body);
-  const scroll = make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": `Table: ${caption}` }, table);
+  const name = `Table: ${caption}`;
+  const scroll = make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": name }, table);
   const nothing = make("p", { class: "muted nothing", hidden: true }, empty);
   let all = false;
   const more = make("button", {
