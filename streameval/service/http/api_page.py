@@ -8,19 +8,15 @@ import re
 from collections.abc import Iterable
 from html import escape
 from typing import Any
-from urllib.parse import urlencode
 
 from streameval.service.http.openapi import openapi, type_text
 
 _ADDRESS = "http://127.0.0.1:8642"
-_EXAMPLES = {
-    "{name}": "roc",
-    "{metric}": "accuracy",
+_FILLED = {"/static/{name}": "/static/prometheus_rules.yml"}
+_POSTED = {
     "/v1/predictions": '{"id": "1", "score": 0.83}',
     "/v1/labels": '{"id": "1", "y_true": true}',
 }
-_QUERIES = {"/api/slices": {"sort": "accuracy", "limit": 5}}
-_FILE = "prometheus_rules.yml"
 _HEAD = """<!doctype html>
 <html lang="en">
 <head>
@@ -44,111 +40,99 @@ def api_page() -> bytes:
     """The page as it is served."""
     document = openapi()
     operations = [
-        (path, method, operation)
+        (f"{method.upper()} {path}", operation)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
     ]
-    schemas = document["components"]["schemas"]
     body = [
         f"<p>{escape(document['info']['description'])} The commands below use the usual address; "
         "a run prints its own. With a token, add "
         '<code>-H "Authorization: Bearer $TOKEN"</code>.</p>',
         '<nav aria-label="Paths" class="paths"><ul>',
         *(
-            f'<li><a href="#{_anchor(method, path)}"><code>{method.upper()} {escape(path)}</code>'
-            f"</a> {escape(operation['summary'])}</li>"
-            for path, method, operation in operations
+            f'<li><a href="#{_anchor(name)}"><code>{escape(name)}</code></a> '
+            f"{escape(operation['summary'])}</li>"
+            for name, operation in operations
         ),
         "</ul></nav>",
-        *(_operation(path, method, one, document) for path, method, one in operations),
+        *(_operation(name, one, document["components"]["responses"]) for name, one in operations),
         "<h2>Types</h2>",
-        *(_type(name, schema) for name, schema in schemas.items()),
+        *(_type(name, schema) for name, schema in document["components"]["schemas"].items()),
         "</main>\n</body>\n</html>\n",
     ]
     return (_HEAD + "\n".join(body)).encode()
 
 
-def _anchor(method: str, path: str) -> str:
-    return re.sub(r"\W+", "-", f"{method}{path}").strip("-")
+def _anchor(name: str) -> str:
+    return re.sub(r"\W+", "-", name).strip("-")
 
 
-def _operation(path: str, method: str, given: dict[str, Any], document: dict[str, Any]) -> str:
-    anchor = _anchor(method, path)
+def _operation(name: str, given: dict[str, Any], shared: dict[str, Any]) -> str:
+    """A path with its parameters and answers; ``shared`` answers are those of several paths."""
     parameters = [
         (
-            f"<code>{escape(one['name'])}</code>",
-            escape({"path": "in the path"}.get(one["in"], "query")),
-            _linked(type_text({"type": "string"} | one["schema"])),
-            escape(json.dumps(one["schema"]["default"])) if "default" in one["schema"] else "",
-            escape(one["description"]),
+            f"<code>{one['name']}</code>",
+            _linked({"type": "string"} | one["schema"]),
+            escape(one["description"])
+            + (
+                f" By default {json.dumps(usual)}."
+                if (usual := one["schema"].get("default"))
+                else ""
+            ),
         )
         for one in given.get("parameters", ())
     ]
     answers = []
     for code, answer in given["responses"].items():
-        if "$ref" in answer:
-            answer = document["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+        answer = shared[answer["$ref"].rpartition("/")[2]] if "$ref" in answer else answer
         ((content, of),) = answer["content"].items()
-        shape = _linked(type_text(of["schema"])) if "$ref" in of["schema"] else escape(content)
+        shape = _linked(of["schema"]) if "$ref" in of["schema"] else content
         answers.append((code, shape, escape(answer["description"])))
-    heads = ("Parameter", "In", "Type", "Default", "Meaning")
+    path = name.partition(" ")[2]
+    command = f"curl {_ADDRESS}" + _FILLED.get(path, path).format(name="roc", metric="accuracy")
+    if path in _POSTED:
+        command += f" --data-binary '{_POSTED[path]}'"
     return (
-        f'<section class="panel" aria-labelledby="{anchor}">'
-        f'<h2 id="{anchor}"><code>{method.upper()} {escape(path)}</code></h2>'
-        f"<p>{escape(given['summary'])}</p>"
-        f'<pre tabindex="0">{escape(_command(path, method))}</pre>'
-        + (_table(f"Parameters of {path}", heads, parameters) if parameters else "")
-        + _table(f"Answers of {path}", ("Status", "Answer", "Meaning"), answers)
+        f'<section class="panel" aria-labelledby="{_anchor(name)}">'
+        f'<h2 id="{_anchor(name)}"><code>{escape(name)}</code></h2>'
+        f'<p>{escape(given["summary"])}</p><pre tabindex="0">{escape(command)}</pre>'
+        + _table(f"Parameters of {name}", ("Parameter", "Type", "Meaning"), parameters)
+        + _table(f"Answers of {name}", ("Status", "Answer", "Meaning"), answers)
         + "</section>"
     )
 
 
-def _command(path: str, method: str) -> str:
-    """How to call it with curl."""
-    name = _FILE if path.startswith("/static") else _EXAMPLES["{name}"]
-    address = _ADDRESS + path.format(name=name, metric=_EXAMPLES["{metric}"])
-    if query := urlencode(_QUERIES.get(path, {})):
-        address = f"'{address}?{query}'"
-    return f"curl {address}" + (f" --data-binary '{_EXAMPLES[path]}'" if method == "post" else "")
-
-
 def _type(name: str, schema: dict[str, Any]) -> str:
+    """A type with its fields; a field with a question mark may be missing."""
     fields = [
         (
-            f"<code>{escape(key)}</code>",
-            _linked(type_text(one)),
-            "" if key in schema["required"] else "may be missing",
+            f"<code>{key}{'' if key in schema['required'] else '?'}</code>",
+            _linked(one),
             escape(one.get("description", "")),
         )
         for key, one in schema["properties"].items()
     ]
-    about = escape(schema.get("description", ""))
     return (
         f'<section class="panel" id="type-{name}" aria-labelledby="head-{name}">'
-        f'<h3 id="head-{name}">{name}</h3><p>{about}</p>'
-        f"{_table(f'Fields of {name}', ('Field', 'Type', 'Presence', 'Meaning'), fields)}</section>"
+        f'<h3 id="head-{name}">{name}</h3><p>{escape(schema.get("description", ""))}</p>'
+        f"{_table(f'Fields of {name}', ('Field', 'Type', 'Meaning'), fields)}</section>"
     )
 
 
-def _linked(text: str) -> str:
+def _linked(schema: dict[str, Any]) -> str:
     """A type with links to the types that it names."""
-    names = openapi()["components"]["schemas"]
-    return "<code>{}</code>".format(
-        re.sub(
-            r"[A-Z]\w+",
-            lambda found: (
-                f'<a href="#type-{found[0]}">{found[0]}</a>' if found[0] in names else found[0]
-            ),
-            escape(text),
-        )
-    )
+    names = "|".join(openapi()["components"]["schemas"])
+    link = r'<a href="#type-\1">\1</a>'
+    linked = re.sub(rf"\b({names})\b", link, escape(type_text(schema)))
+    return f"<code>{linked}</code>"
 
 
-def _table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def _table(caption: str, heads: Iterable[str], rows: list[tuple[str, str, str]]) -> str:
+    if not rows:
+        return ""
     head = "".join(f'<th scope="col">{one}</th>' for one in heads)
     lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
-        f'<caption class="visually-hidden">{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
     )

@@ -164,24 +164,30 @@ async function refresh(page, signal) {
     chosen.offset = Math.floor((found.matching - 1) / PAGE) * PAGE;
     found = await ask("/api/slices", question(), { signal });
   }
-  show(found, page, models);
+  const model = page.chosen.model || chosen.by;
+  const { report } = model ? await ask("/api/report", { window, model }, { signal })
+    : { report: page.snapshot.reports[found.window.name] };
+  show(found, page, models, report);
 }
 
 let painted = false;
 
-/** @param {Api.SlicesAnswer} found @param {Page} page @param {string[]} models those side by side */
-function show(found, page, models) {
+/**
+ * @param {Api.SlicesAnswer} found
+ * @param {Page} page
+ * @param {string[]} models those side by side
+ * @param {Api.Report} report of all events
+ */
+function show(found, page, models, { level, metrics: totals }) {
   if (!painted) performance.mark("streameval-slices");
   painted = true;
   const order = { worst: "worst first", best: "best first", desc: "largest first", asc: "smallest first" }[found.order];
-  const { level } = page.snapshot.reports[found.window.name];
   const of = page.chosen.model || chosen.by || (page.status.run?.models[0] ?? "");
-  const totals = totalsOf(of, found.window.name, page);
   // Sorted by something else, the whiskers stay those of the metric sorted by before.
   if (found.metrics.includes(found.sort)) shownMetric = found.sort;
   const metric = found.metrics.includes(shownMetric) ? shownMetric : found.metrics[0];
   const rows = found.slices.map((row) => ({ row, ends: endsOf(row.low[metric], row.high[metric]) }));
-  const total = totals?.[metric]?.value ?? null;
+  const total = totals[metric]?.value ?? null;
   const scale = scaleOf(rows.flatMap(({ ends }) => ends ?? []), total);
   const certain = scale && ["worst", "best"].includes(found.order) && found.sort === metric;
   const by = found.sort === "name" ? "by name"
@@ -192,7 +198,7 @@ function show(found, page, models) {
     total === null ? "" : `Dashed line: all events, ${text.value(total)}.`,
     `${MARKS.below} below, ${MARKS.above} above: differs from all other events; at most 5 % of such marks are chance.`,
   ].filter(Boolean).join(" ") : level !== undefined && rows.some(({ row }) => typeof row.metrics[metric] === "number")
-    ? `No intervals of ${metric}: ${withoutEnds(totals?.[metric])}.` : "");
+    ? `No intervals of ${metric}: ${withoutEnds(totals[metric])}.` : "");
   byId("slices-legend").title = level === undefined ? "" : meaning(level);
   const { name, spec, immature } = found.window;
   setText(byId("slices-about"),
@@ -222,18 +228,6 @@ function show(found, page, models) {
 }
 
 const whole = text.whole;
-
-/**
- * The metrics of all events of a model: those of the first are in each snapshot.
- *
- * @param {string} model
- * @param {string} window
- * @param {Page} page
- */
-function totalsOf(model, window, { snapshot, status, views, chosen }) {
-  if (model === (status.run?.models[0] ?? "")) return snapshot.reports[window].metrics;
-  return chosen.slice === null ? views.find((one) => one.model === model)?.view.report.metrics : undefined;
-}
 
 /** The metric whose whiskers are shown. */
 let shownMetric = "";

@@ -37,7 +37,7 @@ export function sortable({
       all = !all;
       draw();
     },
-  });
+  }, "Show all");
   const node = make("div", { class: "sortable" }, scroll, more, nothing);
   /** @type {Set<string>} */
   const open = new Set();
