@@ -1389,11 +1389,10 @@ def test_every_panel_obeys_the_model_that_is_selected(counted: tuple[CountedRun,
         series = run.evaluators["hour"][name].series("accuracy")
         shown.expect_column("#time-table", "value", [f"{row.value:.4f}" for row in series][::-1])
         slices = shown.ask("api/slices", window="hour", sort="accuracy", order="worst", model=name)
-        assert name in MODELS[:1] or slices["slices"][0]["metrics"]["accuracy"] == 1
         wanted = [f"{row['metrics']['accuracy']:.4f}" for row in slices["slices"]]
         shown.expect_column("#slices-table", "accuracy", wanted)
     assert "model=challenger" in page.url
-    page.get_by_role("link", name="country=GR").click()
+    page.locator("#slices-table").get_by_role("link", name="country=GR").click()
     expect_numbers(shown, run.slice("hour", "GR")["challenger"])
     page.go_back()
     expect_numbers(shown, run.evaluators["hour"]["challenger"])

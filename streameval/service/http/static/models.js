@@ -11,7 +11,7 @@ import { endsOf, percent, whisker, words } from "./whisker.js";
 /** @typedef {Parameters<typeof whisker>[0]} Forest */
 /** @typedef {{ forest: Forest | null, says: string, first: number | null, own: number | null }} Shown */
 /** @typedef {Api.ModelDifference & Shown} Row */
-/** @typedef {Row & { slice: string, support: number }} SliceRow */
+/** @typedef {Row & { slice: string, support: number, href: string }} SliceRow */
 
 /** @type {Table<Row>} */
 const table = sortable({
@@ -90,7 +90,7 @@ function showSlices(found, page) {
     {
       key: "slice", name: "Slice", class: "stream", value: (row) => row.slice,
       cell: (row) => make("a", {
-        href: page.addressOf(row.slice), title: text.visible(row.slice, 1000),
+        href: row.href, title: text.visible(row.slice, 1000),
         /** @param {MouseEvent} event */
         onclick: (event) => {
           if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
@@ -106,7 +106,10 @@ function showSlices(found, page) {
     },
     ...differences(found.level),
   ];
-  flagged.show(rows.map((row, n) => ({ ...row, slice: kept[n].slice, support: kept[n].support })), { columns });
+  flagged.show(rows.map((row, n) => {
+    const { slice, support } = kept[n];
+    return { ...row, slice, support, href: page.addressOf(slice) };
+  }), { columns });
 }
 
 /**
