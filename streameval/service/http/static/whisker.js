@@ -21,8 +21,8 @@ export function intervalOf({ low, high, method }) {
 
 /** Why a value has no interval, with the key that gives it where one does. @param {Api.Value | undefined} given */
 export function withoutEnds(given) {
-  return text.visible(given?.no_interval || "it is resampled, which is done from time to time, for all events of " +
-    "the first model, from at most 65,536 scores (max_scores)", 300);
+  return text.visible(given?.no_interval || "resampled now and then, only for all events of the first model and with " +
+    "max_scores = 65536 or less", 300);
 }
 
 /** @param {number} end */
