@@ -148,7 +148,9 @@ def application(
             post = _posting(kind, http, inbox, memory, threads, limits.body_seconds)
             routes.append(Route(f"/v1/{kind}", post, methods=["POST"]))
     else:
-        routes.append(Route("/v1/{kind}", _no_posts(following), methods=["POST"]))
+        # No pattern: it would answer every other path under /v1 with 405.
+        for kind in get_args(PostKind):
+            routes.append(Route(f"/v1/{kind}", _no_posts(following), methods=["POST"]))
     handlers: dict[Any, Any] = {
         RefusedError: _refuse,
         HTTPException: _refuse_route,
