@@ -76,6 +76,9 @@ class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
         Time | UnsetType,
         note("Missing: the interval is of the value's own events; else of those until then."),
     ] = UNSET
+    no_interval: Annotated[
+        str, note("Why there is no interval; missing: there is, or it is resampled.")
+    ] = ""
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -90,6 +93,10 @@ class Report(Struct, frozen=True, kw_only=True):
     scores_since: Annotated[Time | UnsetType, note("Of metrics of scores, if later.")] = UNSET
     slices_since: Annotated[dict[str, Time] | UnsetType, note("By slice key, if later.")] = UNSET
     level: Annotated[float | UnsetType, note("Of the intervals; missing: there are none.")] = UNSET
+    references: Annotated[
+        dict[str, dict[str, float | None]] | UnsetType,
+        note("Metrics of the states that alerts compare with, by file; missing: there are none."),
+    ] = UNSET
     metrics: dict[str, Value]
 
 
@@ -135,7 +142,7 @@ class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
     classes: Annotated[list[ClassRow], note("All classes, the largest first.")]
 
 
-class Slice(Struct, frozen=True, forbid_unknown_fields=True):
+class Slice(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A slice's metrics."""
 
     slice: dict[str, Label]
@@ -149,6 +156,10 @@ class Slice(Struct, frozen=True, forbid_unknown_fields=True):
         dict[str, Side],
         note("Metrics that differ from those of all other events, by a test at 5 %."),
     ]
+    models: Annotated[
+        dict[str, dict[str, float | None]],
+        note("The metrics of every model; missing unless models=all requests them."),
+    ] = {}
 
 
 class ModelDifference(Struct, frozen=True, forbid_unknown_fields=True):
@@ -360,16 +371,23 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alerts: Annotated[list[AlertState], note("Every alert and its state.", served=True)] = []
 
 
-OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series", "comparison"]
+OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series", "slices", "comparison"]
 
 
 class OpenSlice(Protocol):
-    """Reads one slice of a run, which no snapshot holds."""
+    """Reads one slice of a run, or another model than the first, which no snapshot holds."""
 
     def __call__(
-        self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+        self,
+        data: Snapshot,
+        window: str,
+        name: str,
+        part: OpenedPart,
+        metric: str = "",
+        model: str = "",
     ) -> Snapshot | None:
-        """The snapshot with a slice's numbers in place of a window's."""
+        """The snapshot with the numbers of a slice (empty: all events) and a model (empty: the
+        first) in place of a window's."""
         ...
 
 

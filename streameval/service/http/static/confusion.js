@@ -86,23 +86,26 @@ export const panel = {
     details.addEventListener("toggle", () => page.reload("classes"));
   },
   draw: show,
-  loads: [{ id: "classes", every: 3_000, load: ({ chosen }, signal) => refreshClasses(chosen, signal) }],
+  loads: [{ id: "classes", every: 3_000, load: refreshClasses }],
 };
 
-/** Every class, also those left out of the matrix. @param {Page["chosen"]} chosen @param {AbortSignal} signal */
-async function refreshClasses({ window, slice }, signal) {
+/** Every class, also those left out of the matrix. @param {Page} page @param {AbortSignal} signal */
+async function refreshClasses({ chosen: { window, slice }, views: [shown] }, signal) {
   if (!details.open) return;
-  const found = await ask("/api/confusion", { window, slice, limit: 0 }, { signal });
-  setText(byId("classes-about"), text.about(found.window, { numbers: true, slice }));
+  const model = shown?.model;
+  const found = await ask("/api/confusion", { window, slice, model, limit: 0 }, { signal });
+  setText(byId("classes-about"), text.about(found.window, { numbers: true, slice, model }));
   classes.show(found.classes.map((row) => (
     { ...row, name: text.label(row.label, Infinity), recall: row.true ? row.right / row.true : null })));
 }
 
 /** @param {Api.ViewAnswer} view @param {Page} page */
-function show(view, { chosen }) {
+function show(view, { chosen, views }) {
   const { labels, matrix, left_out: leftOut } = view.confusion;
   const classCount = labels.length ? `${text.plural(labels.length, "class", "classes")} · ` : "";
-  setText(byId("confusion-about"), classCount + text.about(view.window, { numbers: true, slice: chosen.slice }));
+  setText(byId("confusion-about"), classCount + text.about(view.window, {
+    numbers: true, slice: chosen.slice, model: views[0].model,
+  }));
   const [verb, them] = leftOut === 1 ? ["is", "it"] : ["are", "them"];
   const rest = leftOut === 0 ? "" :
     `${text.plural(leftOut, "class", "classes")} of less support ${verb} left out; ` +
