@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, UNSET, inspect
 
 from streameval.service.config import settings
 from streameval.service.config.errors import types_of
@@ -86,7 +86,8 @@ class Key(NamedTuple):
         """The default; None where the key is required or not set."""
         if self.field.default_factory is not NODEFAULT:
             return self.field.default_factory()
-        return None if self.field.required else self.field.default
+        found = None if self.field.required else self.field.default
+        return None if found is UNSET else found
 
 
 def keys_of(kind: Any, path: str = "") -> Iterator[Key]:

@@ -1,0 +1,343 @@
+"""The ids of events behind each cell of the confusion matrix: a few of each, in bounded memory.
+
+A list is of one cell and one span of event time, and holds the events that are last by (rank,
+time, id). What it holds depends on the events alone, not on how they were divided among checkpoints
+and workers: an event that was once displaced by later ones stays displaced. So an event that a
+corrected label took out of the cell keeps its place, with a count of 0, and is not shown.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+from streameval.errors import InputError
+from streameval.events.event import EventBatch
+from streameval.events.time import iso_time
+from streameval.events.values import IntArray, Label
+from streameval.records.event_columns import EventColumns
+from streameval.service.config.evaluators import window_spec_of
+from streameval.service.config.settings import RunSettings
+from streameval.service.store.dialect import decoded
+from streameval.tasks.input import InputOptions
+from streameval.tasks.registry import TASKS
+from streameval.windows import Panes
+from streameval.windows.window import WindowSpec
+
+EXAMPLES = "run.examples"
+"""The key in ``meta`` of the written form."""
+
+_MOST_LISTS = 500
+"""Full lists of one kind in memory; the events that are first in their order are dropped."""
+
+_NEWEST = -1
+"""The span of lists of the newest events, which serve every window."""
+
+
+class _List(NamedTuple):
+    """What a list is of."""
+
+    span: int
+    """Microseconds of event time; 0: all time; or :data:`_NEWEST`."""
+    number: int
+    """The number of the span."""
+    true: Label
+    predicted: Label
+
+
+_Key: TypeAlias = tuple[float, int, str]
+"""Rank, event time and id. The rank of newest events is 0; of errors it is the confidence, and of
+right events its negative."""
+_Held: TypeAlias = tuple[int, float | None]
+"""How often it was counted less how often it was reverted, and its score."""
+
+
+class Examples:
+    """Keeps the newest events of each cell, the surest errors, and the least sure right ones."""
+
+    def __init__(self, settings: RunSettings) -> None:
+        given = settings.evaluator
+        self._each = kept_examples(settings)
+        self._model = f":{given.models[0]}" if given.models else ""
+        options = InputOptions(given.positive, given.threshold, given.labels, given.probabilities)
+        self._input = TASKS[given.task].input(options)
+        self._scores_of_labels = not given.probabilities
+        self._spans: dict[int, int] = {}  # of each span, how many a window has at most
+        for window in settings.window:
+            spec = window_spec_of(window, settings.join)
+            width, panes = (spec.pane_us, spec.panes) if isinstance(spec, Panes) else (0, 1)
+            self._spans[width] = max(panes, self._spans.get(width, 0))
+        self._lists: dict[_List, dict[_Key, _Held]] = {}
+
+    # Counting
+
+    def add(self, events: EventColumns, ids: Sequence[str]) -> None:
+        """Add events that were counted."""
+        given = self._arguments(events.columns)
+        try:
+            batch = self._input.batch(**given)
+        except InputError:  # columns of several forms, which were counted one by one as well
+            for row in range(events.rows if events.rows > 1 else 0):
+                self.add(events.select(slice(row, row + 1)), ids[row : row + 1])
+            return
+        finally:
+            self._input.roll_back()
+        rows = batch.weighing()
+        times = np.asarray(events.columns["time"], dtype=np.int64)
+        order = np.argsort(times, kind="stable") if rows is None else rows
+        if rows is not None:
+            order = rows[np.argsort(times[rows], kind="stable")]
+        if batch.y_pred is None or not len(order):
+            return
+        cells = _Cells(batch, times, ids)
+        self._offer(cells, _NEWEST, order, np.zeros(len(batch)))
+        if cells.scores is not None:
+            order = order[~np.isnan(cells.scores[order])]
+            order = order[np.argsort(cells.ranks[order], kind="stable")]
+            for span in self._spans:
+                self._offer(cells, span, order, cells.ranks)
+        self._drop()
+
+    def revert(self, event: Mapping[str, Any]) -> None:
+        """Take an event that was added out of its cell."""
+        true, predicted, score, _ = self._input.event(**{"weight": 1, **self._arguments(event)})
+        self._input.roll_back()
+        if type(score) is dict:
+            score = score.get(predicted)
+        elif score is not None and not predicted:
+            score = -score
+        cell = (_plain(true), _plain(predicted))
+        for kind in [_List(_NEWEST, 0, *cell)] + [
+            _List(span, event["time"] // span if span else 0, *cell) for span in self._spans
+        ]:
+            rank = 0.0 if kind.span == _NEWEST else score
+            if rank is None:
+                continue
+            if kind.span != _NEWEST and true == predicted:
+                rank = -rank
+            held = self._lists.get(kind, {})
+            key = (rank, event["time"], event["id"])
+            if key in held:
+                count, shown = held[key]
+                held[key] = (count - 1, shown)
+
+    def _arguments(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        names = dict.fromkeys(("y_true", "weight"), "") | dict.fromkeys(
+            ("y_pred", "score", "proba"), self._model
+        )
+        given = {name: columns.get(name + model) for name, model in names.items()}
+        if self._scores_of_labels and given["proba"] is not None:
+            given["score"] = given.pop("proba")
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _offer(self, cells: _Cells, span: int, order: IntArray, ranks: Any) -> None:
+        """Add those of the rows, in the order of their rank and time, that a list has room for."""
+        if not len(order):
+            return
+        numbers = cells.times[order] // span if span > 0 else np.zeros(len(order), np.int64)
+        first, side = int(numbers.min()), len(cells.labels)
+        codes = (numbers - first) * side * side + cells.codes[order]
+        if span >= 0:
+            reached = self._reached(cells, span, first, codes)
+            if reached is not None:
+                able = ranks[order] >= reached
+                order, codes = order[able], codes[able]
+        small = int(codes.max(initial=0)) < 1 << 16
+        by = np.argsort(codes.astype(np.uint16) if small else codes, kind="stable")
+        order, codes = order[by], codes[by]
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(codes)], strict=True):
+            least = max(start, end - self._each)
+            # The id decides between events of the same rank and time.
+            low = order[least]
+            while least > start and (
+                cells.times[order[least - 1]] == cells.times[low]
+                and ranks[order[least - 1]] == ranks[low]
+            ):
+                least -= 1
+            number, cell = divmod(int(codes[start]), side * side)
+            true, predicted = (cells.labels[code] for code in divmod(cell, side))
+            held = self._lists.setdefault(_List(span, first + number, true, predicted), {})
+            for row in order[least:end].tolist():
+                key = (float(ranks[row]) + 0.0, int(cells.times[row]), cells.ids[row])
+                score = None if cells.scores is None else float(cells.scores[row])
+                count, _ = held.get(key, (0, None))
+                held[key] = (count + 1, None if score != score else score)
+            self._cut(held)
+
+    def _reached(self, cells: _Cells, span: int, first: int, codes: IntArray) -> Any:
+        """For each row the rank that it needs in its list; None where lists are too many."""
+        side = len(cells.labels)
+        size = int(codes.max()) + 1
+        if size > 1 << 16:
+            return None
+        known = {label: code for code, label in enumerate(cells.labels)}
+        needed = np.full(size, -np.inf)
+        for kind, held in self._lists.items():
+            if kind.span == span and len(held) == self._each and kind.number >= first:
+                true, predicted = known.get(kind.true), known.get(kind.predicted)
+                if true is not None and predicted is not None:
+                    code = ((kind.number - first) * side + true) * side + predicted
+                    if code < size:
+                        needed[code] = min(held)[0]
+        return needed[codes]
+
+    def _cut(self, held: dict[_Key, _Held]) -> None:
+        if len(held) > self._each:
+            least = heapq.nlargest(self._each, held)[-1]
+            for key in [key for key in held if key < least]:
+                del held[key]
+
+    def _drop(self) -> None:
+        """Drop spans that every window has left, and the first events beyond the limit."""
+        for span in (_NEWEST, *self._spans):
+            lists = {kind: held for kind, held in self._lists.items() if kind.span == span}
+            if span > 0 and lists:
+                oldest = max(kind.number for kind in lists) - self._spans[span]
+                for kind in [kind for kind in lists if kind.number <= oldest]:
+                    del lists[kind], self._lists[kind]
+            excess = sum(map(len, lists.values())) - self._each * _MOST_LISTS
+            if excess <= 0:
+                continue
+            events = (
+                ((kind.number, kind.true != kind.predicted, key), kind)
+                for kind, held in lists.items()
+                for key in held
+            )
+            for (_, _, key), kind in heapq.nsmallest(excess, events, key=_order):
+                del self._lists[kind][key]
+                if not self._lists[kind]:
+                    del self._lists[kind]
+
+    # Merging, storing, showing
+
+    def merge(self, other: Examples) -> None:
+        """Add the events of another one, which had other ids."""
+        for kind, theirs in other._lists.items():
+            held = self._lists.setdefault(kind, {})
+            for key, (count, score) in theirs.items():
+                held[key] = (held.get(key, (0, None))[0] + count, score)
+            self._cut(held)
+        self._drop()
+
+    def to_text(self) -> str:
+        """The written form."""
+        rows = [
+            (*kind, [(*key, *value) for key, value in sorted(held.items())])
+            for kind, held in sorted(self._lists.items(), key=_by_text)
+        ]
+        return msgspec.json.encode(rows).decode()
+
+    def restore(self, text: str | None) -> None:
+        """Add what was written, and not in other spans than those of now; raises StoreError."""
+        what = "the examples of events are"
+        rows = [] if text is None else decoded(text, list[tuple[int, int, Any, Any, Any]], what)
+        for *kind, events in rows:
+            one = _List(*kind)
+            if one.span == _NEWEST or one.span in self._spans:
+                self._lists[one] = held = {
+                    (float(rank), time, key): (count, score)
+                    for rank, time, key, count, score in events
+                }
+                self._cut(held)
+        self._drop()
+
+    def cells(
+        self,
+        window: WindowSpec,
+        labels: Mapping[Label, Label],
+        newest: int | None,
+        held: Callable[[int], bool],
+    ) -> list[dict[str, Any]]:
+        """What a window shows, as it is published; ``held``: whether it has events of a time."""
+        width, panes = (window.pane_us, window.panes) if isinstance(window, Panes) else (0, 1)
+        oldest = None if not width or newest is None else newest // width - panes + 1
+        found: dict[tuple[Label, Label], tuple[list[Any], list[Any]]] = {}
+        for kind, events in self._lists.items():
+            if kind.span not in (_NEWEST, width):
+                continue
+            lists = found.setdefault((kind.true, kind.predicted), ([], []))
+            lists[kind.span != _NEWEST].extend(
+                (key, score)
+                for key, (count, score) in events.items()
+                if count > 0 and held(key[1]) and (oldest is None or key[1] // width >= oldest)
+            )
+
+        def shown(events: list[tuple[_Key, float | None]]) -> list[dict[str, Any]]:
+            return [
+                {"id": key, "time": iso_time(time), "score": score}
+                for (_, time, key), score in heapq.nlargest(self._each, events)
+            ]
+
+        return [
+            {
+                "true": labels.get(true, true),
+                "predicted": labels.get(predicted, predicted),
+                "newest": shown(latest),
+                "by_confidence": shown(sure),
+            }
+            for (true, predicted), (latest, sure) in sorted(found.items(), key=_by_text)
+            if latest or sure
+        ]
+
+
+class _Cells:
+    """A batch by its cells."""
+
+    def __init__(self, batch: EventBatch, times: IntArray, ids: Sequence[str]) -> None:
+        assert batch.y_pred is not None
+        self.times = times
+        self.ids = ids
+        self.labels: tuple[Label, ...] = batch.labels or (0, 1)
+        true, predicted = batch.y_true.astype(np.int64), batch.y_pred.astype(np.int64)
+        self.codes: IntArray = true * len(self.labels) + predicted
+        self.scores: Any = batch.score
+        if batch.score is None:
+            return
+        confidence = self.scores
+        if batch.labels:
+            columns = {label: n for n, label in enumerate(batch.score_labels)}
+            at = np.array([columns.get(label, -1) for label in batch.labels], np.int64)[predicted]
+            confidence = self.scores[np.arange(len(at)), at]
+            if batch.named is not None:
+                at[~batch.named[np.arange(len(at)), at]] = -1
+            # A label that the event gave no score has none.
+            confidence = self.scores = np.where(at < 0, np.nan, confidence)
+        else:
+            confidence = np.where(predicted == 1, confidence, -confidence)
+        self.ranks = np.where(true == predicted, -confidence, confidence)
+
+
+def _plain(label: Any) -> Label:
+    return int(label) if isinstance(label, (bool, np.bool_)) else label
+
+
+def _order(event: tuple[Any, _List]) -> Any:
+    return event[0]
+
+
+def _by_text(item: tuple[tuple[Any, ...], Any]) -> Any:
+    *numbers, true, predicted = item[0]
+    return (*numbers, str(true), str(predicted))
+
+
+def kept_examples(settings: RunSettings) -> int:
+    """How many ids each list holds; 0 where none are kept."""
+    found = None if settings.join is None else settings.join.examples
+    return found if type(found) is int else 0
+
+
+def merged_examples(settings: RunSettings, texts: Iterable[str | None]) -> Examples | None:
+    """The examples of all units of a store; None where none are kept. Raises StoreError."""
+    if not kept_examples(settings):
+        return None
+    whole = Examples(settings)
+    for text in texts:
+        one = Examples(settings)
+        one.restore(text)
+        whole.merge(one)
+    return whole
