@@ -104,23 +104,20 @@ class Examples:
 
     def revert(self, event: Mapping[str, Any]) -> None:
         """Take an event that was added out of its cell."""
-        true, predicted, score, _ = self._input.event(**{"weight": 1, **self._arguments(event)})
+        given = self._arguments(event)
+        given["weight"] = 1
+        true, predicted, score, _ = self._input.event(**given)
         self._input.roll_back()
-        if type(score) is dict:
-            score = score.get(predicted)
-        elif score is not None and not predicted:
-            score = -score
-        cell = (_plain(true), _plain(predicted))
-        for kind in [_List(_NEWEST, 0, *cell)] + [
-            _List(span, event["time"] // span if span else 0, *cell) for span in self._spans
-        ]:
-            rank = 0.0 if kind.span == _NEWEST else score
-            if rank is None:
-                continue
-            if kind.span != _NEWEST and true == predicted:
-                rank = -rank
-            held = self._lists.get(kind, {})
-            key = (rank, event["time"], event["id"])
+        rank = score.get(predicted) if isinstance(score, Mapping) else score
+        if type(predicted) is bool and not predicted and rank is not None:
+            rank = -rank
+        if true == predicted and rank is not None:
+            rank = -rank
+        time: int = event["time"]
+        places = [(_NEWEST, 0, 0.0), *((s, time // s if s else 0, rank) for s in self._spans)]
+        for span, number, rank in places:
+            held = self._lists.get(_List(span, number, _plain(true), _plain(predicted)), {})
+            key = (rank, time, event["id"])
             if key in held:
                 count, shown = held[key]
                 held[key] = (count - 1, shown)
@@ -131,8 +128,8 @@ class Examples:
         )
         given = {name: columns.get(name + model) for name, model in names.items()}
         if self._scores_of_labels and given["proba"] is not None:
-            given["score"] = given.pop("proba")
-        return {name: value for name, value in given.items() if value is not None}
+            given["score"], given["proba"] = given["proba"], None
+        return given
 
     def _offer(self, cells: _Cells, span: int, order: IntArray, ranks: Any) -> None:
         """Add those of the rows, in the order of their rank and time, that a list has room for."""

@@ -44,7 +44,7 @@ const examples = sortable({
     { key: "time", name: "Event time", value: (row) => row.time, cell: (row) => text.time(row.time) },
     {
       key: "score", name: "Score", number: true, title: "Of a binary task its score, else that of the predicted label",
-      value: (row) => row.score, cell: (row) => text.metric(row.score),
+      value: (row) => row.score, cell: (row) => text.value(row.score),
     },
     { key: "listed", name: "Listed as", value: (row) => row.listed, cell: (row) => row.listed },
   ],
