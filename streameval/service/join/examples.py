@@ -148,19 +148,18 @@ class Examples:
         order, codes = order[by], codes[by]
         starts = np.flatnonzero(np.diff(codes, prepend=-1))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(codes)], strict=True):
-            least = max(start, end - self._each)
-            # The id decides between events of the same rank and time.
-            low = order[least]
-            while least > start and (
-                cells.times[order[least - 1]] == cells.times[low]
-                and ranks[order[least - 1]] == ranks[low]
-            ):
-                least -= 1
             number, cell = divmod(int(codes[start]), side * side)
             true, predicted = (cells.labels[code] for code in divmod(cell, side))
             held = self._lists.setdefault(_List(span, first + number, true, predicted), {})
-            for row in order[least:end].tolist():
-                key = (float(ranks[row]) + 0.0, int(cells.times[row]), cells.ids[row])
+            known: set[_Key] = set()
+            last: tuple[float, int] | None = None
+            for row in map(int, order[start:end][::-1]):
+                mark = (float(ranks[row]) + 0.0, int(cells.times[row]))
+                # The id decides between events of the same rank and time.
+                if len(known) >= self._each and mark != last:
+                    break
+                last = mark
+                known.add(key := (*mark, cells.ids[row]))
                 score = None if cells.scores is None else float(cells.scores[row])
                 count, _ = held.get(key, (0, None))
                 held[key] = (count + 1, None if score != score else score)
