@@ -44,12 +44,12 @@ def config_error(name: str, error: InputError, overridden: Sequence[str] = ()) -
 
 
 def types_of(kind: Any) -> list[Any]:
-    """The types that a value may have, without None, unset and their descriptions."""
+    """The types that a value may have, without None and without their descriptions."""
     if isinstance(kind, inspect.Metadata):
         return types_of(kind.type)
     if isinstance(kind, inspect.UnionType):
         return [inner for one in kind.types for inner in types_of(one)]
-    return [] if isinstance(kind, inspect.NoneType | inspect.UnsetType) else [kind]
+    return [] if isinstance(kind, inspect.NoneType) else [kind]
 
 
 def type_words(kind: Any) -> str:

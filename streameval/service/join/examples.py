@@ -143,7 +143,9 @@ class Examples:
             if reached is not None:
                 able = ranks[order] >= reached
                 order, codes = order[able], codes[able]
-        small = int(codes.max(initial=0)) < 1 << 16
+        if not len(order):
+            return
+        small = int(codes.max()) < 1 << 16
         by = np.argsort(codes.astype(np.uint16) if small else codes, kind="stable")
         order, codes = order[by], codes[by]
         starts = np.flatnonzero(np.diff(codes, prepend=-1))
