@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from msgspec import NODEFAULT, UNSET, inspect
+from msgspec import NODEFAULT, inspect
 
 from streameval.service.config import settings
 from streameval.service.config.errors import types_of
@@ -87,7 +87,7 @@ class Key(NamedTuple):
         if self.field.default_factory is not NODEFAULT:
             return self.field.default_factory()
         found = None if self.field.required else self.field.default
-        return None if found is UNSET else found
+        return None if found is NODEFAULT else found
 
 
 def keys_of(kind: Any, path: str = "") -> Iterator[Key]:

@@ -10,14 +10,14 @@ import * as text from "./text.js";
 const MOST_CONFUSIONS = 50;
 const MOST_NUMBERS = 12;
 
-/** @typedef {{ true: Api.Label, predicted: Api.Label }} Cell */
+/** @typedef {Pick<Api.ExampleCell, "true" | "predicted">} Cell */
 /** @typedef {{ true: string, predicted: string, count: number, share: number, cell: Cell }} Pair */
 /** @typedef {Api.Example & { listed: string }} Listed */
 /** @typedef {Api.ClassRow & { name: string, recall: number | null }} Row */
 
 /** The cell whose events are shown. @type {Cell | null} */
 let opened = null;
-/** The labels of the matrix that is drawn. @type {Api.Label[]} */
+/** The labels of the matrix that is drawn. @type {Api.Matrix["labels"]} */
 let drawn = [];
 /** @type {() => void} */
 let reload = () => {};
@@ -25,6 +25,8 @@ let reload = () => {};
 /** @param {Cell} cell */
 function open(cell) {
   opened = cell;
+  // A hidden panel is not in sight, and loads nothing.
+  byId("examples").hidden = false;
   reload();
 }
 
@@ -40,7 +42,10 @@ function opener(count, cell) {
 const examples = sortable({
   caption: "Events of a cell",
   columns: [
-    { key: "id", name: "Id", class: "stream", value: (row) => row.id, cell: (row) => make("code", {}, text.visible(row.id)) },
+    {
+      key: "id", name: "Id", class: "stream",
+      value: (row) => row.id, cell: (row) => make("code", {}, text.visible(row.id)),
+    },
     { key: "time", name: "Event time", value: (row) => row.time, cell: (row) => text.time(row.time) },
     {
       key: "score", name: "Score", number: true, title: "Of a binary task its score, else that of the predicted label",
@@ -138,13 +143,14 @@ export const panel = {
 async function refreshExamples({ window, slice }, signal) {
   const cell = opened;
   if (!cell) return;
-  const found = await ask("/api/examples", { window, true: String(cell.true), predicted: String(cell.predicted) }, { signal });
+  const query = { window, true: String(cell.true), predicted: String(cell.predicted) };
+  const found = await ask("/api/examples", query, { signal });
   if (cell !== opened) return;
-  byId("examples").hidden = false;
   const names = [cell.true, cell.predicted].map((label) => text.label(label, 200));
   setText(byId("examples-title"), `Events of true ${names[0]}, predicted ${names[1]}`);
-  note(byId("examples-note"), found.cells === null ? "No ids are kept: examples = 5 under [join] in the configuration keeps 5 of each cell." :
-    slice ? "Ids are kept of all events together, not of slices." : "");
+  const none = "No ids are kept; a run with labels of their own keeps them with examples = 5 under [join].";
+  const all = slice ? "These are of all events, also those outside the slice." : "";
+  note(byId("examples-note"), found.cells === null ? none : all);
   examples.node.hidden = found.cells === null;
   const [lists] = found.cells ?? [];
   const sure = cell.true === cell.predicted ? "least confident" : "most confident";
