@@ -94,12 +94,13 @@ class Examples:
         if batch.y_pred is None or not len(order):
             return
         cells = _Cells(batch, times, ids)
-        self._offer(cells, _NEWEST, order, np.zeros(len(batch)))
-        if cells.scores is not None:
-            order = order[~np.isnan(cells.scores[order])]
-            order = order[np.argsort(cells.ranks[order], kind="stable")]
-            for span in self._spans:
-                self._offer(cells, span, order, cells.ranks)
+        # First every 16th: of the others most are then too early or too unsure for any list.
+        for part in (order[::16], np.delete(order, np.s_[::16])):
+            self._offer(cells, _NEWEST, part)
+            if cells.scores is not None:
+                part = part[~np.isnan(cells.scores[part])]
+                for span in self._spans:
+                    self._offer(cells, span, part)
         self._drop()
 
     def revert(self, event: Mapping[str, Any]) -> None:
@@ -131,20 +132,24 @@ class Examples:
             given["score"], given["proba"] = given["proba"], None
         return given
 
-    def _offer(self, cells: _Cells, span: int, order: IntArray, ranks: Any) -> None:
-        """Add those of the rows, in the order of their rank and time, that a list has room for."""
+    def _offer(self, cells: _Cells, span: int, order: IntArray) -> None:
+        """Add those of the rows, in the order of their times, that lists have room for."""
         if not len(order):
             return
         numbers = cells.times[order] // span if span > 0 else np.zeros(len(order), np.int64)
         first, side = int(numbers.min()), len(cells.labels)
         codes = (numbers - first) * side * side + cells.codes[order]
-        if span >= 0:
-            reached = self._reached(cells, span, first, codes)
-            if reached is not None:
-                able = ranks[order] >= reached
-                order, codes = order[able], codes[able]
+        values = cells.times if span == _NEWEST else cells.ranks
+        reached = self._reached(cells, span, first, codes, values.dtype)
+        if reached is not None:
+            able = values[order] >= reached
+            order, codes = order[able], codes[able]
         if not len(order):
             return
+        ranks = np.zeros(len(cells.times)) if span == _NEWEST else cells.ranks
+        if span != _NEWEST:
+            by = np.argsort(ranks[order], kind="stable")
+            order, codes = order[by], codes[by]
         small = int(codes.max()) < 1 << 16
         by = np.argsort(codes.astype(np.uint16) if small else codes, kind="stable")
         order, codes = order[by], codes[by]
@@ -167,21 +172,21 @@ class Examples:
                 held[key] = (count + 1, None if score != score else score)
             self._cut(held)
 
-    def _reached(self, cells: _Cells, span: int, first: int, codes: IntArray) -> Any:
-        """For each row the rank that it needs in its list; None where lists are too many."""
+    def _reached(self, cells: _Cells, span: int, first: int, codes: IntArray, kind: Any) -> Any:
+        """The time or rank that each row needs for its list; None where cells are too many."""
         side = len(cells.labels)
         size = int(codes.max()) + 1
         if size > 1 << 16:
             return None
         known = {label: code for code, label in enumerate(cells.labels)}
-        needed = np.full(size, -np.inf)
-        for kind, held in self._lists.items():
-            if kind.span == span and len(held) == self._each and kind.number >= first:
-                true, predicted = known.get(kind.true), known.get(kind.predicted)
+        needed = np.full(size, -np.inf if kind.kind == "f" else np.iinfo(kind).min, kind)
+        for one, held in self._lists.items():
+            if one.span == span and len(held) == self._each and one.number >= first:
+                true, predicted = known.get(one.true), known.get(one.predicted)
                 if true is not None and predicted is not None:
-                    code = ((kind.number - first) * side + true) * side + predicted
+                    code = ((one.number - first) * side + true) * side + predicted
                     if code < size:
-                        needed[code] = min(held)[0]
+                        needed[code] = min(held)[span == _NEWEST]
         return needed[codes]
 
     def _cut(self, held: dict[_Key, _Held]) -> None:
