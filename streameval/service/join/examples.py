@@ -54,6 +54,8 @@ _Key: TypeAlias = tuple[float, int, str]
 right events its negative."""
 _Held: TypeAlias = tuple[int, float | None]
 """How often it was counted less how often it was reverted, and its score."""
+_Row: TypeAlias = tuple[float, int, str, float | None]
+"""Rank, time, id and score of an event."""
 
 
 class Examples:
@@ -154,23 +156,41 @@ class Examples:
         by = np.argsort(codes.astype(np.uint16) if small else codes, kind="stable")
         order, codes = order[by], codes[by]
         starts = np.flatnonzero(np.diff(codes, prepend=-1))
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(codes)], strict=True):
-            number, cell = divmod(int(codes[start]), side * side)
+        ends = np.append(starts[1:], len(codes))
+        most = 4 * self._each  # tied rows, and an event that was counted twice, need more than one
+        places = np.repeat(ends, ends - starts) - np.arange(len(codes))
+        rows = _rows(cells, ranks, order[places <= most])
+        at = 0
+        for start, end, code in zip(starts.tolist(), ends.tolist(), codes[starts], strict=True):
+            size = min(most, end - start)
+            found = self._last(rows[at : at + size], whole=size == end - start)
+            at += size
+            if found is None:
+                found = self._last(_rows(cells, ranks, order[start:end]), whole=True) or {}
+            number, cell = divmod(int(code), side * side)
             true, predicted = (cells.labels[code] for code in divmod(cell, side))
-            held = self._lists.setdefault(_List(span, first + number, true, predicted), {})
-            known: set[_Key] = set()
-            last: tuple[float, int] | None = None
-            for row in map(int, order[start:end][::-1]):
-                mark = (float(ranks[row]) + 0.0, int(cells.times[row]))
-                # The id decides between events of the same rank and time.
-                if len(known) >= self._each and mark != last:
-                    break
-                last = mark
-                known.add(key := (*mark, cells.ids[row]))
-                score = None if cells.scores is None else float(cells.scores[row])
-                count, _ = held.get(key, (0, None))
-                held[key] = (count + 1, None if score != score else score)
-            self._cut(held)
+            self._put(_List(span, first + number, true, predicted), found)
+
+    def _last(self, rows: list[_Row], *, whole: bool) -> dict[_Key, _Held] | None:
+        """The events that are last among rows; None where rows before these may be among them."""
+        found: dict[_Key, _Held] = {}
+        last: tuple[float, int] | None = None
+        for rank, time, key, score in reversed(rows):
+            # The id decides between events of the same rank and time.
+            if len(found) >= self._each and last != (rank, time):
+                return found
+            last = (rank, time)
+            count, _ = found.get((rank, time, key), (0, None))
+            found[rank, time, key] = (count + 1, score)
+        return found if whole else None
+
+    def _put(self, kind: _List, events: Mapping[_Key, _Held]) -> None:
+        """Add events to a list, and drop those that are no longer among its last."""
+        held = self._lists.setdefault(kind, {})
+        for key, (count, score) in events.items():
+            held[key] = (held.get(key, (0, None))[0] + count, score)
+        for key in sorted(held)[: -self._each]:
+            del held[key]
 
     def _reached(self, cells: _Cells, span: int, first: int, codes: IntArray, kind: Any) -> Any:
         """The time or rank that each row needs for its list; None where cells are too many."""
@@ -188,12 +208,6 @@ class Examples:
                     if code < size:
                         needed[code] = min(held)[span == _NEWEST]
         return needed[codes]
-
-    def _cut(self, held: dict[_Key, _Held]) -> None:
-        if len(held) > self._each:
-            least = heapq.nlargest(self._each, held)[-1]
-            for key in [key for key in held if key < least]:
-                del held[key]
 
     def _drop(self) -> None:
         """Drop spans that every window has left, and the first events beyond the limit."""
@@ -221,10 +235,7 @@ class Examples:
     def merge(self, other: Examples) -> None:
         """Add the events of another one, which had other ids."""
         for kind, theirs in other._lists.items():
-            held = self._lists.setdefault(kind, {})
-            for key, (count, score) in theirs.items():
-                held[key] = (held.get(key, (0, None))[0] + count, score)
-            self._cut(held)
+            self._put(kind, theirs)
         self._drop()
 
     def to_text(self) -> str:
@@ -242,11 +253,8 @@ class Examples:
         for *kind, events in rows:
             one = _List(*kind)
             if one.span == _NEWEST or one.span in self._spans:
-                self._lists[one] = held = {
-                    (float(rank), time, key): (count, score)
-                    for rank, time, key, count, score in events
-                }
-                self._cut(held)
+                found = {(rank, time, key): (n, score) for rank, time, key, n, score in events}
+                self._put(one, found)
         self._drop()
 
     def cells(
@@ -313,6 +321,17 @@ class _Cells:
         else:
             confidence = np.where(predicted == 1, confidence, -confidence)
         self.ranks = np.where(true == predicted, -confidence, confidence)
+
+
+def _rows(cells: _Cells, ranks: Any, order: IntArray) -> list[_Row]:
+    scores = [None] * len(order)
+    if cells.scores is not None:
+        scores = [None if one != one else one for one in cells.scores[order].tolist()]
+    ids = [cells.ids[row] for row in order.tolist()]
+    # A rank of -0.0 is written as 0.0.
+    return list(
+        zip((ranks[order] + 0.0).tolist(), cells.times[order].tolist(), ids, scores, strict=True)
+    )
 
 
 def _plain(label: Any) -> Label:
