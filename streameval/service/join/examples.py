@@ -71,8 +71,8 @@ class Examples:
         self._spans: dict[int, int] = {}  # of each span, how many a window has at most
         for window in settings.window:
             spec = window_spec_of(window, settings.join)
-            width, panes = (spec.pane_us, spec.panes) if isinstance(spec, Panes) else (0, 1)
-            self._spans[width] = max(panes, self._spans.get(width, 0))
+            span, most = _span_of(spec)
+            self._spans[span] = max(most, self._spans.get(span, 0))
         self._lists: dict[_List, dict[_Key, _Held]] = {}
 
     # Counting
@@ -265,17 +265,19 @@ class Examples:
         held: Callable[[int], bool],
     ) -> list[dict[str, Any]]:
         """What a window shows, as it is published; ``held``: whether it has events of a time."""
-        width, panes = (window.pane_us, window.panes) if isinstance(window, Panes) else (0, 1)
-        oldest = None if not width or newest is None else newest // width - panes + 1
+        begin = None
+        if isinstance(window, Panes) and newest is not None:
+            begin = (newest // window.pane_us - window.panes + 1) * window.pane_us
+        span, _ = _span_of(window)
         found: dict[tuple[Label, Label], tuple[list[Any], list[Any]]] = {}
         for kind, events in self._lists.items():
-            if kind.span not in (_NEWEST, width):
+            if kind.span not in (_NEWEST, span):
                 continue
             lists = found.setdefault((kind.true, kind.predicted), ([], []))
             lists[kind.span != _NEWEST].extend(
                 (key, score)
                 for key, (count, score) in events.items()
-                if count > 0 and held(key[1]) and (oldest is None or key[1] // width >= oldest)
+                if count > 0 and held(key[1]) and (begin is None or key[1] >= begin)
             )
 
         def shown(events: list[tuple[_Key, float | None]]) -> list[dict[str, Any]]:
@@ -321,6 +323,14 @@ class _Cells:
         else:
             confidence = np.where(predicted == 1, confidence, -confidence)
         self.ranks = np.where(true == predicted, -confidence, confidence)
+
+
+def _span_of(window: WindowSpec) -> tuple[int, int]:
+    """The span of a window's lists, a quarter of it in whole panes, and how many it touches."""
+    if not isinstance(window, Panes):
+        return 0, 1
+    panes = -(-window.panes // 4)
+    return panes * window.pane_us, -(-window.panes // panes) + 1
 
 
 def _rows(cells: _Cells, ranks: Any, order: IntArray) -> list[_Row]:
