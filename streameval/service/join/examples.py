@@ -19,7 +19,7 @@ from streameval.errors import InputError
 from streameval.events.event import EventBatch
 from streameval.events.time import iso_time
 from streameval.events.values import IntArray, Label
-from streameval.records.event_columns import EventColumns
+from streameval.records.event_columns import EventColumns, probability_columns
 from streameval.service.config.evaluators import window_spec_of
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.dialect import decoded
@@ -80,6 +80,9 @@ class Examples:
     def add(self, events: EventColumns, ids: Sequence[str]) -> None:
         """Add events that were counted."""
         given = self._arguments(events.columns)
+        for name in ("score", "proba"):
+            if isinstance(given[name], list):  # of mappings, which are slow one by one
+                given[name] = probability_columns(given[name])
         try:
             batch = self._input.batch(**given)
         except InputError:  # columns of several forms, which were counted one by one as well
@@ -141,7 +144,7 @@ class Examples:
         numbers = cells.times[order] // span if span > 0 else np.zeros(len(order), np.int64)
         first, side = int(numbers.min()), len(cells.labels)
         codes = (numbers - first) * side * side + cells.codes[order]
-        values = cells.times if span == _NEWEST else cells.ranks
+        values: Any = cells.times if span == _NEWEST else cells.ranks
         reached = self._reached(cells, span, first, codes, values.dtype)
         if reached is not None:
             able = values[order] >= reached
@@ -260,7 +263,7 @@ class Examples:
     def cells(
         self,
         window: WindowSpec,
-        labels: Mapping[Label, Label],
+        labels: Mapping[Any, Label],
         newest: int | None,
         held: Callable[[int], bool],
     ) -> list[dict[str, Any]]:
@@ -309,9 +312,10 @@ class _Cells:
         true, predicted = batch.y_true.astype(np.int64), batch.y_pred.astype(np.int64)
         self.codes: IntArray = true * len(self.labels) + predicted
         self.scores: Any = batch.score
+        self.ranks: Any = None
         if batch.score is None:
             return
-        confidence = self.scores
+        confidence: Any = self.scores
         if batch.labels:
             columns = {label: n for n, label in enumerate(batch.score_labels)}
             at = np.array([columns.get(label, -1) for label in batch.labels], np.int64)[predicted]
