@@ -311,15 +311,16 @@ class _Cells:
         self.labels: tuple[Label, ...] = batch.labels or (0, 1)
         true, predicted = batch.y_true.astype(np.int64), batch.y_pred.astype(np.int64)
         self.codes: IntArray = true * len(self.labels) + predicted
-        self.scores: Any = batch.score
+        self.scores: Any = None
         self.ranks: Any = None
         if batch.score is None:
             return
-        confidence: Any = self.scores
+        confidence: Any = batch.score
+        self.scores = confidence
         if batch.labels:
             columns = {label: n for n, label in enumerate(batch.score_labels)}
             at = np.array([columns.get(label, -1) for label in batch.labels], np.int64)[predicted]
-            confidence = self.scores[np.arange(len(at)), at]
+            confidence = confidence[np.arange(len(at)), at]
             if batch.named is not None:
                 at[~batch.named[np.arange(len(at)), at]] = -1
             # A label that the event gave no score has none.
