@@ -255,6 +255,28 @@ def test_a_strict_policy_stands_all_that_one_does_to_a_chart(show: Show) -> None
     assert shown.complaints == []
 
 
+def test_a_cell_of_the_confusion_matrix_lists_the_ids_of_its_events(show: Show) -> None:
+    data = sample()
+    shown = show(data).open().seen()
+    count = shown.page.locator("#confusion-table .count").first
+    count.click()
+    expect(shown.page.locator("#examples-note")).to_contain_text("examples = 5 under [join]")
+    first, last = ({"id": key, "time": data["at"], "score": 0.9} for key in ("<b>1", "e2"))
+    cell = {"newest": [first], "by_confidence": [first, last]}
+    data["examples"] = {
+        window["name"]: [{"true": true, "predicted": 1 - true, **cell} for true in (0, 1)]
+        for window in data["windows"]
+    }
+    data["sequence"] += 1
+    shown.publish(data)
+    count.click()
+    rows = shown.page.locator("#examples tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("<b>1")
+    expect(rows.first).to_contain_text("newest, most confident")
+    assert shown.complaints == []
+
+
 def test_tiles_say_what_the_api_says(show: Show) -> None:
     shown = show(sample(undefined=True)).open().seen()
     metrics = shown.ask("api/report")["report"]["metrics"]

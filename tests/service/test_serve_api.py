@@ -51,6 +51,7 @@ ASKED = [
     "/api/curves/roc?slice=country%3DC13",
     "/api/series/accuracy?slice=country%3DC13",
     "/api/confusion?slice=country%3DC13",
+    "/api/examples",
     "/api/slices",
     "/api/slices?sort=accuracy&order=best&min_support=100&q=c&offset=1&limit=3",
     "/api/quarantine",

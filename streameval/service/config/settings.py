@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from streameval.errors import InputError
 from streameval.events.time import duration
@@ -322,6 +322,14 @@ class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     hot: Annotated[
         PositiveCount, about("The largest number of entries in memory; the others are on disk.")
     ] = 500_000
+    examples: Annotated[
+        Count | UnsetType,
+        about(
+            """With `examples = 5` the ids of some events of each cell of the confusion matrix are
+            kept and shown: the 5 newest, and the 5 most confident errors. Not set or 0: no ids.""",
+            5,
+        ),
+    ] = UNSET
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

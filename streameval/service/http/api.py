@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Meta, Struct, defstruct
+from msgspec import UNSET, Meta, Struct, defstruct
 from msgspec.structs import fields, replace
 
 from streameval import __version__
@@ -26,6 +26,7 @@ from streameval.service.publish.snapshot import (
     Checkpoint,
     Confusion,
     Curve,
+    ExampleCell,
     Join,
     Label,
     ModelComparison,
@@ -307,6 +308,20 @@ def _confusion(data: Snapshot, query: QueryParameters) -> Answer:
     return {"window": window, **msgspec.structs.asdict(found)}
 
 
+def _examples(data: Snapshot, query: QueryParameters) -> Answer:
+    window = query.window(data)
+    if data.examples is UNSET:
+        return {"window": window, "cells": None}
+    cells = data.examples[window.name]
+    labels = {str(row.label) for row in data.confusion[window.name].classes}
+    for name in ("true", "predicted"):
+        label = query.text(name)
+        if label and label not in labels:
+            raise _unknown(name, label, sorted(labels)[:_MOST_LABELS])
+        cells = [cell for cell in cells if label in ("", str(getattr(cell, name)))]
+    return {"window": window, "cells": cells}
+
+
 def _slices(data: Snapshot, query: QueryParameters) -> Answer:
     """Sorting costs O(n log n) in the window's slices."""
     window = query.window(data)
@@ -481,6 +496,23 @@ ENDPOINTS = {
         _confusion,
         _shape("ConfusionAnswer", window=Window, **_types(Confusion)),
         (_WINDOW, _SLICE, _MODEL, _limit(_MOST_CLASSES)),
+    ),
+    "/api/examples": Endpoint(
+        "The ids of some events of each cell of the confusion matrix.",
+        _examples,
+        _shape(
+            "ExamplesAnswer",
+            window=Window,
+            cells=Annotated[
+                list[ExampleCell] | None,
+                note("Cells without an id are left out; null where join.examples is not set."),
+            ],
+        ),
+        (
+            _WINDOW,
+            Parameter("true", "Only cells of this true label.", longest=4096),
+            Parameter("predicted", "Only cells of this predicted label.", longest=4096),
+        ),
     ),
     "/api/slices": Endpoint(
         "A page of the slices; undefined values are last in every order.",

@@ -36,12 +36,14 @@ from streameval.service.config.evaluators import (
     window_spec_text,
 )
 from streameval.service.config.settings import RunSettings, interval_level
+from streameval.service.join.examples import Examples
 from streameval.service.lateness import LateShare
 from streameval.service.publish.snapshot import (
     Checkpoint,
     ClassRow,
     Confusion,
     Curve,
+    ExampleCell,
     Join,
     ModelComparison,
     ModelDifference,
@@ -64,6 +66,7 @@ from streameval.tasks.registry import TASKS
 from streameval.uncertainty.differences import sides
 from streameval.uncertainty.interval import Interval
 from streameval.uncertainty.paired import is_bootstrapped, needs_pairs
+from streameval.windows import window_spec
 
 _LEVEL = 0.95
 """The level of differences of models in a run whose intervals are off."""
@@ -131,11 +134,12 @@ class CachedPart(Generic[_T]):
 
 
 class _Totals(Struct, frozen=True):
-    """The report, curves and confusion of a window are computed together, so they agree."""
+    """The parts of a window that are computed together, so they agree."""
 
     report: Report
     curves: dict[str, Curve]
     confusion: Confusion
+    examples: list[ExampleCell]
 
 
 class _Panes(Struct, frozen=True):
@@ -158,9 +162,11 @@ class SnapshotBuilder:
         evaluators: Mapping[str, Evaluation],
         valid_from: ValidFrom,
         clock: Callable[[], float],
+        examples: Examples | None = None,
     ) -> None:
         self._settings = settings
         self._given = evaluators
+        self.examples = examples
         self.valid_from = valid_from
         self._clock = clock
         self._metrics = main_metrics(settings)
@@ -270,6 +276,9 @@ class SnapshotBuilder:
             reports={window: self._with_resampled(window) for window in totals},
             curves={window: part.curves for window, part in totals.items()},
             confusion={window: part.confusion for window, part in totals.items()},
+            examples=UNSET
+            if self.examples is None
+            else {window: part.examples for window, part in totals.items()},
             series={
                 window: msgspec.structs.replace(
                     part.value.series,
@@ -296,7 +305,25 @@ class SnapshotBuilder:
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing
         view = self._evaluator(window).total
-        return _Totals(self._report(view), _curves(view), _confusion(view))
+        examples = self._examples(window)
+        return _Totals(self._report(view), _curves(view), _confusion(view), examples)
+
+    def _examples(self, window: str) -> list[ExampleCell]:
+        if self.examples is None:
+            return []
+        evaluator = self._evaluator(window)
+
+        def holds(time: int) -> bool:
+            part = self.valid_from.part(window, (), time)
+            return part is None or part.labels
+
+        labels = evaluator.labels
+        names = (
+            {} if TASKS[self._settings.evaluator.task].positive is None else dict(enumerate(labels))
+        )
+        spec = window_spec(evaluator.options["window"])
+        cells = self.examples.cells(spec, names, evaluator.newest, holds)
+        return msgspec.convert(cells, list[ExampleCell])
 
     def _make_resampled(self, window: str) -> dict[str, Value]:
         """The values whose intervals have to be resampled; empty without intervals."""

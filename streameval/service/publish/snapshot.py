@@ -142,6 +142,28 @@ class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
     classes: Annotated[list[ClassRow], note("All classes, the largest first.")]
 
 
+class Example(Struct, frozen=True, forbid_unknown_fields=True):
+    """An event of a cell of the confusion matrix."""
+
+    id: str
+    time: Time
+    score: Annotated[
+        float | None, note("Of a binary task its score, else that of the predicted label.")
+    ]
+
+
+class ExampleCell(Struct, frozen=True, forbid_unknown_fields=True):
+    """Some events of a cell of the confusion matrix."""
+
+    true: Label
+    predicted: Label
+    newest: Annotated[list[Example], note("The newest first.")]
+    by_confidence: Annotated[
+        list[Example],
+        note("Of errors the most confident first; of right ones the least confident."),
+    ]
+
+
 class Slice(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A slice's metrics."""
 
@@ -357,6 +379,8 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reports: dict[str, Report]
     curves: dict[str, dict[str, Curve]]
     confusion: dict[str, Confusion]
+    examples: dict[str, list[ExampleCell]] | UnsetType = UNSET
+    """By window; missing where none are kept."""
     series: dict[str, Series]
     slices: dict[str, list[Slice]]
     comparison: Annotated[
