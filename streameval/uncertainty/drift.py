@@ -260,7 +260,7 @@ def _binned(request: DriftRequest) -> _Binned:
         # Fractions whose number is unknown may add up to less than an event.
         half = 0.5 / size if size == size else min(0.5 / total, 0.5 / BINS)
         shares.append(np.maximum((held / total).astype(np.float64), half))
-    return _Binned(*shares, tuple(edges.tolist()))
+    return _Binned(shares[0], shares[1], tuple(edges.tolist()))
 
 
 def _over_bins(
