@@ -30,6 +30,7 @@ from streameval.service.config.settings import AlertSettings
 from streameval.service.publish.snapshot import Value, When
 from streameval.uncertainty.anytime import beta_binomial
 from streameval.uncertainty.drift import drift
+from streameval.uncertainty.expected import expected
 from streameval.uncertainty.multiclass_auc import CLASS_AUCS
 from streameval.uncertainty.proportions import wilson
 
@@ -619,9 +620,11 @@ def _first_drifts(name: str, now: np.ndarray, reference: np.ndarray) -> dict[str
                 )
                 for side in held
             ]
-        for method, first in found.items():
-            if first == math.inf and drift(name, *sides, method=method).p_value <= 1 - LEVEL:
-                found[method] = at + 1
+        # No p-value that holds at all looks is below that of one look.
+        if drift(name, *sides).p_value <= 1 - LEVEL:
+            found["auto"] = min(found["auto"], at + 1)
+            if drift(name, *sides, method="anytime").p_value <= 1 - LEVEL:
+                found["anytime"] = at + 1
         if max(found.values()) < math.inf:
             break
     return found
@@ -664,6 +667,77 @@ def drifts(name: str, runs: int, looks: int = _LOOKS) -> list[Cell]:
             )
         )
     return cells
+
+
+# Metrics before the labels ----------------------------------------------------
+
+_EXPECTED = (
+    "accuracy",
+    "precision",
+    "recall",
+    "specificity",
+    "f1",
+    "matthews_corrcoef",
+    "roc_auc",
+    "log_loss",
+    "brier_score",
+)
+
+# The power and the factor by which the odds of a positive differ from the predicted ones, and the
+# digits of the scores.
+_SHAPES = {
+    "calibrated": (1.0, 1.0, 9),
+    "odds to the .6": (0.6, 0.7, 9),
+    "odds to the 1.5, scores of one digit": (1.5, 1.5, 1),
+}
+
+
+def expectations(shape: str, shift: float, sizes: tuple[int, int], runs: int) -> list[Cell]:
+    """How often the interval of an expected metric contains what it is with the labels.
+
+    Args:
+        shape: Of :data:`_SHAPES`.
+        shift: Of the predictions' logits from those of the labelled events.
+        sizes: The labelled events and the predictions.
+        runs: Streams.
+    """
+    rng = _rng("expected", shape, shift, sizes)
+    power, factor, digits = _SHAPES[shape]
+
+    def draw(size: int, mean: float) -> tuple[np.ndarray, np.ndarray]:
+        p = 1 / (1 + np.exp(-rng.normal(mean - 0.5, 1.5, size)))
+        p = np.clip(p.round(digits), 0.001 if digits > 1 else 0.05, 0.999 if digits > 1 else 0.95)
+        odds = (p / (1 - p)) ** power * factor
+        return rng.random(size) < odds / (1 + odds), p
+
+    hits, without = dict.fromkeys(_EXPECTED, 0), dict.fromkeys(_EXPECTED, 0)
+    for _ in range(runs):
+        labelled, predictions = se.ScoreIndex(), se.ScoreIndex()
+        labelled.update_many(*draw(sizes[0], 0.0))
+        truth, scores = draw(sizes[1], shift)
+        predictions.update_many(np.zeros(len(scores), dtype=bool), scores)
+        ev = se.Evaluator().update_many(truth, score=scores)
+        for name in _EXPECTED:
+            found = expected(name, predictions, labelled)
+            if found.defined:
+                hits[name] += found.low - 1e-12 <= ev[name] <= found.high + 1e-12
+            else:
+                without[name] += 1
+    size = f"{sizes[0]:,} labelled, {sizes[1]:,} predicted"
+    return [
+        Cell(
+            "Metrics before the labels: the later value is in the interval",
+            f"{shape}, logits {shift:+g}",
+            size,
+            name,
+            hits[name] / max(1, runs - without[name]),
+            runs,
+            without[name],
+            0.92,
+            0.98,
+        )
+        for name in _EXPECTED
+    ]
 
 
 # Events that are not independent ------------------------------------------------
@@ -824,6 +898,15 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
         yield partial(_calibrations, size, looked)
         yield partial(_confusions, "Labels, two classes", "binary", size, runs)
         yield partial(_confusions, "Labels, several classes", "multiclass", size, runs)
+    for shape in _SHAPES:
+        for shift, sizes in (
+            (0.0, (300, 300)),
+            (1.0, (1_000, 1_000)),
+            (-1.0, (1_000, 1_000)),
+            (-1.0, (5_000, 1_000)),
+            (1.0, (20_000, 5_000)),
+        ):
+            yield partial(expectations, shape, shift, sizes, looked)
     for users, each in ((50, 20), (200, 5), (200, 50)):
         yield partial(_users, users, each, runs)
     for positives, negatives in ((20, 20), (50, 50), (200, 200), (10, 100), (10, 1_000)):
@@ -845,8 +928,8 @@ def table(cells: Iterable[Cell], runs: int) -> str:
         "# How often intervals contain the truth",
         "",
         f"Written by `make coverage`: {runs:,} streams a cell (a tenth where every event is looked "
-        "at, of paired tests and of calibration errors), 95 % intervals. Every cell that is "
-        "simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two standard "
+        "at, of paired tests, of calibration errors and before the labels), 95 % intervals. Every "
+        "cell that is simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two standard "
         f"errors of the simulation (for {runs:,} streams and a share of .93, "
         f"{math.sqrt(0.93 * 0.07 / runs):.4f} each); ✗: "
         "neither. *Without*: runs with no interval, which the evaluator says with a reason.",
