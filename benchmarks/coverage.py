@@ -929,8 +929,8 @@ def table(cells: Iterable[Cell], runs: int) -> str:
         "",
         f"Written by `make coverage`: {runs:,} streams a cell (a tenth where every event is looked "
         "at, of paired tests, of calibration errors and before the labels), 95 % intervals. Every "
-        "cell that is simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two standard "
-        f"errors of the simulation (for {runs:,} streams and a share of .93, "
+        "cell that is simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two "
+        f"standard errors of the simulation (for {runs:,} streams and a share of .93, "
         f"{math.sqrt(0.93 * 0.07 / runs):.4f} each); ✗: "
         "neither. *Without*: runs with no interval, which the evaluator says with a reason.",
     ]

@@ -61,7 +61,10 @@ def literal(
 ) -> dict[str, Any]:
     """Value and variance of some metrics, by loops over events of weight 1 and bins."""
     bins: list[dict[str, Any]] = [{"pos": [], "neg": [], "now": []} for _ in range(len(edges) + 1)]
-    place = lambda score: sum(score >= edge for edge in edges)  # noqa: E731
+
+    def place(score: float) -> int:
+        return sum(score >= edge for edge in edges)
+
     for positive, score in zip(*labelled, strict=True):
         bins[place(score)]["pos" if positive else "neg"].append(score)
     for score in scores:
@@ -262,6 +265,10 @@ def test_what_speaks_against_a_value_is_named_beside_it() -> None:
         assert found.value == pytest.approx(known.value, abs=0.01)
         assert ("scores have been coarsened" in found.reason) == (name != "roc_auc")
     assert expected("f1", predicted(scores), bounded).reason == ""
+    # Bins are of whole cells: of the same scores each side has the same in each.
+    bins = bins_of(predicted(scores, max_scores=1024), exact, 0.5, [1.0, 1.0])
+    _, pos, neg, bin_of = bins.labelled
+    assert bins.weight.tolist() == bins.by_bin(bin_of, pos + neg).tolist()
     margins = expected("log_loss", predicted([-1.0, 0.5]), exact)
     assert margins.reason == "1 of 2 scores lies outside [0, 1]; log_loss needs probabilities"
     nothing = expected("accuracy", predicted([]), exact)
@@ -273,18 +280,18 @@ def test_what_speaks_against_a_value_is_named_beside_it() -> None:
 def test_fractions_count_as_their_effective_sizes() -> None:
     labels, scores = stream(np.random.default_rng(1), 1_000, digits=2)
     whole = expected("f1", PREDICTIONS, index_of(labels, scores))
-    halves = index_of(labels, scores, [0.5] * 1_000)
-    assert expected("f1", PREDICTIONS, halves, sizes=(1_000, 1_000))._replace(
+    fractions = index_of(labels, scores, [0.05] * 1_000)
+    assert expected("f1", PREDICTIONS, fractions, sizes=(1_000, 1_000))._replace(
         method="expected"
     ) == pytest.approx(whole)
-    without = expected("f1", PREDICTIONS, halves)
+    without = expected("f1", PREDICTIONS, index_of(labels, scores, [0.5] * 1_000))
     assert without.reason == "with weights that are not whole, it needs sizes"
     assert without.value == pytest.approx(whole.value, abs=0.02)
 
 
 def test_of_several_classes_the_predicted_labels_probability_gives_the_accuracy() -> None:
     rng = np.random.default_rng(0)
-    sides = []
+    sides: list[ClassProbabilitySums] = []
     right = 0
     for size, power in ((2_000, 1.0), (1_000, 1.5)):
         logits = power * rng.normal(size=(size, 3))
