@@ -227,3 +227,17 @@ def test_a_shift_is_found_by_the_anytime_test() -> None:
         assert edge.value == found.value
         assert edge.p_value == pytest.approx(found.p_value)
         assert edge.low == pytest.approx(0.0, abs=1e-4)
+
+
+def test_the_sequences_of_labels_divide_the_error() -> None:
+    sides = {"a": 300, "b": 700}, {"a": 500, "b": 500}
+    found = drift("cramers_v", *sides, method="anytime")
+    error = disjoint_error((300, 1_000), (500, 1_000))
+    # One share of two labels, on two sides; of three labels each has a twelfth.
+    assert found.p_value == pytest.approx(2 * error)
+    third = [{**side, "c": 0} for side in sides]
+    assert drift("cramers_v", *third, method="anytime").p_value == pytest.approx(24 * error)
+    (_, p), (r, _) = (beta_binomial(k, 1_000, 0.975) for k in (300, 500))
+    # χ²/(n + m) of two shares at the near ends of both, and of what is left of them.
+    terms = [(p - r) ** 2 / (p + r), (p - r) ** 2 / (2 - p - r)]
+    assert found.low == pytest.approx(math.sqrt(sum(terms) / 2))
