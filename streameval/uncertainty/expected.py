@@ -297,7 +297,7 @@ def expected(
     >>> labelled.update_many([0, 0, 0, 1] * 40 + [0, 1, 1, 1] * 40, [0.2] * 160 + [0.9] * 160)
     >>> predictions.update_many([0] * 400, [0.2] * 300 + [0.9] * 100)
     >>> print(expected("accuracy", predictions, labelled))
-    0.748447 [0.683102, 0.804165]
+    0.748447 [0.675118, 0.809886]
     """
     if name in _NAMES and name not in EXPECTED:
         raise MetricError(f"{name} has no expectation; there are {', '.join(EXPECTED)}")
